@@ -1,5 +1,5 @@
-//! Filters a collection, by text and by a filter built in Rust, and shows the error of a rejected
-//! filter.
+//! Filters a collection by text and by a filter built in Rust, and shows the error of a filter that
+//! no view serves.
 //!
 //! `cargo run --example filters`
 

@@ -1,4 +1,4 @@
-//! The address of a running server, `http://127.0.0.1:8080`.
+//! Address of a running server, such as `http://127.0.0.1:8080`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::ErrorKind;
 use crate::error::{Error, Result};
 use crate::text::percent_decoded;
 
-/// A secret that is never printed.
+/// Secret text, such as a token, that `Debug` does not print.
 ///
 /// ```
 /// let secret = recto_api::address::Secret::new("open sesame");
@@ -21,12 +21,12 @@ use crate::text::percent_decoded;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret.
+    /// Wraps a text as a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
 
-    /// Returns the secret itself, for callers that must send it.
+    /// Returns the secret text, for callers that must send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A running server, and the parameters of the connection to it.
+/// Address of a running server, with the parameters of the connection to it.
 ///
 /// ```
 /// let address = recto_api::address::HttpAddress::new(true, "recto.example.org", 443);
@@ -46,23 +46,24 @@ impl fmt::Debug for Secret {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
-    /// Whether the server uses TLS: `https://`.
+    /// True if the server uses TLS (`https://`).
     pub tls: bool,
     /// Host name, IPv4 address, or IPv6 address in brackets.
     pub host: String,
     /// Port of the server.
     pub port: u16,
-    /// Access token. The text of an address never contains it, because addresses are logged, listed and
-    /// shared.
+    /// Access token. The text form of an address never contains the token, because addresses are
+    /// logged, listed and shared.
     pub token: Option<Secret>,
     /// File that contains the access token.
     pub token_file: Option<PathBuf>,
-    /// File with the trusted certificate authorities, in PEM. `None`: the authorities that the machine
-    /// trusts.
+    /// File with the trusted certificate authorities, in PEM. `None` means the authorities that the
+    /// machine trusts.
     pub tls_ca: Option<PathBuf>,
-    /// Maximum time to connect.
+    /// Maximum time to connect; `None` means the default of the client.
     pub connect_timeout: Option<Duration>,
-    /// Maximum time in which the server must answer one request.
+    /// Maximum time in which the server must answer one request; `None` means the default of the
+    /// client.
     pub request_timeout: Option<Duration>,
 }
 
@@ -73,7 +74,7 @@ const HTTP_PORT: u16 = 80;
 /// Default port of `https://`.
 const HTTPS_PORT: u16 = 443;
 
-/// Hint about the form of an address.
+/// Hint of an error about an invalid address.
 const FORM: &str = "write the address as http://host[:port] or https://host[:port]";
 
 impl HttpAddress {
@@ -91,8 +92,9 @@ impl HttpAddress {
         }
     }
 
-    /// Sets the parameter `name`, as an address, an environment variable or a file contains it. An address
-    /// cannot contain `token`. If both `token` and `token_file` are set, the last one applies.
+    /// Sets the parameter `name` to a value from the text of an address, an environment variable or
+    /// a file. The text of an address cannot contain `token`. If both `token` and `token_file` are
+    /// set, the one that is set last applies.
     ///
     /// # Errors
     /// The parameter does not exist, or the value is invalid for it.
@@ -111,7 +113,7 @@ impl HttpAddress {
         Ok(())
     }
 
-    /// Returns whether the address names this machine, so that requests do not leave it.
+    /// Returns whether the host is this machine, so that requests never reach the network.
     pub fn is_loopback(&self) -> bool {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         match bare.parse::<IpAddr>() {
@@ -126,7 +128,7 @@ impl FromStr for HttpAddress {
 
     /// Parses `http[s]://host[:port][/][?parameter=value&…]`.
     ///
-    /// The error does not repeat parts that could be a secret.
+    /// The error message does not repeat parts of the text that could be a secret.
     fn from_str(text: &str) -> Result<Self> {
         let (tls, text) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
@@ -196,7 +198,7 @@ fn host_and_port(text: &str, usual: u16) -> Result<(String, u16)> {
     Ok((host.to_owned(), port))
 }
 
-/// Returns the percent-decoded value of a parameter of an address.
+/// Percent-decodes the value of a parameter of an address.
 ///
 /// # Errors
 /// The text is not percent-encoded UTF-8.
@@ -207,10 +209,11 @@ pub fn percent_decode(text: &str) -> Result<String> {
     })
 }
 
-/// Returns the time that the parameter `name` of an address has.
+/// Parses the value of the parameter `name` as a time in milliseconds. `hint` becomes the hint of
+/// an error.
 ///
 /// # Errors
-/// The value is not a whole number of milliseconds, or it is 0. `hint` is the hint of the error.
+/// The value is not a whole number of milliseconds, or it is 0.
 pub fn milliseconds(name: &str, value: &str, hint: &str) -> Result<Duration> {
     match value.parse() {
         Ok(0) | Err(_) => {

@@ -48,7 +48,8 @@ pub struct RebalanceRequest {
 }
 
 impl BucketsRequest {
-    /// Parameters of `…/partitions`. `…/buckets` has all parameters.
+    /// Names of the parameters of `…/partitions`. The operation `…/buckets` accepts all fields of
+    /// this struct.
     pub const OF_PARTITIONS: &[&str] = &["view", "page_size", "page_token"];
 }
 
@@ -146,7 +147,7 @@ pub struct BucketStatus {
 }
 
 impl BucketStatus {
-    /// Returns whether Recto is splitting the bucket.
+    /// Returns whether a split of the bucket is in progress.
     pub fn is_being_cut(&self) -> bool {
         !matches!(self.step.as_str(), "at_rest" | "left")
     }
@@ -172,7 +173,8 @@ pub struct BucketTarget {
 }
 
 impl BucketTarget {
-    /// Returns the target of a table. On a store that counts rows, each bucket is one partition.
+    /// Returns the maximum size of the buckets of a table. `counts` is true if the store counts
+    /// rows; each bucket is then one partition.
     pub fn of(buckets: Buckets, counts: bool) -> Self {
         let target = Self {
             shards: Some(buckets.shards).filter(|shards| *shards > 1 && !counts),
@@ -191,17 +193,17 @@ impl BucketTarget {
         }
     }
 
-    /// Returns the maximum size, in rows or in bytes.
+    /// Returns the maximum size of a bucket, in rows or in bytes; `u64::MAX` if there is none.
     pub fn most(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the maximum size for a picture; 0 if there is none.
+    /// Returns the maximum size of a bucket for a chart, which shows 0 if there is none.
     pub fn drawn(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(0)
     }
 
-    /// Returns the size of `figures` in the unit of the target.
+    /// Returns the size in `figures` in the unit of this maximum size: rows or bytes.
     pub fn measure(self, figures: BucketFigures) -> u64 {
         match self.rows {
             Some(_) => figures.rows,
@@ -225,32 +227,33 @@ pub struct BucketFigures {
     pub bytes_error: u64,
 }
 
-/// Progress of splitting buckets.
+/// Progress of an operation that splits buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RebalanceProgress {
-    /// Number of checked partitions.
+    /// Number of partitions that were checked so far.
     pub partitions: u64,
-    /// Number of buckets that were created.
+    /// Number of buckets that splits created so far.
     pub created: u64,
 }
 
-/// Result of splitting buckets, for all partitions together.
+/// Result of an operation that splits buckets. The numbers are sums over all partitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebalanceReport {
-    /// Number of checked partitions.
+    /// Number of partitions that were checked.
     pub partitions: u64,
-    /// Current number of their buckets.
+    /// Number of buckets that these partitions have now.
     pub buckets: u64,
-    /// Number of buckets that were created.
+    /// Number of buckets that splits created.
     pub created: u64,
-    /// Number of earlier splits that are now complete.
+    /// Number of splits that had begun earlier and are now complete.
     pub completed: u64,
     /// Number of buckets that are still larger than the target. A bucket of one row cannot be split.
     pub too_large: u64,
-    /// Number of key ranges whose former bucket was cleared.
+    /// Number of key ranges that were moved to another bucket and whose old copies were now
+    /// deleted.
     pub cleared: u64,
-    /// Number of key ranges whose former bucket must still be cleared. Any process that uses the store clears it, an
-    /// hour after the split.
+    /// Number of key ranges that were moved to another bucket and whose old copies must still be
+    /// deleted. Any process that uses the store deletes them, an hour after the split.
     pub to_clear: u64,
 }

@@ -1,4 +1,4 @@
-//! Collections of the schema: replies that describe them.
+//! Descriptions of a schema's collections, as the API returns them.
 
 use std::collections::BTreeMap;
 
@@ -120,8 +120,8 @@ pub struct SortOrderDescription {
     pub partition: Vec<String>,
     /// Order inside a partition; `-` is descending. Pages can have the exact reverse, too.
     pub order: Vec<String>,
-    /// Order fields that are rounded down, each with its interval, such as `1 minute`. Filters on them are exact, and no page is
-    /// sorted by them. Absent if there is none.
+    /// Order fields that are rounded down, each with its interval, such as `1 minute`. Filters on
+    /// them are exact, and no page is sorted by them. Absent if there is none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rounding: BTreeMap<String, String>,
     /// Order fields whose text sorts by a collation, each with its language tag, such as `de`. Absent if there is none.
@@ -130,8 +130,8 @@ pub struct SortOrderDescription {
 }
 
 impl CollectionDescription {
-    /// Returns the description of a collection. `unavailable` is the reason why the collection cannot be read or
-    /// written, if there is one.
+    /// Returns the description of a collection. `unavailable` is the reason why the collection
+    /// cannot be read or written; `None` if it can.
     ///
     /// ```
     /// use recto_api::collections::CollectionDescription;
@@ -160,7 +160,7 @@ impl CollectionDescription {
 }
 
 impl WriteKind {
-    /// Returns how records of a collection are written.
+    /// Returns the write mode of a collection.
     fn of(collection: &Collection) -> Self {
         match collection.writes {
             _ if collection.attached.is_some() => Self::None,

@@ -1,4 +1,4 @@
-//! Options for CSV files.
+//! Options for reading CSV files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,10 +48,10 @@ pub struct CsvOptions {
 pub struct Delimiter(u8);
 
 impl Delimiter {
-    /// Separator of most CSV files.
+    /// Comma, the delimiter of most CSV files.
     pub const COMMA: Self = Self(b',');
 
-    /// Returns the separator.
+    /// Returns the delimiter as a byte.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0
@@ -85,7 +85,7 @@ impl fmt::Display for Delimiter {
 pub struct Escape(u8);
 
 impl Escape {
-    /// Returns the escape character.
+    /// Returns the escape character as a byte.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0
@@ -111,17 +111,18 @@ impl fmt::Display for Escape {
     }
 }
 
-/// Returns whether a byte is a character without a fixed meaning in CSV files.
+/// Returns whether a byte can be a delimiter or an escape character: an ASCII character without
+/// another meaning in CSV files.
 fn is_free(byte: u8) -> bool {
     byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0)
 }
 
-/// Column of a file that fills a field with another name.
+/// Mapping of a column of a CSV file to a field with another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnMapping {
     /// Name of the column in the file's header row.
     pub column: String,
-    /// Name of the field. Empty text: the column is ignored.
+    /// Name of the field. If it is empty, the column is ignored.
     pub field: String,
 }
 
@@ -148,7 +149,7 @@ impl fmt::Display for ColumnMapping {
     }
 }
 
-/// Form of blobs in CSV cells.
+/// Encoding of blobs in the cells of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobFormat {
     /// Base64 with the standard alphabet and padding; or `\x` and hex digits.
@@ -158,10 +159,10 @@ pub enum BlobFormat {
 }
 
 impl BlobFormat {
-    /// All forms.
+    /// All encodings.
     pub const ALL: [Self; 2] = [Self::Base64, Self::Hex];
 
-    /// Returns the name of the form.
+    /// Returns the name of the encoding, as in the options.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,21 +1,22 @@
-//! Requests and replies as JSON Schema, for the description of the API.
+//! JSON Schemas of requests and replies, for the description of the API.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
 
-/// Schemas by name. The test `structs_are_described` makes them from the structs and their doc comments, so that
-/// programs do not depend on the crate that makes them.
+/// JSON Schemas by name. The test `structs_are_described` generates them from the structs and their
+/// doc comments, so that programs do not depend on the generating crate.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// Prefix of references to schemas.
+/// Prefix of a reference from one schema to another.
 #[cfg(test)]
 const PATH: &str = "#/components/schemas/";
 
 static PARSED: LazyLock<Map<String, Json>> =
     LazyLock::new(|| serde_json::from_str(SCHEMAS).unwrap_or_default());
 
-/// Returns the fields of the request with this name, each as a JSON Schema with a description.
+/// Returns the fields of the request struct with this name, each as a JSON Schema with a
+/// description. Returns no fields if the struct does not exist.
 ///
 /// ```
 /// let parameters = recto_api::description::parameters_named("PageRequest");
@@ -29,7 +30,7 @@ pub fn parameters_named(name: &str) -> &'static Map<String, Json> {
     properties.unwrap_or(&NONE)
 }
 
-/// Returns whether the parameter is required in the request.
+/// Returns whether the parameter `name` of the request struct `request` is required.
 pub fn is_required(request: &str, name: &str) -> bool {
     let required = PARSED
         .get(request)
@@ -37,7 +38,7 @@ pub fn is_required(request: &str, name: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|one| one == name))
 }
 
-/// Returns the schema with this name.
+/// Returns the JSON Schema of the struct with this name.
 pub fn schema(name: &str) -> Option<&'static Json> {
     PARSED.get(name)
 }
@@ -68,7 +69,7 @@ mod tests {
     };
     use crate::views::ViewList;
 
-    /// Environment variable that makes the test write `schemas.json`.
+    /// Environment variable that makes the test write `schemas.json` instead of comparing it.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
 
     macro_rules! describe {
@@ -82,7 +83,7 @@ mod tests {
         }};
     }
 
-    /// Returns the schemas of replies. Members that a reply always has are required.
+    /// Returns the schemas of replies. Members that every reply has are listed as required.
     fn replies() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12().for_serialize();
@@ -110,7 +111,7 @@ mod tests {
         )
     }
 
-    /// Returns the schemas of parameters and bodies.
+    /// Returns the schemas of requests: parameters and bodies.
     fn requests() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12();
@@ -140,7 +141,7 @@ mod tests {
         )
     }
 
-    /// Removes members that describe types of Rust.
+    /// Removes parts of generated schemas that describe types of Rust.
     fn tidy(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Removes default values, because members of replies have none.
+    /// Removes default values from schemas of replies, because replies have none.
     fn remove_defaults(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Converts the mark of a required parameter to an entry in the list of required parameters.
+    /// Converts the mark `required` of a parameter to an entry in the list of required parameters.
     fn require(schema: &mut Json) {
         let mut names = Vec::new();
         let properties = schema.get_mut("properties").and_then(Json::as_object_mut);
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Returns the table of the types of problems.
+    /// Returns the types of problems as a table in Markdown.
     fn problem_types() -> String {
         let row = |kind: &ProblemType| {
             let statuses: Vec<String> = kind.statuses().iter().map(u16::to_string).collect();

@@ -1,8 +1,8 @@
-//! Numbers, sizes and times as text for people.
+//! Formatting of numbers, sizes and times for people, and parsing of times.
 
 use std::time::Duration;
 
-/// Formats a number with separated thousands: `336,776`.
+/// Formats a number with a comma between thousands: `336,776`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Formats a count with its noun: `1 row`, `1,024 rows`.
+/// Formats a count with its noun in the singular or the plural: `1 row`, `1,024 rows`.
 pub fn counted(number: u64, singular: &str, plural: &str) -> String {
     format!(
         "{} {}",
@@ -64,10 +64,10 @@ pub fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Parses a time that is a number of seconds, or a number with its unit.
+/// Parses a time in seconds, written as a number without a unit or with one: `30`, `90s`, `10m`.
 ///
 /// # Errors
-/// The text has neither form. The error names the expected forms.
+/// The text has neither form. The error text describes the expected forms.
 pub fn time_seconds(text: &str) -> Result<u32, String> {
     let seconds = text.parse().ok();
     seconds

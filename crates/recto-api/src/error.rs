@@ -1,4 +1,4 @@
-//! The error type of the engine, of the server's sessions and of clients.
+//! Error type that the engine, sessions and clients share.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -9,31 +9,31 @@ use crate::parameters::ParameterError;
 use crate::problem::ProblemType;
 use crate::suggestion::Suggestion;
 
-/// The part of a request that an error refers to.
+/// Part of a request that an error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorPart {
-    /// The filter: its text, its values, or their number.
+    /// Filter: its text, its values, or their number.
     Filter,
-    /// The sort order.
+    /// Sort of a query.
     Sort,
-    /// The order values at which a page starts.
+    /// Values of the order fields at which a page starts.
     From,
-    /// A cursor: the token of a page, of a row or of a scan.
+    /// Token of a page, of a row or of an export.
     Cursor,
-    /// The view that the request names.
+    /// View that the request names.
     View,
-    /// The fields that the request names.
+    /// Fields that the request names.
     Fields,
-    /// The page size.
+    /// Size of the page.
     PageSize,
-    /// The number of rows to skip.
+    /// Number of rows to skip before the page.
     Skip,
-    /// A record.
+    /// Record that the request contains.
     Record,
-    /// A key.
+    /// Key of a record.
     Key,
-    /// The destination of rows that a load rejects.
+    /// Destination of the rows that a load rejects.
     Rejects,
 }
 
@@ -52,7 +52,8 @@ impl ErrorPart {
         Self::Rejects,
     ];
 
-    /// Returns the name of this part in the member `part` of an HTTP problem: `filter`, `page_size`.
+    /// Returns the name of the part in the JSON of an HTTP problem, such as `filter` or
+    /// `page_size`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -75,7 +76,7 @@ impl ErrorPart {
     }
 }
 
-/// An error: a kind for decisions in code, a message, the place of the mistake, and a hint.
+/// Error with a kind for decisions in code, a message, the position of the fault, and a hint.
 ///
 /// `Display` prints the message and the hint, which may have several lines. [`message`](Self::message) and
 /// [`hint`](Self::hint) return them separately. `Debug` also prints the kind and the causes, because a `main`
@@ -108,11 +109,11 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Result with this error.
+/// Result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Returns an error of this kind with this message.
+    /// Returns an error with a kind and a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             inner: Box::new(Inner {
@@ -132,7 +133,8 @@ impl Error {
         }
     }
 
-    /// Adds a hint at the fix, and removes a suggestion.
+    /// Sets the hint, which describes the most likely fix. Removes a suggestion, because its text
+    /// would be another hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hint = Some(hint.into());
@@ -140,7 +142,8 @@ impl Error {
         self
     }
 
-    /// Adds a suggestion of a view or a collection that would serve the query. Its text becomes the hint if there is none.
+    /// Adds a view or a collection that would serve the query. Its text becomes the hint if the
+    /// error has no hint.
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: Suggestion) -> Self {
         self.inner.hint.get_or_insert_with(|| suggestion.to_string());
@@ -148,14 +151,14 @@ impl Error {
         self
     }
 
-    /// Adds the part of the request that the error refers to.
+    /// Sets the part of the request that the error refers to.
     #[must_use]
     pub fn with_part(mut self, part: ErrorPart) -> Self {
         self.inner.part = Some(part);
         self
     }
 
-    /// Adds the fields of a partition that the filter does not fix with `=`.
+    /// Sets the fields that the filter must fix with `=` so that a view serves the query.
     #[must_use]
     pub fn with_missing_partition_fields(
         mut self,
@@ -165,42 +168,43 @@ impl Error {
         self
     }
 
-    /// Adds the field that the error refers to.
+    /// Sets the field that the error refers to.
     #[must_use]
     pub fn with_field(mut self, field: impl Into<String>) -> Self {
         self.inner.field = Some(field.into());
         self
     }
 
-    /// Adds the key of the record that the error refers to, as the texts of its values.
+    /// Sets the key of the record that the error refers to, as the text of each value.
     #[must_use]
     pub fn with_key(mut self, key: Vec<String>) -> Self {
         self.inner.key = key;
         self
     }
 
-    /// Adds the column in the filter or sort text, counted from 1, in characters.
+    /// Sets the column of the error in the filter or sort text, counted in characters from 1.
     #[must_use]
     pub fn with_column(mut self, column: usize) -> Self {
         self.inner.column = Some(column);
         self
     }
 
-    /// Adds the index of the change that the error refers to, among several changes, counted from 0.
+    /// Sets the index of the change that the error refers to, in a request with several changes,
+    /// counted from 0.
     #[must_use]
     pub fn with_change(mut self, change: usize) -> Self {
         self.inner.change = Some(change);
         self
     }
 
-    /// Adds the version of the stored record.
+    /// Sets the version of the stored record that prevented a change.
     #[must_use]
     pub fn with_version(mut self, version: i64) -> Self {
         self.inner.version = Some(version);
         self
     }
 
-    /// Adds the cause of the error.
+    /// Sets the cause of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.inner.source = Some(source.into());
@@ -212,10 +216,15 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns whether the same call may succeed a little later. This is so if the store was unreachable or
-    /// busy, if the time was too short, or if too many messages were in flight. It is also so if a write's
-    /// outcome is unknown: repeating the write resolves the outcome. All other calls fail again until
-    /// something is changed.
+    /// Returns whether the same call may succeed a little later. This is the case in the following
+    /// situations:
+    ///
+    /// - The store was unreachable or busy.
+    /// - The time limit was exceeded.
+    /// - Too many messages were in flight.
+    /// - The outcome of a write is unknown. Repeating the write resolves the outcome.
+    ///
+    /// All other calls fail again until something is changed.
     pub fn is_retryable(&self) -> bool {
         ProblemType::of(self.kind()).can_retry()
     }
@@ -225,7 +234,7 @@ impl Error {
         &self.inner.message
     }
 
-    /// Returns the part of the request that the error refers to, if it refers to one.
+    /// Returns the part of the request that the error refers to, or `None` if it refers to no part.
     pub fn part(&self) -> Option<ErrorPart> {
         self.inner.part.or(match self.inner.kind {
             ErrorKind::InvalidCursor => Some(ErrorPart::Cursor),
@@ -234,41 +243,43 @@ impl Error {
         })
     }
 
-    /// Returns the fields that the query must fix with `=` so that a view serves it. The list is empty if
-    /// fixing fields is not enough, or if the query already fixes all fields of a partition.
+    /// Returns the fields that the filter must fix with `=` so that a view serves the query. The
+    /// list is empty if this would not be enough, or if the filter already fixes all fields of a
+    /// partition.
     pub fn missing_partition_fields(&self) -> &[String] {
         &self.inner.missing_partition_fields
     }
 
-    /// Returns the field that the error refers to.
+    /// Returns the field that the error refers to, if there is one.
     pub fn field(&self) -> Option<&str> {
         self.inner.field.as_deref()
     }
 
-    /// Returns the key of the record that the error refers to, for [`ErrorKind::Unreadable`]. The key
-    /// consists of the text of each value, in the key's order.
-    /// The list is empty for other errors.
+    /// Returns the key of the record that an error of the kind [`ErrorKind::Unreadable`] refers to:
+    /// the text of each value, in the key's order. The list is empty for other errors.
     pub fn key(&self) -> &[String] {
         &self.inner.key
     }
 
-    /// Returns the column in the filter or sort text, counted from 1, in characters.
+    /// Returns the column of the error in the filter or sort text, counted in characters from 1.
     pub fn column(&self) -> Option<usize> {
         self.inner.column
     }
 
-    /// Returns the index of the change that the error refers to, among several changes, counted from 0.
+    /// Returns the index of the change that the error refers to, in a request with several changes,
+    /// counted from 0.
     pub fn change(&self) -> Option<usize> {
         self.inner.change
     }
 
-    /// Returns the version of the stored record that prevented a change. [`ErrorKind::Exists`] has a version.
-    /// [`ErrorKind::Changed`] has one unless the record does not exist.
+    /// Returns the version of the stored record that prevented a change. An error of the kind
+    /// [`ErrorKind::Exists`] has it. An error of the kind [`ErrorKind::Changed`] has it unless the
+    /// record does not exist.
     pub fn version(&self) -> Option<i64> {
         self.inner.version
     }
 
-    /// Returns the hint at the fix.
+    /// Returns the hint, which describes the most likely fix.
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint.as_deref()
     }
@@ -278,7 +289,7 @@ impl Error {
         self.inner.suggestion.as_ref()
     }
 
-    /// Returns the first cause that has this type.
+    /// Returns the nearest cause in the chain of causes that has the type `E`.
     pub fn cause<E: StdError + 'static>(&self) -> Option<&E> {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -336,7 +347,7 @@ impl From<ParameterError> for Error {
     }
 }
 
-/// The error of a conversion that cannot fail.
+/// Conversion that is never called: a conversion that cannot fail has no error.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

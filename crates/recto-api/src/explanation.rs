@@ -1,4 +1,4 @@
-//! Explanation of a query: reply to `GET …/records:explain`.
+//! Explanation of a query: its plan and its cost, as `GET …/records:explain` returns them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,24 +13,24 @@ use crate::display::{bytes, counted, duration, grouped};
 use crate::misfits::MisfitCounts;
 use crate::pages::PageCost;
 
-/// Maximum number of buckets of a source in the text for people.
+/// Maximum number of bucket numbers that the text form shows for one source.
 const MAX_BUCKETS_SHOWN: usize = 8;
 
-/// Suffix of the name of a shape with a filter scan.
+/// Suffix of the text form of a plan with a filter scan.
 const FILTER_SCAN: &str = " + filter";
 
-/// Way in which the sources of a plan become one sequence of rows.
+/// Way in which a plan combines its sources (key ranges) into one sequence of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// No row can match.
+    /// There are no sources, because no row can match.
     Empty,
-    /// One source.
+    /// There is one source.
     Scan,
-    /// Sources one after the other, without an overlap.
+    /// The sources do not overlap, and are read one after the other.
     Concat,
-    /// Sources merged row by row.
+    /// Rows of the sources are merged in order.
     Merge,
-    /// One source of each of several views. The result is the records that all of them contain.
+    /// Each of several views has one source. The result is the records that all of them contain.
     Intersect,
 }
 
@@ -43,7 +43,7 @@ impl Shape {
         Self::Intersect,
     ];
 
-    /// Returns the name, such as `merge`.
+    /// Returns the name of the combination in plans, such as `merge`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -55,16 +55,16 @@ impl Shape {
     }
 }
 
-/// Kind of a plan, on which its cost depends.
+/// Shape of a plan, which determines how its cost grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanShape {
-    /// Way in which the sources become one sequence.
+    /// Way in which the plan combines its sources into one sequence.
     pub sources: Shape,
-    /// Whether Recto checks rows one by one.
+    /// True if Recto checks rows one by one (a filter scan).
     pub filter_scan: bool,
 }
 
-/// Writes the form `merge + filter`.
+/// Writes a form such as `merge + filter`.
 impl fmt::Display for PlanShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sources.name())?;
@@ -120,13 +120,13 @@ pub struct Explanation {
     pub sources: Vec<ExplainedSource>,
     /// Conditions that Recto checks row by row, as filters.
     pub filter_scan: Vec<String>,
-    /// Reads of the base table for each row of a view: to show a row only if its record exists, and to look up fields that the
-    /// view does not hold; absent if there are none.
+    /// Reads of the base table for each row of a view: to show a row only if its record exists, and
+    /// to look up fields that the view does not hold; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "ExplainedBaseRows"))]
     pub base_rows: Option<ExplainedBaseRows>,
-    /// Maximum number of records that are missing from the view because they do not fit it; absent if none is missing, or if
-    /// the token sees only some rows.
+    /// Maximum number of records that are missing from the view because they do not fit it; absent
+    /// if none is missing, or if the token sees only some rows.
     #[serde(default, skip_serializing_if = "MisfitCounts::is_none")]
     pub misfits: MisfitCounts,
     /// How Recto knows the number of rows of the query without reading them, as for `count`; absent if it does not.
@@ -185,7 +185,7 @@ pub struct ExplainedView {
     pub direction: TableOrder,
 }
 
-/// Writes the text of [`Explanation::facts`].
+/// Writes the view as one line of [`Explanation::facts`].
 impl fmt::Display for ExplainedView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -207,16 +207,19 @@ pub struct ExplainedSource {
     pub partition: String,
     /// Bounds in clustering order: `time_hour > …`.
     pub bounds: String,
-    /// Requests to the store: CQL statements, or key ranges. Empty for a table in buckets if the token's row filter hides rows
-    /// of it, because requests name the keys where buckets begin and end.
+    /// Requests to the store: CQL statements, or key ranges. Empty for a table in buckets if the
+    /// token's row filter hides rows of it, because requests name the keys where buckets begin and
+    /// end.
     pub requests: Vec<String>,
-    /// Numbers of the buckets that were read, if `run` asked for it, at most 1,024; absent if the partition has no buckets.
+    /// Numbers of the buckets that were read, if `run` asked for it, at most 1,024; absent if the
+    /// partition has no buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<u64>,
 }
 
 impl ExplainedSource {
-    /// Returns the partition, with the name of the view if several views are intersected.
+    /// Returns the partition of the source. If several views are intersected, the name of the view
+    /// precedes it.
     pub fn place(&self) -> String {
         match &*self.view {
             "" => self.partition.clone(),
@@ -224,7 +227,8 @@ impl ExplainedSource {
         }
     }
 
-    /// Returns the buckets as text, `buckets 5, 2`, if there are any.
+    /// Returns the numbers of the source's buckets as text, such as `buckets 5, 2`; `None` if there
+    /// are none.
     pub fn buckets_text(&self) -> Option<String> {
         let name = match self.buckets.len() {
             0 => return None,
@@ -254,7 +258,7 @@ pub struct ExplainedBaseRows {
     pub reads_per_row: u32,
 }
 
-/// Writes the text of [`Explanation::facts`].
+/// Writes the reads of base rows as one line of [`Explanation::facts`].
 impl fmt::Display for ExplainedBaseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verified {
@@ -295,12 +299,13 @@ pub struct RejectedSortOrder {
 }
 
 impl Explanation {
-    /// Returns the order as text: `time_hour desc, flight asc`.
+    /// Returns the order of the query as text: `time_hour desc, flight asc`.
     pub fn order_text(&self) -> String {
         order_text(&self.order)
     }
 
-    /// Returns the sources and the order of the plan for people: pairs of a name and a text.
+    /// Returns the sort orders, tables and order of the plan for display, as pairs of a label and a
+    /// text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = format!("{}, read {} its clustering order", self.table, self.direction);
         let order = ("order", self.order_text());
@@ -329,11 +334,11 @@ impl Explanation {
         facts.chain(conditions).chain(base_rows).collect()
     }
 
-    /// Returns the expected and the actual cost for people: pairs of a name and a text.
+    /// Returns the expected and the actual cost for display, as pairs of a label and a text.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
         let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
-        // Leave out round trips for an embedded store, which needs none because it is in this
-        // process.
+        // Leave out round trips for an embedded store: it is in this process, so its expected
+        // number is 0.
         if self.expected_round_trips > 0 {
             let round_trips = u64::from(self.expected_round_trips);
             expected += &format!(", {}", counted(round_trips, "round trip", "round trips"));
@@ -343,8 +348,8 @@ impl Explanation {
     }
 }
 
-/// Writes the lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and the
-/// rejected sort orders.
+/// Writes the shape, the lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs),
+/// the sources, and the rejected sort orders.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape.fmt(f)?;

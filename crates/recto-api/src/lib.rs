@@ -1,8 +1,9 @@
 //! The operations of Recto's HTTP API.
 //!
-//! A request is a struct. The server reads it from an address or from a JSON body, and the client writes it to both.
-//! The fields of the struct are also arguments of the command line, and their doc comments are the descriptions in the
-//! API. An option is declared once here, and the engine implements it.
+//! Each request is a struct. The server reads it from a URL or from a JSON body, and the client
+//! writes it in both forms. The fields of the struct are also arguments of the command line, and
+//! their doc comments are the descriptions in the API. An option is thus declared once in this
+//! crate, and the engine implements it.
 //!
 //! | module | content |
 //! |---|---|

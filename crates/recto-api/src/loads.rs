@@ -1,4 +1,4 @@
-//! Loads of files.
+//! Options for loading files into collections.
 
 use serde::{Deserialize, Serialize};
 

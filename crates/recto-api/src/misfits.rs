@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::display::{counted, grouped};
 
-/// Maximum number of listed misfits of a view.
+/// Maximum number of misfits (records that do not fit a view) that a report lists for each view.
 pub const MAX_LISTED_MISFITS: usize = 20;
 
 /// Number of misfits of a view or of a unique constraint, by cause.
@@ -23,17 +23,18 @@ pub struct MisfitCounts {
 }
 
 impl MisfitCounts {
-    /// Returns the number of all misfits.
+    /// Returns the number of misfits of all causes.
     pub fn total(&self) -> u64 {
         self.empty + self.too_large
     }
 
-    /// Returns the number of misfits that exceed the counts in `known`.
+    /// Returns the number of misfits that are not in `known`: for each cause, the number beyond
+    /// that in `known`.
     pub fn beyond(&self, known: &Self) -> u64 {
         self.empty.saturating_sub(known.empty) + self.too_large.saturating_sub(known.too_large)
     }
 
-    /// Returns the larger of both counts for each cause.
+    /// Returns the larger of the two counts for each cause.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -42,7 +43,7 @@ impl MisfitCounts {
         }
     }
 
-    /// Returns whether all records fit.
+    /// Returns whether the number of misfits is 0.
     #[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
     pub fn is_none(&self) -> bool {
         self.total() == 0
@@ -79,7 +80,7 @@ pub struct ListedMisfit {
 }
 
 impl ListedMisfit {
-    /// Returns the cause as text: `city is empty`.
+    /// Returns the reason why the record does not fit: `city is empty`.
     pub fn reason(&self) -> String {
         match self.key_bytes {
             None => format!("{} is empty", self.field),
@@ -109,7 +110,8 @@ pub struct Misfits {
     pub listed: Vec<ListedMisfit>,
 }
 
-/// Writes the form `p.by_city: 2 records that do not fit (1 empty, 1 too large), as 1: city is empty; …`.
+/// Writes the view, the counts and the listed records, such as `p.by_city: 2 records that do not
+/// fit (1 empty, 1 too large), as 1: city is empty; …`.
 impl fmt::Display for Misfits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}: {}", self.collection, self.view, self.counts)?;

@@ -1,14 +1,16 @@
-//! Types of problems: the HTTP responses to errors (RFC 9457), and the exit codes of the command line.
+//! Types of problems, which are HTTP responses to errors (RFC 9457), and the exit codes of the
+//! command line.
 //!
-//! The server, the description of the HTTP API, the client, the command line and the book use this list.
+//! The server, the description of the HTTP API, the client, the command line and the book all use
+//! this list.
 
 use crate::error_kind::ErrorKind;
 pub use crate::problem_body::ProblemBody;
 
-/// Prefix of the `type` of each problem. The name of the type follows.
+/// Prefix of the member `type` of each problem. The name of the problem's type follows.
 pub const TYPE_PREFIX: &str = "urn:recto:problem:";
 
-/// Properties that all problems of a type share.
+/// Properties that all problems of one type share.
 #[derive(Debug)]
 struct Description {
     name: &'static str,
@@ -509,12 +511,13 @@ problem_types! {
 }
 
 impl ProblemType {
-    /// Returns the type with this name, such as `no-view`, or `None` if this release does not know it.
+    /// Returns the problem type with this name, such as `no-view`, or `None` if this release does
+    /// not know it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name() == name)
     }
 
-    /// Returns the type of the problem with which a server answers an error of this kind.
+    /// Returns the type of the problem that a server sends for an error of this kind.
     pub const fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::InvalidQuery => Self::InvalidQuery,
@@ -542,7 +545,8 @@ impl ProblemType {
         }
     }
 
-    /// Returns the name, which follows [`TYPE_PREFIX`] in the `type` of a problem: `no-view`.
+    /// Returns the name of the problem type, such as `no-view`. It follows [`TYPE_PREFIX`] in the
+    /// member `type`.
     pub const fn name(self) -> &'static str {
         self.description().name
     }
@@ -552,17 +556,17 @@ impl ProblemType {
         self.description().statuses
     }
 
-    /// Returns a short description for people.
+    /// Returns a short description of the problem type for people.
     pub const fn title(self) -> &'static str {
         self.description().title
     }
 
-    /// Returns the kind of the error to which clients convert such a problem.
+    /// Returns the kind of the error that clients create from a problem of this type.
     pub const fn kind(self) -> ErrorKind {
         self.description().kind
     }
 
-    /// Returns the exit code of a command that fails with such a problem.
+    /// Returns the exit code of a command that fails with a problem of this type.
     pub const fn exit_code(self) -> u8 {
         self.description().exit_code
     }
@@ -572,7 +576,7 @@ impl ProblemType {
         self.description().can_retry
     }
 
-    /// Returns a description of the error, in one or two sentences.
+    /// Returns a description of the problem type, in one or two sentences.
     pub fn meaning(self) -> &'static str {
         self.description().meaning.trim_start()
     }

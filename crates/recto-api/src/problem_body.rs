@@ -1,4 +1,4 @@
-//! Problems as JSON.
+//! Body of an HTTP problem as JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -21,8 +21,8 @@ pub struct ProblemBody {
     pub status: u16,
     /// Description of this error.
     pub detail: String,
-    /// Part of the query, the record or the request that is wrong: `filter`, `sort`, `from`, `cursor`, `view`, `fields`,
-    /// `page_size`, `record`, `key`. A later release may add parts.
+    /// Part of the query, the record or the request that is wrong: `filter`, `sort`, `from`,
+    /// `cursor`, `view`, `fields`, `page_size`, `record`, `key`. A later release may add parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub part: Option<String>,
@@ -38,8 +38,8 @@ pub struct ProblemBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "std::num::NonZeroU64"))]
     pub position: Option<u64>,
-    /// Fields that the filter must fix with `=`, so that a view can be used. Absent if the filter fixes a partition, or if no
-    /// view can be used for the query.
+    /// Fields that the filter must fix with `=`, so that a view can be used. Absent if the filter
+    /// fixes a partition, or if no view can be used for the query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_partition_fields: Vec<String>,
     /// Version of the record that exists.

@@ -1,4 +1,4 @@
-//! Queues, work units and messages: bodies of requests and replies.
+//! Bodies of requests and replies about queues, work units (temporary queues) and messages.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use crate::pages::is_false;
 use crate::parameters::{ParameterError, present, whole_number};
 use crate::problem::ProblemBody;
 
-/// Pattern of base64 with padding.
+/// Regular expression for base64 with padding.
 #[cfg(test)]
 const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 
-/// Options of a queue. A queue that is created gets the default of each option that is left out. A queue that is changed
-/// keeps it.
+/// Options of a queue. A queue that is created gets the default of each option that is left out. A
+/// queue that is changed keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Time for which a received message is invisible to others, if its receiver sets none: 1 second to 12 hours; default
-    /// 30 seconds.
+    /// Time for which a received message is invisible to others, if its receiver sets none: 1
+    /// second to 12 hours; default 30 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long = "visibility", value_name = "TIME", value_parser = time_seconds))]
     #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
     pub visibility_seconds: Option<u32>,
-    /// Time from the sending of a message until it can be received, if its sender sets none: up to 30 days, and up to 15
-    /// minutes in an ordered queue; default 0 seconds.
+    /// Time from the sending of a message until it can be received, if its sender sets none: up to
+    /// 30 days, and up to 15 minutes in an ordered queue; default 0 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long = "delay", value_name = "TIME", value_parser = time_seconds))]
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: Option<u32>,
-    /// Time for which the queue keeps a message that is not acknowledged: 1 minute to 365 days. The default keeps a message
-    /// until it is acknowledged (JSON: null; command line: `forever`).
+    /// Time for which the queue keeps a message that is not acknowledged: 1 minute to 365 days. The
+    /// default keeps a message until it is acknowledged (JSON: null; command line: `forever`).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(feature = "clap", arg(long = "retention", value_name = "TIME", value_parser = retention))]
     #[cfg_attr(test, schemars(with = "Option<u32>", range(min = 60, max = 31_536_000)))]
@@ -244,7 +244,8 @@ pub struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
-    /// Returns a message with this body, as text if it is UTF-8.
+    /// Returns a message with this body: as `body` if the bytes are UTF-8, otherwise as
+    /// `body_base64`.
     pub fn of(body: Vec<u8>) -> Self {
         let (body, body_base64) = body_members(body);
         Self {
@@ -255,7 +256,8 @@ impl OutgoingMessage {
     }
 }
 
-/// Returns bytes as `body` if they are UTF-8, and otherwise as `body_base64`.
+/// Converts the bytes of a body to the members `body` and `body_base64`, of which one is set:
+/// `body` if the bytes are UTF-8.
 pub fn body_members(body: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(body) {
         Ok(text) => (Some(text), None),
@@ -263,7 +265,7 @@ pub fn body_members(body: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-/// Returns the bytes of a body that is given as text or as base64.
+/// Returns the bytes of a body that the members `body` or `body_base64` contain.
 ///
 /// # Errors
 /// `body_base64` is not base64.
@@ -587,7 +589,7 @@ pub struct QueueTableSettings {
 }
 
 impl QueueTableSettings {
-    /// Returns the settings of `[queues]` in a schema.
+    /// Converts the settings in `[queues]` of a schema.
     pub fn of_schema(queues: &StoreQueues) -> Self {
         Self {
             rotation_seconds: queues.rotation_seconds,
@@ -597,7 +599,7 @@ impl QueueTableSettings {
         }
     }
 
-    /// Returns the settings as `[queues]` of a schema.
+    /// Converts the settings to `[queues]` of a schema.
     pub fn to_schema(&self) -> StoreQueues {
         let mut queues = StoreQueues::default();
         queues.rotation_seconds = self.rotation_seconds;

@@ -1,4 +1,4 @@
-//! Records: options of requests, and replies to changes.
+//! Options of requests about records, and replies to changes of records.
 
 use serde::{Deserialize, Serialize};
 

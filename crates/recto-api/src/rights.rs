@@ -1,21 +1,21 @@
-//! Rights of tokens.
+//! Rights that the access token of a client can have.
 
-/// A right of a token in a collection, with a queue, or with the store.
+/// Right of an access token in a collection, for a queue, or for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Right {
     /// Read records and pages, explain queries, and read the state and the messages of a queue.
     Read,
     /// Read all records of a collection at once.
     Export,
-    /// Put records.
+    /// Put, insert and update records of a collection.
     Write,
-    /// Delete records.
+    /// Delete records of a collection.
     Delete,
-    /// Copy the store.
+    /// Create a backup of the store.
     Backup,
     /// Return unused space of the store to the file system.
     Compact,
-    /// Check the whole store.
+    /// Check the whole store for damage.
     Check,
     /// Compare views with records that the token may read.
     Verify,
@@ -36,9 +36,9 @@ pub enum Right {
 }
 
 impl Right {
-    /// Rights in a collection.
+    /// Rights that a token can have in a collection.
     pub const OF_COLLECTION: [Self; 4] = [Self::Read, Self::Export, Self::Write, Self::Delete];
-    /// Rights with the store.
+    /// Rights that a token can have for the store.
     pub const OF_STORE: [Self; 8] = [
         Self::Backup,
         Self::Compact,
@@ -49,7 +49,7 @@ impl Right {
         Self::Apply,
         Self::CursorKeys,
     ];
-    /// Rights with a queue.
+    /// Rights that a token can have for a queue.
     pub const OF_QUEUE: [Self; 4] = [Self::Read, Self::Send, Self::Receive, Self::Manage];
 
     /// Returns whether all requests that need this right change the store. [`Apply`](Self::Apply) and

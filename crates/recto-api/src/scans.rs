@@ -1,4 +1,4 @@
-//! All records of a collection.
+//! Requests that export all records of a collection.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Maintenance of the store: bodies of requests, and replies.
+//! Bodies of requests and replies for the maintenance of a store.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,9 +23,9 @@ pub struct BackupRequest {
 pub struct SchemaRequest {
     /// Collections, as a schema file declares them.
     pub toml: String,
-    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and unique
-    /// constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. The store keeps
-    /// everything else.
+    /// Names of things to remove: collections with all their records (`orders`), views
+    /// (`orders.by_customer`) and unique constraints (`users.unique.email`,
+    /// `users.unique.tenant,slug`). The schema must not name them. The store keeps everything else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
     /// Maximum number of records per second with which Recto fills new views; absent, there is no limit.
@@ -50,8 +50,9 @@ pub struct SchemaPlan {
     pub generation: u64,
     /// Changes, a line each; empty if the store has this schema.
     pub changes: Vec<String>,
-    /// Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in
-    /// words. After them, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
+    /// Statements that would create and change keyspace, types and tables, in order: CQL, or the
+    /// tables of an embedded store in words. After them, rows of the table `recto_catalog` record
+    /// the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
     /// Parts of the store that the schema does not name, a line each. They do not change.
     #[serde(default)]

@@ -1,28 +1,30 @@
-//! A view or a collection that would serve a query.
+//! Suggestion of a view or a collection that would serve a query.
 
 use std::fmt;
 use std::sync::Arc;
 
 use recto_model::schema::{Collection, Schema, View};
 
-/// A view or a collection that would serve a query.
+/// View or collection that would serve a query which the store cannot serve now.
 ///
-/// It is a view of the collection of the query. With `writes = "overwrite"`, a collection cannot have every view; then it is
-/// another collection with the same records.
+/// Usually it is a view of the query's collection. With `writes = "overwrite"`, a collection cannot
+/// have every view. In that case it is another collection with the same records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// Collection of the query, or the other collection.
+    /// Collection to which the view belongs, or the new collection.
     pub collection: Arc<Collection>,
-    /// The view that the collection would have; `None` for another collection.
+    /// View to add to the collection; `None` if a new collection is suggested.
     pub view: Option<View>,
-    /// Fields that each record of the other collection must have, and that are optional in the collection of the query.
+    /// Fields that each record of the new collection must have, although they are optional in the
+    /// query's collection.
     pub required: Vec<String>,
-    /// Whether it serves the query only if Recto may check some conditions row by row.
+    /// True if the query also needs `allow_filter_scan`, so that Recto may check some conditions
+    /// row by row.
     pub with_filter_scan: bool,
 }
 
 impl Suggestion {
-    /// Returns a sentence that introduces the declaration.
+    /// Returns a sentence that introduces the declaration of the view or collection.
     pub fn introduction(&self) -> String {
         match (&self.view, self.with_filter_scan) {
             (Some(_), false) => return "this view serves it:".to_owned(),
@@ -46,7 +48,7 @@ impl Suggestion {
         format!("{serves}, if you write each record to both collections{must}:")
     }
 
-    /// Returns the declaration, to be pasted into the schema.
+    /// Returns the declaration of the view or collection, to be pasted into the schema.
     pub fn declaration(&self) -> String {
         if let Some(view) = &self.view {
             return self.collection.view_declaration(view);
@@ -59,7 +61,7 @@ impl Suggestion {
     }
 }
 
-/// The introduction, and the declaration on the lines after it.
+/// Writes the introduction, and the declaration on the lines after it.
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.introduction(), self.declaration())

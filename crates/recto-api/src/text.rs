@@ -1,15 +1,16 @@
-//! Percent-encoded text in addresses.
+//! Percent-encoding of text in URLs.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Unreserved characters of RFC 3986, which are not encoded in a query.
+/// Characters that a query encodes: all except the unreserved characters of RFC 3986.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Unreserved characters without the dot, because a part of a path that is `.` or `..` would name another folder.
+/// Characters that a path encodes: all except the unreserved characters without the dot. A part of
+/// a path that is `.` or `..` would name another folder.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 /// Encodes text as a part of a path.
@@ -21,7 +22,7 @@ pub fn path_part(text: &str) -> String {
     utf8_percent_encode(text, IN_PATH).to_string()
 }
 
-/// Encodes parameters as a query, form-encoded, without `?`.
+/// Encodes parameters as the part of a URL after `?`.
 ///
 /// ```
 /// assert_eq!(recto_api::text::query([("a", "1"), ("b", "x y")]), "a=1&b=x%20y");
@@ -52,8 +53,8 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     let Some(first) = text.find('%') else {
         return Some(text.to_owned());
     };
-    // Check the escapes first, because the crate `percent_encoding` copies malformed escapes
-    // unchanged.
+    // Check the escapes first, because the crate `percent_encoding` would keep malformed escapes
+    // without an error.
     let mut rest = &text[first..];
     while let Some(at) = rest.find('%') {
         let digits = rest.as_bytes().get(at + 1..at + 3)?;

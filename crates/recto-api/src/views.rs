@@ -1,4 +1,4 @@
-//! Views of a store: reply with their states.
+//! Reply that describes the views of a store and their states.
 
 use std::collections::BTreeMap;
 

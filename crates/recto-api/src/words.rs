@@ -1,16 +1,17 @@
-//! Translation of errors of JSON and of parameters to the terms of the API, because the parser names types of Rust.
+//! Translation of parser errors (of JSON and parameters) to the terms of the API, because the
+//! parser's messages contain names of Rust types.
 
 use crate::parameters::ParameterError;
 
 /// Maximum number of characters of a value that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 60;
-/// Placeholder for the name of the value in the message of an error that this crate makes.
+/// Placeholder for the name of the wrong value in error messages of this crate.
 pub(crate) const NAME: &str = "{name}";
-/// Separator of a message and its hint, because errors of serde have only a message. No text has this control
-/// character.
+/// Character that separates a message from its hint, because an error of serde has only one text.
+/// No message contains this control character.
 const HINT: char = '\u{1f}';
 
-/// Returns the beginning of a text, for an error.
+/// Returns the beginning of a text, so that an error message does not become too long.
 pub(crate) fn shortened(text: &str) -> String {
     let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
@@ -25,8 +26,9 @@ pub(crate) fn with_hint(error: &ParameterError) -> String {
     }
 }
 
-/// Translates an error of the parser about the value at `place`, such as `messages[0].delay_seconds`. Returns a
-/// message, and a hint if there is one. An empty place is the whole body.
+/// Translates an error of the parser about the value at `place`, such as
+/// `messages[0].delay_seconds`. An empty `place` means the whole body. Returns a message, and a
+/// hint if there is one.
 pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     let named = if place.is_empty() { "the body" } else { place };
     if let Some(rest) = error.strip_prefix("missing field ") {
@@ -72,7 +74,7 @@ fn names(expected: &str) -> String {
     names.join(", ")
 }
 
-/// Returns the API's name of a type that the parser expected.
+/// Returns the API's name for a type that the parser expected, such as `a whole number`.
 fn wanted(expected: &str) -> String {
     let expected = expected.split(" at line ").next().unwrap_or_default();
     match expected {
@@ -92,7 +94,7 @@ fn wanted(expected: &str) -> String {
     }
 }
 
-/// Returns the API's name of a value that the parser found.
+/// Returns the API's name for a value that the parser found, such as `an array`.
 fn found(given: &str) -> &str {
     match given {
         "sequence" => "an array",

@@ -1,7 +1,7 @@
 //! Measures a node: `cargo run -p recto-cassandra --example cassandra_speed -- 127.0.0.1:9042`.
 //!
-//! Loads rows one per partition and many per partition, then reads pages forwards and backwards.
-//! Makes a keyspace of its own and drops it.
+//! Loads rows one per partition and many per partition, then reads pages forward and backward. The
+//! program creates its own keyspace and drops it at the end.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::Arc;

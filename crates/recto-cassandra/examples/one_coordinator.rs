@@ -1,10 +1,11 @@
-//! Measures conditional writes of one partition on three nodes that it starts. It compares two
-//! ways: to any replica, as the driver sends by default, and to one coordinator, as the store
-//! sends. Run it by `cargo run -p recto-cassandra --example one_coordinator`.
+//! Measures conditional writes of one partition on three nodes that the program starts. It compares
+//! two ways to choose the node of a request: any replica (the driver's default), and one
+//! coordinator (what the store does). Run it by `cargo run -p recto-cassandra --example
+//! one_coordinator`.
 //!
 //! 1, 4 and 16 clients change a version as fast as they can. Each client has its own connections,
-//! like a separate process. The two ways take turns, first with `paxos_variant` v1, then with v2. A
-//! run takes five minutes.
+//! like a separate process. Rounds with any replica and rounds with one coordinator alternate,
+//! first with `paxos_variant` v1, then with v2. A run takes five minutes.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -33,11 +34,11 @@ const ROUNDS: i32 = 3;
 const ROUND: Duration = Duration::from_secs(6);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Client that changes the version.
+/// Client that changes the version of a partition by conditional writes.
 enum Client {
-    /// Client that uses the driver alone.
+    /// Client that uses only the driver, which sends a request to any replica.
     Any(Box<(Session, PreparedStatement, PreparedStatement)>),
-    /// Client that uses the store.
+    /// Client that uses the store, which sends all requests to one coordinator.
     One(CassandraStore, Arc<Table>),
 }
 
@@ -47,7 +48,8 @@ enum Outcome {
     Unknown,
 }
 
-/// Results of several clients.
+/// Number of writes by outcome, their durations, and the duration of the round, over several
+/// clients.
 #[derive(Default)]
 struct Counts {
     applied: usize,
@@ -123,8 +125,8 @@ impl Client {
         }
     }
 
-    /// Changes the version repeatedly for the time of a round. Each change expects the last known
-    /// version.
+    /// Changes the version repeatedly for the time of a round. Each change expects the version that
+    /// the client knows last.
     async fn run(&self, partition: i32, number: usize) -> Counts {
         let mut counts = Counts::default();
         let (mut expected, mut new) = (None, i32::try_from(number).unwrap() * 1_000_000);

@@ -19,35 +19,36 @@ use crate::store::CassandraStore;
 /// Table or materialized view that another program created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableThere {
-    /// Name without the keyspace.
+    /// Name of the table or materialized view, without its keyspace.
     pub name: String,
     /// Columns: partition and clustering columns in the order of the key, then static and regular
     /// columns, each group by name.
     pub columns: Vec<ColumnThere>,
-    /// True if Recto created the table.
+    /// True if Recto created the table, which its comment shows.
     pub is_of_recto: bool,
 }
 
-/// Column of an existing table.
+/// Column of a table or materialized view that another program created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnThere {
-    /// Name with its exact case.
+    /// Name of the column, with its exact case.
     pub name: String,
     /// Role of the column in the table.
     pub kind: ColumnKind,
-    /// Type, as Cassandra writes it.
+    /// Name of the column's type, as Cassandra writes it in its system tables.
     pub type_text: String,
-    /// Type as Recto reads it; `None` if Recto does not support it. Types that are not frozen are
-    /// read as if they were frozen, and a counter is read as its number.
+    /// Type as Recto reads it; `None` if Recto does not support it. Recto reads an unfrozen type as
+    /// if it were frozen, and a counter as a `bigint`.
     pub ty: Option<Type>,
 }
 
-/// Materialized view of a table.
+/// Materialized view in the keyspace, of a table that another program created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewThere {
-    /// Name without the keyspace.
+    /// Name of the materialized view, without its keyspace.
     pub name: String,
-    /// True if the view leaves out further rows besides those with a null in its key.
+    /// True if the view's `WHERE` clause contains more than `IS NOT NULL` conditions, so that the
+    /// view omits further rows of its table.
     pub is_partial: bool,
 }
 
@@ -178,8 +179,8 @@ impl Client {
         Ok(of_recto.map(|(name, _)| name).collect())
     }
 
-    /// Compares the tables of other programs with `asked`. Further columns outside the key do not
-    /// count as a difference.
+    /// Compares tables of other programs with `asked`, the tables that Recto's schema describes.
+    /// Additional columns outside the key do not count as a difference.
     pub(crate) async fn compare_attached(&self, asked: &[&Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.schema_deadline();
         let names: Vec<&str> = asked.iter().map(|table| name_in_keyspace(table.name())).collect();
@@ -198,7 +199,8 @@ impl Client {
 }
 
 impl TableThere {
-    /// Describes how the columns differ from those of `asked`, for people.
+    /// Describes in words how the table's columns differ from those of `asked`; `None` if they
+    /// match.
     fn difference(&self, asked: &Table) -> Option<String> {
         if self.is_of_recto {
             return Some(
@@ -223,8 +225,8 @@ impl TableThere {
             there.push(Column {
                 name: column.name.clone(),
                 ty,
-                // Compare static columns as regular columns, because Recto reads them with each
-                // row.
+                // Recto reads the static cells with each row, so it treats static columns as
+                // regular columns.
                 kind: if is_key {
                     column.kind
                 } else {

@@ -2,8 +2,9 @@
 //!
 //! The conditions of each row, and of the static columns, are attached to a statement that leaves
 //! one column unset. The mutations follow as in plain writes, but without write timestamps.
-//! Cassandra then applies all statements or none. This module never sends a request twice: if a
-//! request fails after it was sent, the caller must resolve its outcome.
+//! Cassandra then applies all statements or none. A request is sent again only if no earlier
+//! attempt can have had an effect. After any other failure the outcome is unknown, and the caller
+//! must find out whether the write was applied.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::write::requests;
 /// Column of a conditional write's result that says whether Cassandra applied the write.
 const APPLIED: &str = "[applied]";
 
-/// Column and the value that it must hold.
+/// Column of a condition (its index), and the value that the column must have.
 type Compared<'a> = (u16, Option<&'a [u8]>);
 
 impl Client {
@@ -87,8 +88,8 @@ impl Client {
     }
 
     /// Returns the settings of a conditional write. Cassandra decides the write at the serial level
-    /// and commits it at the normal level. If the caller asks for a serial level, the caller means
-    /// the level of the decision.
+    /// and commits it at the normal level. A serial level in `options` sets the level of the
+    /// decision.
     fn cas_settings(&self, options: WriteOptions) -> Settings {
         let mut settings = self.settings(options.consistency, options.timeout);
         settings.idempotent = false;

@@ -10,7 +10,7 @@
 //!
 //! **Nodes that lag.** A node that has just restarted accepts requests before it knows all tables,
 //! and answers that a table does not exist. In that case the client asks another node, and retries
-//! as long as the nodes do not agree on the schema.
+//! as long as the nodes do not agree on the schema, at most [`MAX_LAGGING_RETRIES`] times.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -45,18 +45,18 @@ use crate::values::{Values, check_columns};
 /// Maximum number of prepared statement shapes. Beyond it, the least recently used shape is
 /// removed.
 const MAX_PREPARED: usize = 1_024;
-/// Wait before the first retry. Each further wait is twice as long.
+/// Wait before the first retry of a request. Each further wait is twice as long.
 const FIRST_RETRY_WAIT: Duration = Duration::from_millis(20);
 /// Maximum wait before a retry.
 const MAX_RETRY_WAIT: Duration = Duration::from_millis(500);
-/// Maximum number of retries because a node does not know a table: about the time that a node needs
-/// to learn of the table from the others.
+/// Maximum number of retries of one request because a node does not know a table. The retries take
+/// about as long as a node needs to learn of the table from the other nodes.
 const MAX_LAGGING_RETRIES: u32 = 16;
 /// Assumed size of a row before any row was read, in bytes. With the usual byte limit of a read,
 /// the first protocol page has 256 rows.
 const UNSEEN_ROW_BYTES: u64 = 16 << 10;
 
-/// Connection to a cluster.
+/// Connection of a store to a cluster, with the state that its requests share.
 pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) config: CassandraConfig,
@@ -70,9 +70,10 @@ pub(crate) struct Client {
     /// Choice of the node for conditional writes and serial reads.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
-    /// Tables whose statements the cluster accepts.
+    /// Tables on which the cluster is known to accept statements.
     pub(crate) taken_tables: TakenTables,
-    /// True if the cluster rejected a read of rows of several keys at once.
+    /// True if the cluster rejected a read of rows of several keys in one request. Further rows are
+    /// then read one by one.
     pub(crate) refuses_many: AtomicBool,
     /// True if the store is closed. A closed store sends no more requests.
     pub(crate) closed: AtomicBool,
@@ -81,11 +82,13 @@ pub(crate) struct Client {
 /// Limit that sets the deadline of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeLimit {
-    /// Time of a read or a write. A call with several requests gives each the time that is left.
+    /// Time of a read or a write. A call that sends several requests gives each request the time
+    /// that remains.
     Request,
-    /// Time to connect.
+    /// Time to connect ([`CassandraConfig::connect_timeout`]).
     Connect,
-    /// Time to read or change the schema. No parameter sets it.
+    /// Time to read or change the schema ([`CassandraConfig::schema_timeout`]). No parameter of a
+    /// store's address sets this time.
     Schema,
 }
 
@@ -151,14 +154,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns the number of rows to request in one protocol page to receive about `bytes`; at most
-    /// `rows`.
+    /// Returns the number of rows to request as one protocol page so that the page has about
+    /// `bytes`; at most `rows`.
     pub(crate) fn page_rows(&self, bytes: u64, rows: u32) -> i32 {
         let fitting = fitting_rows(bytes, self.row_bytes.load(Ordering::Relaxed), rows);
         i32::try_from(fitting).unwrap_or(i32::MAX)
     }
 
-    /// Records that `rows` rows had `bytes` bytes.
+    /// Records that a page of `rows` rows had `bytes` bytes, to estimate the size of later rows.
     pub(crate) fn note_rows(&self, rows: u64, bytes: u64) {
         if let Some(average) = bytes.checked_div(rows) {
             // Follow a rise of the average row size at once, and a fall gradually. A page that is
@@ -203,35 +206,36 @@ impl PreparedCache {
     }
 }
 
-/// Statements to send.
+/// Statements that are sent as one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call<'a> {
     /// One statement with its whole result.
     Statement(&'a Prepared, &'a Values),
-    /// One statement and a page of its result; the number is the maximum of rows.
+    /// One statement and a page of its result. The number is the maximum number of rows of the
+    /// page.
     Page(&'a Prepared, &'a Values, i32, &'a PagingState),
     /// Several statements as one batch.
     Batch(BatchType, &'a [(Arc<Prepared>, Values)]),
 }
 
-/// Options of a call.
+/// Options of a [`Call`]: consistency, deadline, and choice of the node.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) consistency: Consistency,
     pub(crate) serial_consistency: SerialConsistency,
     pub(crate) deadline: Deadline,
     pub(crate) idempotent: bool,
-    /// Policy that selects the node; `None` selects any replica. Paxos requests use the policy of
-    /// the partition's one coordinator.
+    /// Policy that selects the node; `None` selects any replica. Paxos requests use
+    /// [`OneCoordinator`], so that all requests of one partition go to the same node.
     pub(crate) balancing: Option<Arc<dyn LoadBalancingPolicy>>,
 }
 
-/// Response to a call.
+/// Response of the cluster to a [`Call`].
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) result: QueryResult,
     pub(crate) more: Option<PagingState>,
-    /// Number of attempts, one after the other.
+    /// Number of attempts at this request, which follow each other.
     pub(crate) attempts: u32,
     /// Number of tombstones that the read crossed. Cassandra reports it above
     /// `tombstone_warn_threshold` (1,000).
@@ -371,8 +375,8 @@ impl Client {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a call, and retries it if a retry may help and cannot do harm. The effect of a failure
-    /// covers all attempts.
+    /// Sends a call. Sends it again after a transient failure, if a repetition cannot do harm. The
+    /// effect in the returned failure covers all attempts.
     pub(crate) async fn send(&self, call: Call<'_>, settings: &Settings) -> Result<Answer, Failure> {
         let mut attempts = 0;
         let mut effect = Effect::Nothing;
@@ -406,8 +410,8 @@ impl Client {
     }
 
     /// Reads a page of at most `most` rows of a statement's result. If the read crosses too many
-    /// tombstones, requests half the number of rows, down to one. `most` is then the number of rows
-    /// of the last request.
+    /// tombstones, requests half the number of rows, repeatedly down to one row. Sets `most` to the
+    /// number of rows of the last request.
     pub(crate) async fn page(
         &self,
         prepared: &Prepared,
@@ -436,8 +440,8 @@ impl Client {
         }
     }
 
-    /// Returns whether to retry a failed request that can do no harm, after the wait before the
-    /// retry.
+    /// Decides whether to retry a failed request that can do no harm. If so, waits for the time
+    /// before the retry and returns true.
     async fn waits_to_retry(&self, failure: &Failure, attempts: u32, deadline: &Deadline) -> bool {
         let wait = self.retry_wait(attempts);
         let fits = deadline.remaining().is_ok_and(|left| left > wait);
@@ -450,8 +454,9 @@ impl Client {
         true
     }
 
-    /// Returns whether a node may not know a table yet. After the first attempt the answer is
-    /// always yes, in case the node has learned of the table since.
+    /// Returns whether the contacted node may not know a table yet. After the first attempt the
+    /// answer is yes (unless retries are disabled), because the node may have learned of the table
+    /// since.
     async fn may_lag(&self, attempts: u32, deadline: &Deadline) -> bool {
         if self.config.retries == 0 || attempts > MAX_LAGGING_RETRIES {
             return false;
@@ -521,7 +526,8 @@ impl Client {
         Arc::<OneCoordinator>::clone(&self.coordinator)
     }
 
-    /// Counts the request, and adds to a failure the node that received the request.
+    /// Counts the request for the node that received it, and adds the name of the node to a
+    /// failure.
     fn note<T>(&self, sent_to: &SentTo, sent: Result<T, Failure>) -> Result<T, Failure> {
         let Some(node) = sent_to.node() else {
             return sent;
@@ -610,8 +616,8 @@ fn listener(sent_to: &Arc<SentTo>) -> Arc<dyn HistoryListener> {
     Arc::<SentTo>::clone(sent_to)
 }
 
-/// Returns the number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned
-/// up to 1001 tombstones …`.
+/// Returns the number of tombstones in a warning of Cassandra: `Read 1 live rows and 1001 tombstone
+/// cells for query …` or `… scanned up to 1001 tombstones …`.
 fn tombstones_in(warning: &str) -> u64 {
     let mut words = warning.split_whitespace().peekable();
     while let Some(word) = words.next() {

@@ -1,4 +1,5 @@
-//! Guard of the local clock, which is compared with the clocks of coordinators.
+//! Clock guard: compares the local clock with the clocks of coordinators before writes use its
+//! time.
 
 use std::time::Duration;
 
@@ -11,17 +12,16 @@ use crate::store::CassandraStore;
 
 /// Number of coordinators whose clocks are compared with the local one.
 const CLOCKS_COMPARED: usize = 2;
-/// Maximum time for which a write waits for a comparison.
+/// Maximum time for which a write waits until the local clock has been compared.
 const STAMP_WAIT: Duration = Duration::from_secs(1);
-/// Maximum time of a comparison that writes need.
+/// Maximum time of a comparison that a write starts.
 const STAMP_COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
     async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
         let deadline = self.request_deadline(timeout);
         let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
-        // Send several requests, because each request uses another coordinator, if there are
-        // several.
+        // Send several requests, because different requests usually reach different coordinators.
         for _ in 0..CLOCKS_COMPARED {
             let reading = compare_clocks(&self.environment, self.now_micros(&deadline)).await?;
             readings.push(reading);

@@ -1,12 +1,12 @@
-//! Detection of columns that a table has but its user does not know.
+//! Detection of columns that exist in a table but that this process does not know.
 //!
-//! A replacing put with nulls deletes the row at the timestamp before its own. This leaves one
-//! tombstone per row; writing nulls would leave one per null. But the deletion would also delete
-//! values in columns that a newer program added and this program does not know. The
-//! client therefore asks the cluster for the table's columns before such a put. The result is valid for
-//! [`LOOK_HOLDS`]. A process that adds columns waits longer than that ([`WAIT_FOR_WRITERS`]) before
-//! it writes the first value. A deletion by a writer that did not know the column is then older
-//! than any value in it, and does not delete the value.
+//! A put that replaces a row with nulls deletes the row at the timestamp before its own. This
+//! leaves one tombstone per row; writing nulls would leave one per null. But the deletion would
+//! also delete values in columns that a newer program added and this program does not know. The
+//! client therefore asks the cluster for the table's columns before such a put, and trusts the
+//! answer for [`LOOK_HOLDS`]. A process that adds columns waits for a longer time
+//! ([`WAIT_FOR_WRITERS`]) before it writes the first value. A deletion by a writer that did not
+//! know the column is then older than any value in it, and does not delete the value.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,11 +20,12 @@ use crate::schema::typed_rows;
 
 /// Time for which a list of columns remains valid, counted from before the request.
 const LOOK_HOLDS: Duration = Duration::from_millis(200);
-/// Time for which a process waits after it added columns, so that all writers know them. It exceeds
-/// [`LOOK_HOLDS`] by more than clocks of different machines may differ.
+/// Time for which a process waits after it added columns, so that all writers know them. The time
+/// exceeds [`LOOK_HOLDS`] by more than the clocks of two machines may differ.
 const WAIT_FOR_WRITERS: Duration = Duration::from_millis(500);
 
-/// Number of columns that each table had when the client last looked.
+/// Number of columns that each table had when the client last asked the cluster, by the table's
+/// name.
 #[derive(Debug, Default)]
 pub(crate) struct SeenColumns(Mutex<HashMap<String, Seen>>);
 
@@ -36,8 +37,8 @@ struct Seen {
 }
 
 impl Client {
-    /// Returns whether the cluster's table has only the columns of `table`. Returns false if the
-    /// cluster does not report its columns.
+    /// Returns whether the table in the cluster has only the columns of `table`. Returns false if
+    /// the cluster does not report the table's columns.
     pub(crate) async fn knows_all_columns(&self, table: &Table, deadline: &Deadline) -> bool {
         // The first caller that finds the column count out of date asks the cluster. Other callers
         // wait for its result.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
 
-/// Default port of Cassandra.
+/// Default port of a Cassandra node.
 pub const DEFAULT_PORT: u16 = 9042;
 /// Maximum number of hosts that a configuration may name.
 pub const MAX_HOSTS: usize = 64;
@@ -14,7 +14,7 @@ pub const MAX_HOSTS: usize = 64;
 pub const MAX_RETRIES: u32 = 16;
 /// Maximum number of connections per node that a configuration may set.
 pub const MAX_POOL_SIZE: u16 = 64;
-/// Maximum number of in-flight writes of one `write_many` that a configuration may set.
+/// Maximum number of writes of one store that a configuration may allow to be in flight at a time.
 pub const MAX_IN_FLIGHT: usize = 4_096;
 /// Minimum size limit of one mutation that a configuration may set, in bytes.
 const MIN_MUTATION_BYTES: usize = 64 << 10;
@@ -44,36 +44,39 @@ pub struct CassandraConfig {
     /// Data center of this process: requests go only to its nodes. Required if the cluster has
     /// several data centers.
     pub local_datacenter: Option<String>,
-    /// Number of replicas that must agree, unless a call sets another level.
+    /// Consistency level of reads and writes: the replicas that must answer, unless a call sets
+    /// another level.
     pub consistency: ConsistencyLevel,
-    /// `Serial` or `LocalSerial`: the replicas that decide conditional writes.
+    /// Replicas that decide conditional writes: `Serial` (all data centers) or `LocalSerial` (the
+    /// local data center).
     pub serial_consistency: ConsistencyLevel,
     /// Maximum time to connect, for all hosts together.
     pub connect_timeout: Duration,
     /// Maximum time of one schema change, including the wait until all nodes agree on it.
     pub schema_timeout: Duration,
     /// Maximum number of retries of an idempotent request that failed for a transient reason,
-    /// within its deadline. Conditional writes are never retried.
+    /// within its deadline. A conditional write is retried only if no attempt can have had an
+    /// effect.
     pub retries: u32,
-    /// Number of connections per node.
+    /// Number of connections that the store opens to each node.
     pub pool_size: u16,
-    /// Maximum number of writes in flight at a time, over all `write_many` calls that write each
-    /// partition on its own.
+    /// Maximum number of writes in flight at a time, over all calls of `write_many` that write each
+    /// partition separately.
     pub in_flight: usize,
     /// Maximum size of one mutation, in bytes. `None` means 2 MiB, or the cluster's
-    /// `max_mutation_size` if that is less. Cassandra rejects mutations larger than half its commit
+    /// `max_mutation_size` if it is less. Cassandra rejects mutations larger than half its commit
     /// log segment (16 MiB by default). A mutation of that size blocks its partition for
     /// conditional writes.
     pub mutation_bytes: Option<usize>,
     /// Maximum size of a logged batch, in bytes. `None` means the cluster's
     /// `batch_size_fail_threshold`.
     ///
-    /// The store reads these settings from `system_views.settings` of one node when it opens. If
-    /// the user may not read them, the store assumes Cassandra's defaults.
+    /// The store reads the cluster's limits from `system_views.settings` of one node when it opens.
+    /// If the user may not read this table, the store assumes Cassandra's defaults.
     pub batch_bytes: Option<usize>,
 }
 
-/// Encryption of connections.
+/// TLS options of the connections to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsConfig {
@@ -83,17 +86,17 @@ pub struct TlsConfig {
     /// certificate.
     pub client: Option<ClientCertificate>,
     /// True if a node's certificate must name the address of the node. Recto connects to nodes by
-    /// IP address, and certificates often name none. In that case set this to false: the client
-    /// then accepts any certificate that the authorities signed.
+    /// IP address, and many certificates contain no IP address. For such certificates set this to
+    /// false: the client then accepts any certificate that the authorities signed.
     pub check_server_name: bool,
 }
 
 /// Certificate and key files of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Certificate chain (PEM).
+    /// File with the client's certificate chain, in PEM.
     pub certificate_file: PathBuf,
-    /// Private key (PEM).
+    /// File with the client's private key, in PEM.
     pub key_file: PathBuf,
 }
 
@@ -109,7 +112,7 @@ impl TlsConfig {
     }
 }
 
-/// Number of copies of each row in a new keyspace, by `NetworkTopologyStrategy`.
+/// Number of copies of each row in a new keyspace, which always uses `NetworkTopologyStrategy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replication {

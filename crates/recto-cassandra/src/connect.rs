@@ -1,4 +1,4 @@
-//! Connections, and creation of a keyspace.
+//! Opening of connections to a cluster, and creation of a keyspace.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -25,20 +25,20 @@ use crate::schema::typed_rows;
 use crate::settings::limits;
 use crate::silence::Listener;
 
-/// Number of copies that a new keyspace keeps in a data center that has at least this number of
-/// nodes.
+/// Default number of copies that a new keyspace keeps in each data center. A data center with fewer
+/// nodes gets one copy per node.
 const DEFAULT_COPIES: u8 = 3;
-/// Number of attempts at one node that would fill the time to connect; one attempt may take this
-/// fraction of it. A node that never answers can cost two attempts: one to read the cluster, one
-/// for requests. Time must remain for the other nodes.
+/// Part of the time to connect that one attempt at one node may take, as a divisor: a fourth. A
+/// node that never answers can cost two attempts: one to read the cluster, one for requests. Time
+/// must remain for the other nodes.
 const ATTEMPTS_AT_CONNECTING: u32 = 4;
 /// Interval of keepalive requests on each connection. A hanging node (a frozen process or machine,
 /// a cut network) leaves its connections open. Without keepalive, requests to it would wait until
 /// their deadline.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_500);
 /// Maximum time of a keepalive response. Interval and timeout together are shorter than the time
-/// limit of a read, so that another node can serve a read that a hanging node does not answer. The
-/// timeout is longer than garbage collection pauses of a healthy node.
+/// limit of a read, so that another node can serve a read if the first node hangs. The timeout is
+/// longer than garbage collection pauses of a healthy node.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Interval of the checks whether the nodes agree on the schema.
 const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
@@ -99,7 +99,7 @@ async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreE
     }
 }
 
-/// Returns the error for hosts that did not answer for the time `waited`.
+/// Returns the error for hosts of which none answered for the time `waited`.
 fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
     let (hosts, millis) = (config.hosts.join(","), waited.as_millis());
     StoreError::new(
@@ -109,7 +109,7 @@ fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
     .with_hint("check the address and the firewall, and check that the node is not hanging")
 }
 
-/// Returns the hosts that answer TLS in time.
+/// Returns the configured hosts that answer a TLS handshake in time; fails if no host does.
 async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Result<Vec<String>, StoreError> {
     let asked = hosts(config).map(|host| async move {
         let is_silent = listener.hears_nothing(host.as_str()).await;
@@ -122,8 +122,8 @@ async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Res
     Ok(hosts)
 }
 
-/// Returns the reason why no session could be opened. If a node closed a connection without a
-/// reason, asks the hosts for it.
+/// Returns the reason why no session could be opened. If a node closed a connection without a TLS
+/// alert, contacts the hosts again to read the alert.
 async fn why(
     error: NewSessionError,
     listener: Option<&Listener>,
@@ -222,8 +222,9 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// Checks that the local data center exists, and that it is named if the cluster has several.
-/// Otherwise "local" would mean the data center of any node that answers.
+/// Checks that the configured data center exists, and that a data center is configured if the
+/// cluster has several. Without this check, "local" would mean the data center of any node that
+/// answers.
 fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), StoreError> {
     let datacenters = datacenters(session);
     let there_are = || {
@@ -245,8 +246,8 @@ fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), S
     }
 }
 
-/// Checks that decisions are made by a majority, and over all data centers. If two data centers
-/// decided separately, each would lose the decisions of the other.
+/// Checks that a majority of replicas decides conditional writes, over all data centers. If two
+/// data centers decided separately, each would lose the decisions of the other.
 pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
     let (level, serial) = (client.config.consistency, client.config.serial_consistency);
     let is_alone = datacenters(&client.session).len() <= 1;
@@ -335,7 +336,7 @@ pub async fn plan_keyspace(
     replication: Option<Replication>,
 ) -> Result<Option<String>, StoreError> {
     let client = connect(config, environment).await?;
-    // The keyspace is planned for a schema. Check the features here, because each schema needs
+    // Check the features here, because a planned keyspace is for a schema, and each schema needs
     // them.
     client.check_features().await?;
     missing_keyspace_cql(&client, replication).await
@@ -395,12 +396,12 @@ pub(crate) fn datacenters(session: &Session) -> BTreeMap<String, usize> {
     datacenters
 }
 
-/// Returns the number of copies to keep in each data center; `nodes` gives the number of nodes of
-/// each.
+/// Returns the number of copies to keep in each data center. `nodes` contains the number of nodes
+/// of each data center.
 ///
 /// # Errors
-/// A named data center does not exist, or has fewer nodes than the requested copies: its rows could
-/// not be written.
+/// A named data center does not exist, or has fewer nodes than the requested copies, so that its
+/// rows could not be written.
 fn copies_of(
     nodes: &BTreeMap<String, usize>,
     replication: Option<&Replication>,

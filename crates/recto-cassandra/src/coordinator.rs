@@ -1,9 +1,9 @@
 //! Choice of the node that receives a Paxos request: the first connected replica in ring order.
 //!
-//! Paxos decides the writes to one partition one at a time, and concurrent coordinators outbid each
-//! other's ballots. All conditional writes and serial reads of a partition therefore go to the
-//! same replica, from all clients of a data center. The driver's own policy
-//! shuffles the replicas; without shuffling, its choice differs between processes.
+//! Paxos decides the writes to one partition one at a time, and concurrent coordinators delay each
+//! other, because each replaces the ballot of the other. Clients of one data center therefore send
+//! all conditional writes and serial reads of a partition to the same replica. The driver's own
+//! policy is no help: its order of replicas is random or differs between processes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use scylla::frame::response::result::TableSpec;
 use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
 use scylla::routing::{Shard, Token};
 
-/// Node to contact, in the form that load balancing policies use.
+/// Node to contact (and its shard), as the driver's load balancing policies return it.
 type Target<'a> = (NodeRef<'a>, Option<Shard>);
 
 /// Policy that selects the first live replica in ring order, then the next. If no replica is
@@ -23,12 +23,14 @@ pub(crate) struct OneCoordinator {
     /// Data center whose replicas are used; `None` if the cluster has one data center.
     pub(crate) local_datacenter: Option<String>,
     pub(crate) others: Arc<dyn LoadBalancingPolicy>,
-    /// Token of requests over several partitions, which have no token of their own.
+    /// Token that determines the node of a request over several partitions, which has no token of
+    /// its own.
     pub(crate) token: Option<Token>,
 }
 
 impl OneCoordinator {
-    /// Returns this policy for requests over several partitions, of which one has this token.
+    /// Returns a policy that sends requests over several partitions to the coordinator of the
+    /// partition with this token.
     pub(crate) fn towards(&self, token: Token) -> Self {
         Self {
             token: Some(token),
@@ -59,7 +61,8 @@ impl OneCoordinator {
         Some(live.map(|(node, shard)| (node, Some(shard))))
     }
 
-    /// Returns the connected replicas of a request's partition; none if the partition is not known.
+    /// Returns the connected replicas of a request's partition. Returns none if the request has no
+    /// token or no table.
     fn replicas_of<'a>(
         &'a self,
         request: &RoutingInfo<'_>,
@@ -90,8 +93,8 @@ impl LoadBalancingPolicy for OneCoordinator {
     }
 }
 
-/// Policy that prefers any other node over the node that just answered that it does not know a
-/// table.
+/// Policy that avoids the node that just answered that it does not know a table, unless no other
+/// node is available.
 #[derive(Debug)]
 pub(crate) struct OtherNodePolicy {
     pub(crate) last: SocketAddr,

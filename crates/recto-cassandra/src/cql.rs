@@ -21,21 +21,22 @@ static INT: Type = Type::Int;
 /// Type of a bind marker or result column that holds a write timestamp or a token.
 static BIGINT: Type = Type::BigInt;
 
-/// Capacity for the text of most statements that read.
+/// Initial capacity for the text of a `SELECT` statement, in bytes; sufficient for most.
 const SELECT_CHARS: usize = 512;
 
-/// Meaning of a cell without bytes in a table that another program created.
+/// Meaning of a cell of zero bytes in a table that another program created.
 ///
-/// Cassandra accepts such cells for every type: `blobAsInt(0x)` and old Thrift clients write them. Its
-/// drivers show null.
+/// Cassandra accepts such cells for every type: `blobAsInt(0x)` and old Thrift clients write them.
+/// Cassandra's drivers show them as null.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum EmptyCell<'t> {
-    /// Value of the type, such as an empty text.
+    /// The cell is a value of the type, such as an empty text.
     Value,
     Null,
-    /// In this key column, the cell is sorted before all values of the type, and the type cannot express it.
+    /// The cell is in this key column, of a type without an empty value. Cassandra sorts it before
+    /// all values of the type. Recto cannot express it, so a read of its row fails.
     Unordered(&'t Column),
-    /// Cell like [`Unordered`](Self::Unordered), whose row is omitted.
+    /// The cell is like [`Unordered`](Self::Unordered), and its row is omitted from the result.
     LeftOut,
 }
 
@@ -56,8 +57,8 @@ pub(crate) struct Request<'t> {
     pub(crate) marker_types: Vec<Cow<'t, Type>>,
     pub(crate) values: Values,
     pub(crate) result_types: Vec<&'t Type>,
-    /// Meaning of an empty cell in each of the first result columns. For an attached table, it has one entry
-    /// for each column. For a table of Recto, it is empty.
+    /// Meaning of an empty cell in each of the first result columns. For a table of another
+    /// program, it has one entry for each column. For a table of Recto, it is empty.
     pub(crate) empty_cells: Vec<EmptyCell<'t>>,
     /// True if the first result column is an [escaped](crate::escape) partition key.
     pub(crate) has_escaped_partition: bool,
@@ -112,9 +113,9 @@ impl<'t> Request<'t> {
         self.text.push_str(text);
     }
 
-    /// Adds a bind marker with its type. The driver prepares a statement again if Cassandra has evicted it.
-    /// If the type of the column has changed meanwhile, Cassandra then rejects the statement, and no wrong
-    /// bytes are written.
+    /// Adds a bind marker with an explicit type. The driver prepares a statement again if Cassandra
+    /// has evicted it. If the type of the column has changed since, Cassandra then rejects the
+    /// statement, and no wrong bytes are written.
     fn push_typed_marker(&mut self, ty: &Type) {
         self.text.push('(');
         push_type(&mut self.text, ty);
@@ -125,14 +126,15 @@ impl<'t> Request<'t> {
         push_quoted(&mut self.text, name);
     }
 
-    /// Returns the request with another limit. The limit is the last value of every select that has one.
+    /// Returns the request with another limit, which is the last value of every `SELECT` statement
+    /// that has a limit.
     pub(crate) fn limited(mut self, limit: u32) -> Self {
         self.values.pop();
         self.values.push_int(i32::try_from(limit).unwrap_or(i32::MAX));
         self
     }
 
-    /// Omits rows with an empty cell in one of these columns of the table's key.
+    /// Omits rows with an empty cell in one of the key columns `columns` from the result.
     pub(crate) fn leaving_out(mut self, columns: ColumnSet, table: &Table) -> Self {
         for empty in &mut self.empty_cells {
             let EmptyCell::Unordered(column) = empty else {
@@ -146,7 +148,8 @@ impl<'t> Request<'t> {
         self
     }
 
-    /// Returns the text with the values instead of the markers, for people and cqlsh.
+    /// Returns the text with the values in place of the bind markers, so that a person can read it
+    /// or paste it into cqlsh.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::with_capacity(2 * self.text.len());
         let mut values = self.marker_types.iter().zip(self.values.iter());
@@ -190,13 +193,13 @@ pub(crate) fn string_literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Returns the name of a table in its keyspace. The name of an attached table has the name of the keyspace
-/// before it.
+/// Returns the name of a table without its keyspace. Only the name of a table of another program
+/// starts with its keyspace.
 pub(crate) fn name_in_keyspace(table: &str) -> &str {
     table.split_once('.').map_or(table, |(_, name)| name)
 }
 
-/// Returns `"keyspace"."table"`.
+/// Returns the quoted name of a table with its keyspace: `"keyspace"."table"`.
 pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
     let table = name_in_keyspace(table);
     let mut text = String::with_capacity(keyspace.len() + table.len() + "\"\".\"\"".len());
@@ -227,7 +230,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Returns the selection for rows of any partitions.
+    /// Returns the selection for rows of any partitions; it includes the partition columns.
     pub(crate) fn by(options: &ReadOptions) -> Self {
         Self {
             partition: true,
@@ -236,9 +239,12 @@ impl Selected {
         }
     }
 
-    /// Returns the selection for rows of one partition, whose key the caller knows. It selects the
-    /// key nevertheless in two cases. The key may be the only content of a row. Or another program
-    /// created the table: the types of the result are then the only sign that it was created again.
+    /// Returns the selection for rows of one partition, whose key the caller knows. The selection
+    /// includes the key only in two cases:
+    ///
+    /// - A table without clustering columns, because the key may be the only content of a row.
+    /// - A table of another program, because the types of the result's columns show whether the
+    ///   table was created again with other types.
     pub(crate) fn in_partition(table: &Table, options: &ReadOptions) -> Self {
         Self {
             partition: table.clustering().is_empty() || AttachedTable::keyspace_of(table.name()).is_some(),
@@ -256,7 +262,7 @@ impl Selected {
     }
 }
 
-/// End of the partition from which a statement reads.
+/// Order in which a statement reads a partition: clustering order, or its reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     Clustering,
@@ -268,7 +274,7 @@ impl<'t> Statements<'t> {
         Self { keyspace, table }
     }
 
-    /// Selects the rows of one range of a partition.
+    /// Selects the rows of one key range (piece) of a partition.
     pub(crate) fn select_piece(
         self,
         partition: &Cells,
@@ -287,9 +293,10 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Selects the rows of these keys, in any order. The keys are clustering keys of `partition`. If it is
-    /// `None`, they are partition keys of one column, of partitions with one row each. The limit makes
-    /// Cassandra read partitions concurrently, because it pages through them one after the other otherwise.
+    /// Selects the rows of these keys, in any order. If `partition` is given, `keys` are clustering
+    /// keys in it. Otherwise they are partition keys of one column, of partitions with one row
+    /// each. The limit makes Cassandra read the partitions concurrently; without a limit Cassandra
+    /// reads one partition after the other.
     pub(crate) fn select_keys(
         self,
         partition: Option<&Cells>,
@@ -331,8 +338,9 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Selects the rows with tokens after `after` up to and including `up_to`. Each row is followed by its
-    /// token and, with `stamps`, by the write timestamps and TTLs of its regular columns, in pairs.
+    /// Selects the rows whose partition tokens are greater than `after` and at most `up_to`. Each
+    /// row is followed by its token and, with `stamps`, by the write timestamps and TTLs of its
+    /// regular columns, in pairs.
     pub(crate) fn select_tokens(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
@@ -357,9 +365,9 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Selects the partitions with tokens after `after` up to and including `up_to`. Each result has the key,
-    /// the static columns, the [column that says whether the partition has a row](Self::row_column), and the
-    /// token.
+    /// Selects the partitions whose tokens are greater than `after` and at most `up_to`. Each
+    /// result has the key, the static columns, the [column that says whether the partition has a
+    /// row](Self::row_column), and the token.
     pub(crate) fn select_partitions(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
@@ -390,9 +398,10 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Returns, for a table that another program created, a column that is null in the only row of a
-    /// partition that has only static cells. The schema of such a table does not say which columns are
-    /// static.
+    /// Returns the column that shows whether a partition of a table of another program has a row:
+    /// the column is null in the only result of a partition that has only static cells. Returns
+    /// `None` for tables of Recto. The column is needed because Recto's description of such a table
+    /// does not say which columns are static.
     pub(crate) fn row_column(self) -> Option<&'t Column> {
         AttachedTable::keyspace_of(self.table.name())?;
         self.table.clustering().first()
@@ -430,7 +439,7 @@ impl<'t> Statements<'t> {
         request.bind_int(limit);
     }
 
-    /// Adds the condition that tokens are after `after`, up to and including `up_to`.
+    /// Adds the condition that tokens are greater than `after` and at most `up_to`.
     fn push_where_tokens(self, request: &mut Request<'_>, (after, up_to): (Option<i64>, Option<i64>)) {
         let token = self.token();
         let mut separator = " WHERE ";
@@ -456,8 +465,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Sets the given regular columns of a row, which exists afterwards. `None` in `cells` is null if `nulls`
-    /// is true. Otherwise the cell is not set.
+    /// Sets the given regular columns of a row, and creates the row if it does not exist. A `None`
+    /// in `cells` writes null if `nulls` is true. Otherwise the column keeps its value.
     pub(crate) fn insert(self, write: &Insert<'_>, partition: &Cells) -> Request<'t> {
         let mut request = Request::new("INSERT INTO ".to_owned());
         request.push(&table_name(self.keyspace, self.table.name()));
@@ -493,7 +502,7 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Sets static columns.
+    /// Sets the given static columns of a partition.
     pub(crate) fn update_statics(
         self,
         partition: &Cells,
@@ -514,7 +523,7 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Deletes a row.
+    /// Deletes the row with this clustering key.
     pub(crate) fn delete_row(self, partition: &Cells, clustering: &Cells, stamp: Option<i64>) -> Request<'t> {
         let piece = Piece {
             pinned: clustering.clone(),
@@ -533,8 +542,9 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Returns a conditional statement that changes nothing: it leaves a column unset, which is not null. It
-    /// adds conditions on static columns (if `row` is `None`) or on one row to a batch.
+    /// Returns a statement that changes nothing, because it leaves a column unset (which is not
+    /// null). In a batch, it adds conditions on the static columns (if `row` is `None`) or on one
+    /// row.
     pub(crate) fn condition(
         self,
         partition: &Cells,
@@ -647,10 +657,10 @@ impl<'t> Statements<'t> {
         }
     }
 
-    /// Appends `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. It always uses tuples,
-    /// because `ScyllaDB` rejects tuple relations together with single-column relations on clustering
-    /// columns. Appends nothing if there are no cells: a table without clustering columns has one row per
-    /// partition.
+    /// Appends a comparison of the clustering columns from `start` on, such as `AND ("a", "b") >
+    /// (?, ?)`. It always uses tuples, because `ScyllaDB` rejects tuple relations together with
+    /// single-column relations on clustering columns. Appends nothing if `cells` is empty: a table
+    /// without clustering columns has one row per partition.
     fn push_relation(self, request: &mut Request<'t>, start: usize, operator: &str, cells: &Cells) {
         if cells.is_empty() {
             return;
@@ -682,7 +692,7 @@ impl<'t> Statements<'t> {
     }
 }
 
-/// Row that an insert writes.
+/// Values and options of an `INSERT` statement for one row.
 pub(crate) struct Insert<'a> {
     pub(crate) clustering: &'a Cells,
     pub(crate) columns: RegularColumns<'a>,
@@ -696,9 +706,9 @@ pub(crate) struct Insert<'a> {
 /// Regular columns that an insert names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RegularColumns<'a> {
-    /// All columns; this is their number.
+    /// All regular columns; the value is their number.
     All(u16),
-    /// These columns.
+    /// The columns with these indexes among the regular columns.
     Some(&'a [u16]),
 }
 

@@ -14,21 +14,22 @@ use crate::values::ReadValuesError;
 pub(crate) enum Effect {
     /// The request has no effect, now or later. It was not sent, or it was rejected because of its content.
     Nothing,
-    /// The coordinator found too few replicas. It checks this before it sends a plain write, so a plain write
-    /// has no effect. A conditional write may have completed its first round.
+    /// The coordinator found too few live replicas. It checks this before it sends a plain write,
+    /// so a plain write has no effect. A conditional write may have completed its first Paxos
+    /// round.
     TooFewReplicas,
     /// The request may be applied, now or later.
     Unknown,
 }
 
-/// Failed request.
+/// Failed request: its error, its possible effect, and whether a retry may help.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: StoreError,
     pub(crate) effect: Effect,
     /// True if the cause may be transient, so that a retry may help.
     pub(crate) passing: bool,
-    /// True if the cause may be that a node does not yet know the tables that other nodes know.
+    /// True if the node may not know tables yet that other nodes know.
     pub(crate) lags: bool,
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
     }
 }
 
-/// Returns the failure to prepare a statement. Nothing was executed.
+/// Returns the failure to prepare a statement, which has no effect on data.
 pub(crate) fn of_prepare(error: PrepareError) -> Failure {
     let failure = match error {
         PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt),
@@ -163,30 +164,30 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
     }
 }
 
-/// Message of Cassandra for a read above its tombstone threshold.
+/// Part of Cassandra's message for a read that crosses more tombstones than its threshold allows.
 const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 
-/// Message of Cassandra for a batch above its `batch_size_fail_threshold`.
+/// Part of Cassandra's message for a batch above `batch_size_fail_threshold`.
 const BATCH_TOO_LARGE: &str = "Batch too large";
 
-/// Beginning of the message of Cassandra for a failure to empty a table before any request was sent. Failures
-/// with other messages count as failures of unknown outcome.
+/// Beginning of Cassandra's message for a `TRUNCATE` that failed before any node received it. The
+/// outcome of a `TRUNCATE` that fails with another message is unknown.
 const TOO_FEW_TO_TRUNCATE: &str = "Error during truncate: Cannot achieve consistency level";
 
-/// Message of Cassandra if a guardrail prevents emptying and dropping tables.
+/// Part of Cassandra's message if a guardrail forbids to empty and drop tables.
 const MAY_NOT_TRUNCATE: &str = "DROP and TRUNCATE TABLE functionality is not allowed";
 
-/// Message of Cassandra if a replica does not know a table or a column in the form that the coordinator
-/// knows.
+/// Part of Cassandra's message if a replica does not know a table or a column in the same form as
+/// the coordinator.
 const OTHER_SCHEMA: &str = "INCOMPATIBLE_SCHEMA";
 
-/// Message of Cassandra for an option that only later versions know.
+/// Part of Cassandra's message for a table option that only later releases have.
 const UNKNOWN_OPTION: &str = "Unknown property";
 
-/// Cassandra's error for a compaction strategy that the release does not have.
+/// Part of Cassandra's message for a compaction strategy that the release does not have.
 const UNKNOWN_COMPACTION: &str = "Unable to find compaction strategy class";
 
-/// Message of Cassandra for a table whose name is known, but which is not opened.
+/// Part of Cassandra's message for a table that the node lists but has not opened.
 const UNKNOWN_TABLE: &str = "Unknown CF ";
 
 fn of_database(error: &DbError, message: &str) -> Failure {
@@ -327,7 +328,8 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
     }
 }
 
-/// Returns whether Cassandra's message is about a table, column or keyspace that is absent or different.
+/// Returns whether Cassandra's message says that a table, column or keyspace is missing or has
+/// another type.
 fn names_schema(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("does not exist")

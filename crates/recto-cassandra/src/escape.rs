@@ -1,20 +1,21 @@
-//! Partition keys that may be empty. Cassandra takes no empty partition key of one column.
+//! Storage of partition keys that may be empty: Cassandra rejects an empty partition key of one
+//! column.
 //!
-//! In a table that [allows](Table::allows_empty_partition) it, a value that consists only of NUL bytes gets
-//! one more NUL byte in Cassandra. The empty value is such a value. All other values are stored unchanged.
-//! The stored values have the order of the values, and two different values never have the same stored form:
-//! `docs/format.md`, "Empty partition keys".
+//! In a table that [allows empty partition keys](Table::allows_empty_partition), Recto appends one
+//! NUL byte to each key that consists only of NUL bytes. The empty key is such a key. All other
+//! keys are stored unchanged. The stored keys have the order of the keys, and two different keys
+//! never have the same stored form: `docs/format.md`, "Empty partition keys".
 
 use std::borrow::Cow;
 
 use recto_model::Table;
 
-/// Returns whether the partition keys of a table are escaped.
+/// Returns whether the partition keys of a table are escaped, so that they may be empty.
 pub(crate) fn is_escaped(table: &Table) -> bool {
     table.partition().len() == 1 && table.allows_empty_partition()
 }
 
-/// Returns the stored form of a partition key.
+/// Returns the bytes that Cassandra stores for a partition key.
 pub(crate) fn escaped(key: &[u8]) -> Cow<'_, [u8]> {
     if is_nul(key) {
         Cow::Owned(vec![0; key.len() + 1])
@@ -23,7 +24,7 @@ pub(crate) fn escaped(key: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns the number of bytes at the end of a stored partition key that the key itself does not have.
+/// Returns the number of bytes that escaping added at the end of a stored partition key: 0 or 1.
 pub(crate) fn added_bytes(stored: &[u8]) -> usize {
     usize::from(!stored.is_empty() && is_nul(stored))
 }

@@ -12,10 +12,10 @@ use scylla::errors::{
 
 use crate::config::CassandraConfig;
 
-/// Returns whether a connection was closed without a reason, after the handshake and before the
-/// login. A TLS 1.3 server that rejects the client's certificate reports this when the client
-/// already considers the handshake complete. Data that the client sends in the meantime can end the
-/// connection before the client reads the alert.
+/// Returns whether a connection was closed without a TLS alert, after the handshake and before the
+/// login. A TLS 1.3 server rejects the client's certificate when the client already considers the
+/// handshake complete. If the client sends data in the meantime, the connection can end before the
+/// client reads the alert.
 pub(crate) fn was_cut(error: &NewSessionError) -> bool {
     let Some(connection @ ConnectionError::ConnectionSetupRequestError(setup)) = connection_error(error)
     else {
@@ -25,8 +25,9 @@ pub(crate) fn was_cut(error: &NewSessionError) -> bool {
     is_broken && tls_cause(connection).is_none()
 }
 
-/// Converts a failure to connect, which is the failure of the last host that was tried. `alert` is
-/// the TLS alert of a closed connection, if it was requested again.
+/// Converts a failure to connect to an error of the store. `error` is the failure of the last host
+/// that was tried. `alert` is the TLS alert that a second connection to the hosts received, if the
+/// first was closed without an alert.
 pub(crate) fn failed(
     error: NewSessionError,
     alert: Option<&io::Error>,
@@ -49,7 +50,7 @@ pub(crate) fn failed(
     .with_source(error)
 }
 
-/// Returns the reason why the last connection failed.
+/// Returns the error of the last connection that failed, if there is one.
 fn connection_error(error: &NewSessionError) -> Option<&ConnectionError> {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
@@ -106,8 +107,8 @@ fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig)
     .with_hint(hint)
 }
 
-/// Returns the TLS error, if TLS ended the connection. Up to TLS 1.2 a server rejects the client's
-/// certificate during the handshake; from TLS 1.3 on, with its first response.
+/// Returns the TLS error, if TLS ended the connection. A server rejects the client's certificate
+/// during the handshake up to TLS 1.2, and with its first response from TLS 1.3 on.
 fn tls_cause(error: &ConnectionError) -> Option<&rustls::Error> {
     let failed = match error {
         ConnectionError::IoError(error) => error.as_ref(),
@@ -175,8 +176,8 @@ fn of_tls(error: &rustls::Error, hosts: &str, config: &CassandraConfig) -> Store
     StoreError::new(kind, message).with_hint(hint)
 }
 
-/// Returns whether an alert rejects the client's certificate. For a certificate that it does not
-/// trust, Cassandra itself sends `internal_error`.
+/// Returns whether a TLS alert rejects the client's certificate. Cassandra itself sends
+/// `internal_error` for a certificate that it does not trust.
 fn is_about_certificate(alert: AlertDescription, shows_certificate: bool) -> bool {
     if matches!(
         alert,

@@ -1,5 +1,5 @@
-//! Report on a keyspace for its operator: whether its copies fit the nodes, and how long it keeps
-//! deletions.
+//! Report on a keyspace for its operator: whether the number of copies fits the nodes, and how long
+//! Cassandra keeps deletions.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,17 @@ use crate::store::CassandraStore;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyspaceReport {
-    /// Findings that prevent requests from being served, now or later.
+    /// Findings because of which requests fail, or may fail later, such as more copies than nodes.
     pub problems: Vec<String>,
-    /// Findings that are useful but not problems.
+    /// Findings that an operator should know, but because of which no request fails while all nodes
+    /// are up.
     pub notes: Vec<String>,
 }
 
 impl CassandraStore {
-    /// Checks whether the copies of the keyspace fit the cluster's nodes, and how long it keeps the
-    /// deletions of `tables`. It does not check that the tables match;
-    /// [`compare_tables`](recto_store::Store::compare_tables) does. Reads no rows.
+    /// Compares the replication of the keyspace with the cluster's nodes, and reports how long
+    /// Cassandra keeps the deletions of `tables`. The check does not compare the columns of the
+    /// tables; [`compare_tables`](recto_store::Store::compare_tables) does. It reads no rows.
     ///
     /// # Errors
     /// Cassandra's system tables cannot be read.
@@ -80,8 +81,7 @@ fn compare_copies(
     nodes: &BTreeMap<String, usize>,
     local: Option<&str>,
 ) {
-    // Read only the number before a slash, because the number of transient replicas follows the
-    // slash.
+    // Read only the number before a slash. The number after it counts transient replicas.
     let copies = |text: &String| text.split('/').next().and_then(|text| text.parse::<usize>().ok());
     if let Some(copies) = replication.get("replication_factor").and_then(copies) {
         if nodes.len() > 1 {

@@ -3,8 +3,8 @@
 //! Path of a request: [`store`] implements [`Store`](recto_store::Store) and passes every call to a
 //! client. For a read, [`pieces`] computes the statements that read a slice, and `cql` writes their
 //! text and values. The client prepares each shape of statement once, sends it within its deadline
-//! and retries only the requests that are safe to repeat. Responses are returned as the protocol's
-//! own cells, copied once.
+//! and retries only the requests that are safe to repeat. The cells of a response are copied once,
+//! and keep the bytes of the protocol.
 //!
 //! | module | content |
 //! |---|---|

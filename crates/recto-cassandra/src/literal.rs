@@ -7,7 +7,7 @@ use recto_model::{Type, Value, cell, json};
 
 use crate::cql::{push_quoted, string_literal};
 
-/// Number that CQL adds to the days of a date that is written as a number.
+/// Number that CQL adds to the days since 1970 if a date is written as a number.
 const DATE_EPOCH: i64 = 1 << 31;
 
 /// Returns the literal of a cell. If the bytes are not valid for the type, returns a comment with

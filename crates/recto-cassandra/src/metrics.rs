@@ -11,10 +11,10 @@ use scylla::errors::{RequestAttemptError, RequestError};
 use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
 use scylla::policies::retry::RetryDecision;
 
-/// Maximum number of nodes with counters.
+/// Maximum number of nodes for which requests are counted.
 const MAX_COUNTED_NODES: usize = 4_096;
 
-/// Counters since the store was opened.
+/// Counters of one store since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     nodes: RwLock<HashMap<SocketAddr, Arc<NodeCounters>>>,
@@ -31,7 +31,7 @@ struct NodeCounters {
 }
 
 impl Metrics {
-    /// Counts a request that was sent to a node, and its kind of failure.
+    /// Counts a request that was sent to a node, and the kind of its failure if it failed.
     pub(crate) fn sent(&self, node: SocketAddr, failed: Option<StoreErrorKind>) {
         let Some(counters) = self.counters(node) else {
             return;
@@ -60,7 +60,7 @@ impl Metrics {
         Some(Arc::clone(nodes.entry(node).or_default()))
     }
 
-    /// Returns the counters, with the nodes of the cluster that the driver knows now.
+    /// Returns the counters as metrics, one entry for each node that the driver knows now.
     pub(crate) fn snapshot(&self, session: &Session) -> StoreMetrics {
         let counted = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -98,8 +98,8 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Listener that records the node to which the driver sends a request. The driver's errors do not
-/// name it.
+/// Listener that records the node to which the driver sends a request, because the driver's errors
+/// do not name the node.
 #[derive(Debug, Default)]
 pub(crate) struct SentTo(Mutex<Option<SocketAddr>>);
 

@@ -1,25 +1,25 @@
-//! Limit of the bulk writes in flight, adapted to the response times of nodes.
+//! Limit of the number of bulk writes in flight, adapted to the response times of the nodes.
 //!
 //! An overloaded node does not reject requests. It queues them in memory until it spends all its
 //! time on garbage collection, and other nodes consider it dead. Response times rise before that.
-//! So this module raises the limit while responses are fast, and halves it when a response is slow,
-//! a write fails, or a write needs a retry, as TCP does. A small or busy node is then loaded
-//! slowly. No node is loaded more slowly than it can handle, because with twice the writes in
-//! flight each write would only wait twice as long.
+//! Therefore this module raises the limit while responses are fast, as TCP does. It halves the
+//! limit when a response is slow, a write fails, or a write needs a retry. A small or busy node
+//! gets few writes at a time. This costs no throughput: with twice the writes in flight on a full
+//! node, each write would only wait twice as long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of writes in flight at first.
+/// Number of writes in flight that a new store allows.
 const FIRST_IN_FLIGHT: usize = 8;
-/// Limit up to which each fast response raises the limit by one. Beyond it, only a full round of
-/// fast responses does.
+/// Number of writes in flight below which each fast response raises the limit by one, until the
+/// first slow response. Afterward, only a full round of fast responses raises it.
 const STEEP_IN_FLIGHT: usize = 32;
-/// Response time above which a response is slow.
+/// Response time above which a response counts as slow.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Limit of the writes in flight, over all bulks together.
+/// Limit of the number of writes in flight, over all bulk writes of the store together.
 #[derive(Debug)]
 pub(crate) struct Pace {
     most: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Pace {
     sending: AtomicUsize,
 }
 
-/// Write in flight; dropping the value ends it.
+/// Guard of one write in flight, which counts until the guard is dropped.
 pub(crate) struct Sending<'a>(&'a AtomicUsize);
 
 impl Drop for Sending<'_> {
@@ -41,7 +41,7 @@ struct State {
     in_flight: usize,
     /// Number of fast responses since the limit was last raised.
     quick: usize,
-    /// True if no response was slow yet.
+    /// True until the first slow response or failure.
     is_first: bool,
     slowed_at_nanos: u64,
 }
@@ -61,8 +61,8 @@ impl Pace {
         }
     }
 
-    /// Returns whether one more write may be sent now. A bulk with no write in flight may send
-    /// without this check.
+    /// Returns whether one more write may be sent now. A bulk write that has no write in flight may
+    /// send one without this check.
     pub(crate) fn has_room(&self) -> bool {
         self.sending.load(Ordering::Relaxed) < self.lock().in_flight
     }

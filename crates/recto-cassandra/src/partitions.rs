@@ -13,22 +13,22 @@ use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::rows_of;
 use crate::rows::{AnswerRow, each_row};
 
-/// Maximum number of partitions of one token that a scan reads. Two keys with the same 64-bit token
-/// are an accident; many are an attack on the hash.
+/// Maximum number of partitions with the same token that a scan reads. Two keys with the same
+/// 64-bit token are a coincidence; many such keys are an attack on the hash.
 const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
 
 /// Partition that has a row or a static cell.
 pub(crate) struct Partition {
     pub(crate) key: Cells,
     statics: Cells,
-    /// True if the scan returns the partition. In a table of another program it skips partitions
-    /// that have only static cells.
+    /// True if the scan returns the partition. In a table of another program, the scan skips
+    /// partitions that have only static cells.
     is_listed: bool,
 }
 
 impl Partition {
-    /// Reads the partition at the start of a row: its key, its static cells and, for attached
-    /// tables, a column that shows whether it has a row.
+    /// Reads the partition from one row of the result: its key, its static cells and, in a table of
+    /// another program, the column that shows whether the partition has a row.
     fn read(statements: Statements<'_>, table: &Table, row: &AnswerRow<'_>) -> Self {
         let keys = table.partition().len();
         let width = keys + table.statics().len();
@@ -41,8 +41,8 @@ impl Partition {
     }
 }
 
-/// Returns the partitions with the position's token that follow the position. Leaves out partitions
-/// whose key has an empty cell in a column of `leaves_out`.
+/// Returns the partitions that have the same token as the position and follow it in Cassandra's
+/// order. Leaves out partitions whose key has an empty cell in a column of `leaves_out`.
 pub(crate) async fn following(
     client: &Client,
     table: &Table,
@@ -64,8 +64,8 @@ pub(crate) async fn following(
     let mut following = Vec::new();
     each_row(&rows_of(answer)?, &request, |row| {
         let partition = Partition::read(statements, table, row);
-        // Cassandra orders partitions of one token by the bytes of their keys, so only larger keys
-        // follow the position.
+        // Cassandra orders partitions with the same token by the bytes of their keys, so only
+        // larger keys follow the position.
         if serialized_key(partition.key.as_row()) > done {
             following.push(partition);
         }
@@ -189,8 +189,9 @@ impl Listing<'_> {
     }
 }
 
-/// Returns the bytes by which Cassandra orders partitions of one token. A single-part key is its
-/// bytes. In a multi-part key, each part follows its length and ends with a zero byte.
+/// Returns the bytes by which Cassandra orders partitions with the same token. For a key of one
+/// column, they are its bytes. For other keys, each part has its length before it and a zero byte
+/// after it.
 fn serialized_key(partition: RowRef<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(partition.byte_len() + 3 * partition.len());
     for cell in partition.iter() {

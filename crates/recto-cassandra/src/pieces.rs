@@ -1,10 +1,11 @@
-//! Slices as Cassandra can read them: the statements that together return the rows between two
-//! bounds.
+//! Division of a slice into statements: the ranges (pieces) that Cassandra can read with one
+//! statement each.
 //!
 //! A slice is contiguous in *clustering order*. CQL compares tuples of clustering columns by
-//! *value*, ascending, regardless of the table's directions. So one tuple bound is contiguous only
-//! over columns of one direction (a *run*). A bound that covers several runs becomes several
-//! pieces: after `(b0, c0)` under `b DESC, c ASC` is `b = b0 AND c > c0`, then `b < b0`.
+//! *value*, ascending, regardless of the table's directions. Therefore one tuple bound describes a
+//! contiguous range only over columns of the same direction (a *run*). A bound that covers several
+//! runs becomes several pieces: after `(b0, c0)` under `b DESC, c ASC` is `b = b0 AND c > c0`, then
+//! `b < b0`.
 //!
 //! These functions are pure: they know tables and bounds, but neither CQL text nor a connection.
 
@@ -12,15 +13,15 @@ use std::ops::Range;
 
 use recto_model::{Bound, Cells, Direction, Table, order};
 
-/// One statement's share of a slice: the rows whose leading clustering columns equal `pinned` and
-/// whose following columns are between two tuples, compared by value.
+/// Part of a slice that one statement can read: the rows whose leading clustering columns equal
+/// `pinned` and whose following columns are between two tuples, compared by value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// Values of the leading clustering columns, each bound by `=`.
     pub pinned: Cells,
-    /// Tuple that the following columns must exceed, by value.
+    /// Lower bound of the following columns, by value; `None` if they have no lower bound.
     pub lower: Option<TupleBound>,
-    /// Tuple that the following columns must stay below, by value.
+    /// Upper bound of the following columns, by value; `None` if they have no upper bound.
     pub upper: Option<TupleBound>,
 }
 
@@ -89,8 +90,8 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
 }
 
 impl Piece {
-    /// Returns the rows that begin with `pinned`, after `after` and before `before` in clustering
-    /// order.
+    /// Returns the piece with the rows that begin with `pinned`, after `after` and before `before`
+    /// in clustering order.
     fn new(table: &Table, pinned: Cells, after: Option<TupleBound>, before: Option<TupleBound>) -> Self {
         let ascending = table
             .clustering()
@@ -105,9 +106,9 @@ impl Piece {
     }
 }
 
-/// Returns the tuple of `bound` over the columns of `segment`. `takes_in` is true if the bound ends
-/// with this segment and includes the rows that begin with its cells. Only then do rows that begin
-/// with the tuple belong to the piece.
+/// Returns the part of `bound` over the columns of `segment` as a tuple. `takes_in` is true if the
+/// bound ends with this segment and includes the rows that begin with its cells. Otherwise rows
+/// that begin with the tuple do not belong to the piece.
 fn edge(bound: &Bound, segment: &Range<usize>, takes_in: bool) -> TupleBound {
     TupleBound {
         cells: range_of(bound.cells(), segment.clone()),
@@ -115,7 +116,7 @@ fn edge(bound: &Bound, segment: &Range<usize>, takes_in: bool) -> TupleBound {
     }
 }
 
-/// Returns the number of leading cells that are equal in both.
+/// Returns the number of leading cells that are equal in `left` and `right`.
 fn common_prefix(table: &Table, left: &Cells, right: &Cells) -> usize {
     table
         .clustering()

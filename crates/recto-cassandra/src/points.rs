@@ -1,9 +1,9 @@
-//! Reads of rows by their keys, several with one request.
+//! Reads of rows by their keys, several rows per request.
 //!
-//! The request dominates the cost of reading a row. Twenty rows by `IN` take a quarter of the time
-//! of twenty requests, and a quarter of the processor time (docs/design/cassandra-store.md). One
-//! request reads rows that have the same replica first, because a coordinator that has no copy of a
-//! row asks a node that has one.
+//! The request dominates the cost of reading a row. Reading twenty rows with one `IN` takes a
+//! quarter of the time, and of the processor time, of twenty requests
+//! (docs/design/cassandra-store.md). One request reads rows that have the same first replica,
+//! because a coordinator without a copy of a row must ask another node for it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -26,15 +26,15 @@ use crate::cql::{Statements, name_in_keyspace};
 use crate::escape::{escaped, is_escaped};
 use crate::read::{CassandraSnapshot, Rows};
 
-/// Maximum number of keys of one request. Services that set Cassandra's
-/// `partition_keys_in_select_fail_threshold` allow this number; Cassandra itself leaves the
-/// threshold off.
+/// Maximum number of keys of one request. Cloud services that set Cassandra's
+/// `partition_keys_in_select_fail_threshold` allow this number. Cassandra itself does not set the
+/// threshold by default.
 const MAX_KEYS: usize = 20;
 /// Maximum number of concurrent requests for several keys.
 const MAX_REQUESTS: usize = 16;
 
-/// Reads that share a request, as indexes into the list of all reads. For reads of partitions, also
-/// the token of the first.
+/// Reads that share a request, as indexes into the list of all reads. If they read different
+/// partitions, also the token of the first partition.
 type Group = (Vec<usize>, Option<Token>);
 
 /// Reads the rows of `reads`, in their order. The cost of a request for several rows is reported
@@ -63,8 +63,12 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// Groups the reads that can share a request: partitions of one row and a key of one column that have the same node, or
-/// rows of the same partition. Returns no groups if the reads cannot share requests.
+/// Groups the reads that can share a request:
+///
+/// - reads of partitions of one row and a key of one column, with the same first replica
+/// - reads of rows of the same partition
+///
+/// Returns no groups if the reads cannot share requests.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();
@@ -94,7 +98,7 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     }
 }
 
-/// Groups reads of partitions by the node that is asked for them first.
+/// Groups reads of partitions by their first replica, which coordinates the request.
 fn by_node(client: &Client, reads: &[PointRead]) -> Vec<Group> {
     let table = &reads[0].table;
     let cluster = client.session.get_cluster_state();
@@ -192,7 +196,7 @@ async fn get_together(
     if let Some(token) = token {
         settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
     }
-    // Read all rows regardless of their size, as a read of a single row does.
+    // Ignore the byte limit, as a read of a single row does.
     let unlimited = ReadOptions {
         max_bytes: u64::MAX,
         ..*options
@@ -208,7 +212,8 @@ async fn get_together(
     Ok(each_of(&keys, key_column, rows.finish(true)))
 }
 
-/// Returns the result of each key. In a row, the cells of its key begin at `key_column`.
+/// Splits the rows of a request by key, one result for each key. In a row, the cells of its key
+/// begin at column `key_column`.
 fn each_of(keys: &[&Cells], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
     let one = |key: &&Cells| {
         let has_key = |row: &RowRef<'_>| {

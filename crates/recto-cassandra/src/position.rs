@@ -1,13 +1,13 @@
-//! Position at which a token scan stopped, and its stored form.
+//! Position at which a token scan stopped, and its encoding as bytes.
 
 use recto_model::{Cells, Table};
 use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
-/// Version of the stored form of positions.
+/// Version of the encoding of positions.
 const POSITION_VERSION: u8 = 1;
 
-/// Position at which a scan stopped: after the row with this key or, without clustering cells,
-/// after the partition.
+/// Position at which a scan stopped: after the row with this key. If `clustering` is empty, after
+/// the whole partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) token: i64,
@@ -31,8 +31,8 @@ pub(crate) fn token_of(bytes: &[u8]) -> Result<Option<i64>, StoreError> {
     Ok(Some(i64::from_be_bytes(bytes)))
 }
 
-/// Encodes a position: version, token, then each cell of the key after its length in 4 bytes.
-/// Either all clustering cells are present or none.
+/// Encodes a position: version, token, then each cell of the key after its length in 4 bytes. The
+/// encoding contains either all clustering cells or none.
 pub(crate) fn encode_position(position: &Position) -> ScanPosition {
     let mut bytes = vec![POSITION_VERSION];
     bytes.extend_from_slice(&position.token.to_be_bytes());

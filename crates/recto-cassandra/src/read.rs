@@ -19,7 +19,8 @@ use crate::rows::{CellFrom, each_row};
 use crate::scan;
 use crate::values::ReadValuesError;
 
-/// Snapshot that reads the current state of the replicas, separately for each read.
+/// Snapshot of a Cassandra store. Each read returns the current state of the replicas, so two reads
+/// may see different states.
 pub(crate) struct CassandraSnapshot {
     pub(crate) client: Arc<Client>,
 }
@@ -168,10 +169,10 @@ pub(crate) struct Rows<'a> {
     pub(crate) read: RowsRead,
     table: &'a Table,
     pub(crate) selected: Selected,
-    /// Source of each column's cell.
+    /// Source of the cell of each column of a row.
     cells: Vec<CellFrom>,
-    /// Size of the known cells of the partition, in bytes. The buffer holds these cells once, but
-    /// they count in every row.
+    /// Size of the cells that all rows share (the partition key that the caller knows), in bytes.
+    /// The buffer holds these cells once, but they count in every row.
     known_bytes: u64,
     limit: u32,
     max_bytes: u64,
@@ -194,7 +195,8 @@ impl<'a> Rows<'a> {
         Self::of(table, Some(partition), selected, (options, limit))
     }
 
-    /// Stores the known cells of the partition once in the buffer, for all rows.
+    /// Creates an empty result. Stores the cells of the known partition key once in the buffer, for
+    /// all rows.
     fn of(
         table: &'a Table,
         partition: Option<&Cells>,
@@ -252,9 +254,9 @@ impl<'a> Rows<'a> {
         self.wanted() == 0 || (self.wanted_bytes() == 0 && !self.read.rows.is_empty())
     }
 
-    /// Appends the rows of one statement until a limit is reached. The bytes that may still be read
-    /// determine the size of its protocol pages. Pages of one statement see the partition at
-    /// different moments, as several statements would.
+    /// Appends the rows of one statement until a limit is reached. The number of bytes that may
+    /// still be read determines the size of the protocol pages. Different pages see the partition
+    /// at different moments, as several statements would.
     pub(crate) async fn read(
         &mut self,
         client: &Client,
@@ -319,8 +321,8 @@ impl<'a> Rows<'a> {
         let rows = result.rows_num().min(self.wanted() as usize);
         self.read.rows.reserve(rows, bytes as usize);
         each_row(&result, request, |row| {
-            // Cassandra returns a partition with static cells and no rows as one row without a
-            // clustering key, so skip such a row.
+            // Skip the row that represents a partition with static cells and no rows: Cassandra
+            // returns it without a clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
                 row.push_among(&mut self.read.rows, answered, self.cells.iter().copied());
@@ -349,9 +351,10 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
         .map_err(|error| ReadValuesError::frame(error).into())
 }
 
-/// Returns the newest write timestamp, 0 if all are null, and the time after which all cells that
-/// exist have expired. `pairs` holds the write timestamp of each cell, then its TTL, which is null
-/// if the cell does not expire.
+/// Returns the newest write timestamp of a row, and the number of seconds after which all its cells
+/// have expired (`None` if a cell does not expire). The timestamp is 0 if all cells are null.
+/// `pairs` has the write timestamp of each cell, then its TTL, which is null if the cell does not
+/// expire.
 pub(crate) fn life<'a>(pairs: impl IntoIterator<Item = Option<&'a [u8]>>) -> (i64, Option<u32>) {
     let (mut pairs, mut newest, mut ends) = (pairs.into_iter(), None, Some(0));
     while let (Some(stamp), Some(ttl)) = (pairs.next(), pairs.next()) {

@@ -7,22 +7,22 @@ use recto_store::{StoreError, StoreErrorKind};
 use crate::client::Client;
 use crate::schema::typed_rows;
 
-/// A release of Cassandra: major and minor number.
+/// Release of Cassandra: major and minor number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Release(u16, u16);
 
-/// A feature of Cassandra that statements use.
+/// Feature of Cassandra that not every release has and that statements of Recto use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feature {
-    /// Compaction that removes tombstones early.
+    /// `UnifiedCompactionStrategy`, which removes tombstones early.
     UnifiedCompaction,
-    /// Addition of columns to existing tables.
+    /// `ADD IF NOT EXISTS`, which adds columns to existing tables.
     AddIfNotExists,
-    /// Emptying of tables without a snapshot.
+    /// Table option that allows to empty a table without a snapshot.
     SnapshotsByTable,
 }
 
-/// Features that collections, views and queues need.
+/// Features that Recto's own tables need, for collections, views and queues.
 pub(crate) const NEEDED: [Feature; 3] = [
     Feature::UnifiedCompaction,
     Feature::AddIfNotExists,
@@ -57,22 +57,22 @@ impl fmt::Display for Release {
 
 impl Release {
     /// Parses the release of a version such as `5.0.8` or `6.0-alpha2`. Returns `None` if the text
-    /// is no version.
+    /// is not a version.
     fn of(version: &str) -> Option<Self> {
         let mut numbers = version.split(|character: char| !character.is_ascii_digit());
         Some(Self(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     }
 }
 
-/// Releases of the nodes of a cluster, as far as the nodes report them.
+/// Oldest release among the nodes of a cluster, as far as the nodes report their versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClusterReleases {
-    /// The oldest release, with its whole version.
+    /// Oldest release, with the full text of its version; `None` if no node reported a version.
     oldest: Option<(Release, String)>,
 }
 
 impl ClusterReleases {
-    /// Finds the oldest of the versions of all nodes. Versions that cannot be parsed are ignored.
+    /// Returns the oldest of the nodes' versions. Ignores versions that cannot be parsed.
     fn of(versions: impl IntoIterator<Item = String>) -> Self {
         let versions = versions.into_iter();
         let releases = versions.filter_map(|version| Some((Release::of(&version)?, version)));

@@ -1,9 +1,9 @@
 //! Rows of a response, read from the received frame.
 //!
 //! The driver parses rows cell by cell, to convert cells to values. Recto needs the cells
-//! unchanged: it finds a row by the lengths of its cells and copies it whole. (A row of the
-//! protocol is a sequence of cells. Each cell has four bytes of length, negative for null, followed
-//! by that number of bytes: CQL binary protocol version 4, sections 3 and 4.2.5.2.)
+//! unchanged: it finds the end of a row by the lengths of its cells, and copies the row whole. (A
+//! row of the protocol is a sequence of cells. Each cell has four bytes of length, negative for
+//! null, followed by that number of bytes: CQL binary protocol version 4, sections 3 and 4.2.5.2.)
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::cql::{EmptyCell, Request};
 use crate::escape::added_bytes;
 use crate::values::{ReadValuesError, check_columns};
 
-/// Number of bytes of a cell's length.
+/// Number of bytes that encode the length of a cell.
 const LENGTH_BYTES: usize = 4;
 
 /// Position of a cell in its row.
@@ -27,21 +27,21 @@ struct Place {
     length: usize,
 }
 
-/// Source of a cell of a row.
+/// Source of a cell when a row is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellFrom {
-    /// The next column of the response.
+    /// Next column of the response.
     Answer,
-    /// Bytes that are already in the buffer of the rows.
+    /// Bytes that are already in the buffer of the result, such as those of a known partition key.
     Buffer { start: usize, length: usize },
-    /// No source: the column was not requested, and the cell is null.
+    /// No source: the column was not requested, and the cell becomes null.
     Nowhere,
 }
 
 /// One row of a response.
 #[derive(Debug)]
 pub(crate) struct AnswerRow<'a> {
-    /// Cells with their lengths.
+    /// Bytes of the row: its cells with their lengths.
     bytes: &'a [u8],
     /// Position of each cell; `None` for a null cell.
     places: &'a [Option<Place>],
@@ -57,17 +57,18 @@ impl<'a> AnswerRow<'a> {
         Some(&self.bytes[start..start + length])
     }
 
-    /// Returns all cells.
+    /// Returns all cells of the row; `None` for a null cell.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         (0..self.places.len()).map(|column| self.get(column))
     }
 
-    /// Appends the first `width` cells as a row.
+    /// Appends a row to `rows` that consists of the first `width` cells.
     pub(crate) fn push_to(&self, rows: &mut RowSet, width: usize) {
         self.push_among(rows, width, std::iter::repeat_n(CellFrom::Answer, width));
     }
 
-    /// Appends a row of the first `answered` cells, combined with cells from other sources.
+    /// Appends a row to `rows` from the first `answered` cells and from other sources; `cells`
+    /// names the source of each cell.
     pub(crate) fn push_among(
         &self,
         rows: &mut RowSet,
@@ -97,8 +98,8 @@ impl<'a> AnswerRow<'a> {
     }
 }
 
-/// Checks that the columns are those that `request` expects, then calls `each` with every row of
-/// `result` that is not left out.
+/// Checks that the columns of `result` are those that `request` expects, then calls `each` with
+/// every row, except for rows that the request omits.
 ///
 /// # Errors
 /// The columns differ, a row of an attached table has an empty cell in its key, or `each` fails.
@@ -170,7 +171,7 @@ fn empty_in_key(column: &Column) -> StoreError {
 }
 
 /// Finds the cells of the row at the start of `bytes`, and returns the size of the row in bytes.
-/// Returns `None` if the bytes end before the row.
+/// Returns `None` if `bytes` ends within the row.
 fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Option<usize> {
     let mut start = 0;
     for _ in 0..columns {
@@ -189,8 +190,8 @@ fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Opt
     Some(start)
 }
 
-/// Returns the bytes of all rows. The driver exposes them only through a cell: the first cell that
-/// is not null shows where the rows begin in the frame.
+/// Returns the bytes of all rows. The driver exposes them only through a cell, so this function
+/// takes the first cell that is not null and computes where the rows begin in the frame.
 fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, ReadValuesError> {
     let rows = result
         .rows::<ColumnIterator<'_, '_>>()
@@ -209,7 +210,7 @@ fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, R
             return rows.map(Cow::Borrowed).ok_or(ReadValuesError::Truncated);
         }
     }
-    // All cells are null and take no bytes, so build the rows, which consist of lengths only.
+    // All cells are null and have no bytes, so build the rows here: they consist of lengths only.
     Ok(Cow::Owned(vec![0xFF; result.rows_num() * columns * LENGTH_BYTES]))
 }
 

@@ -1,11 +1,11 @@
 //! Token scans: reads of whole tables in Cassandra's token order, resumable at any row.
 //!
 //! A position is the key of the last row that a scan read, with the token of its partition. A scan
-//! that continues from it takes up to three steps:
+//! that continues from a position takes up to three steps:
 //!
-//! 1. the rest of that partition: a slice after the row
+//! 1. the rest of the row's partition, as a slice after the row
 //! 2. the following partitions of the same token; two keys rarely share a token
-//! 3. the greater tokens
+//! 3. the partitions with greater tokens
 
 use std::sync::Arc;
 
@@ -21,11 +21,12 @@ use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::{life, rows_of, slice_requests};
 use crate::rows::{AnswerRow, each_row};
 
-/// Maximum number of ranges into which a table can be split.
+/// Maximum number of token ranges into which a table can be split.
 pub const MAX_TOKEN_RANGES: u32 = 65_536;
 
 /// Splits the ring of Murmur3 tokens into `pieces` ranges of equal width. Each range excludes its
-/// start and includes its end. Both are 8 bytes, big-endian, or empty for the ends of the ring.
+/// start and includes its end. Start and end are tokens of 8 bytes, big-endian, or empty for the
+/// ends of the ring.
 pub(crate) fn token_ranges(pieces: u32) -> Vec<TokenRange> {
     let pieces = pieces.clamp(1, MAX_TOKEN_RANGES);
     let edge = |index: u32| {
@@ -101,13 +102,13 @@ struct Scan<'a> {
     limit: u32,
     max_bytes: u64,
     stamps: bool,
-    /// Columns of the key; rows with an empty cell in these columns are left out.
+    /// Key columns in which an empty cell causes the scan to omit the row.
     leaves_out: ColumnSet,
     read: ScanRead,
     /// Token of the last row read.
     token: i64,
     /// True if the scan stops here because the following rows cannot be read. A scan that continues
-    /// from here gets the error.
+    /// from here returns the error.
     is_cut: bool,
 }
 
@@ -141,8 +142,8 @@ impl Scan<'_> {
         self.limit - self.read.rows.len() as u32
     }
 
-    /// Returns the limit of a statement. Cassandra also counts rows that are left out here; in that
-    /// case the statement has no limit, and the scan stops reading protocol pages.
+    /// Returns the limit of a statement. Cassandra's limit also counts rows that the scan omits. If
+    /// the scan omits rows, the statement therefore has no limit, and the scan stops reading pages.
     fn statement_limit(&self) -> u32 {
         if self.leaves_out.is_empty() {
             self.wanted()
@@ -165,7 +166,8 @@ impl Scan<'_> {
         .await
     }
 
-    /// Reads the rows of a partition from `from` on.
+    /// Reads the rows of a partition from `from` on. `begun` is true if the scan has already
+    /// returned rows of the partition.
     async fn partition(
         &mut self,
         token: i64,
@@ -222,10 +224,13 @@ impl Scan<'_> {
         self.statement(&request, None, false).await
     }
 
-    /// Appends the rows of one statement. The token of the rows is `token`, or follows their
-    /// columns. Write timestamps come next, if requested. A row without a clustering key represents
-    /// a partition with static cells and no rows. It is left out if rows of its partition were
-    /// returned before (`begun`).
+    /// Appends the rows of one statement to the result. The partition token of the rows is `token`;
+    /// if `token` is `None`, each row has it after its columns. Write timestamps come next, if
+    /// requested.
+    ///
+    /// Cassandra returns a partition with static cells and no rows as one row without a clustering
+    /// key. The scan omits this row if `begun` is true: it then has returned rows of the partition
+    /// before.
     async fn statement(
         &mut self,
         request: &crate::cql::Request<'_>,

@@ -21,21 +21,21 @@ use crate::values::ReadValuesError;
 /// Number of consecutive reads in which the system tables must agree on a table before it counts as
 /// changed by another program.
 const AGREEING_READS: u32 = 4;
-/// Wait between two of these reads.
+/// Wait between two reads of the system tables that must agree.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 const MICROS_PER_MILLI: i64 = 1_000;
 
 /// Row of `system_schema.columns`: table, column, kind, clustering order, position, type.
 type ColumnRow = (String, String, String, String, i32, String);
 
-/// Existing table.
+/// Table that exists in the keyspace, as the system tables describe it.
 pub(crate) struct FoundTable {
     pub(crate) name: String,
-    /// Identifier that Cassandra gave the table. A table that is dropped and created again has
-    /// another one.
+    /// Identifier that Cassandra gave the table. A table that is dropped and created again gets
+    /// another identifier.
     pub(crate) id: String,
-    /// Table as Recto created it, read from its comment; or the reason why it cannot be read, if
-    /// another program wrote the comment or changed the columns.
+    /// Table as Recto created it, read from the table's comment. Or the reason why the comment
+    /// cannot be used: another program wrote it or changed the columns.
     pub(crate) told: Result<Table, String>,
     /// True if Recto wrote the table's comment.
     pub(crate) is_ours: bool,
@@ -57,12 +57,13 @@ impl Client {
         })
     }
 
-    /// Returns the tables of these names; with no names, all tables of the keyspace.
+    /// Returns the existing tables among `names`. If `names` is empty, returns all tables of the
+    /// keyspace.
     ///
     /// Tables, columns and types are read concurrently, each from any node. The result can mix
     /// states before and after a concurrent change, such as a table that is being dropped, without
-    /// its columns. So a table of Recto that does not match its comment is read again. It counts as
-    /// changed only if several reads agree.
+    /// its columns. Therefore a table of Recto that does not match its comment is read again. It
+    /// counts as changed only if several reads agree.
     pub(crate) async fn find_tables(
         &self,
         names: &[&str],
@@ -76,9 +77,9 @@ impl Client {
         self.read_settled(names, deadline, doubts).await
     }
 
-    /// Compares existing tables with `asked`. A table that differs is read again, as in
-    /// [`find_tables`](Self::find_tables). Returns after Cassandra accepts statements on each table
-    /// that matches: another process may just be creating it.
+    /// Compares existing tables with `asked`. Reads a table that differs again, as
+    /// [`find_tables`](Self::find_tables) does. Returns only when Cassandra accepts statements on
+    /// each table that matches, because another process may just be creating the table.
     pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.schema_deadline();
         let attached: Vec<&Table> = asked.iter().filter(|table| is_attached(table)).collect();
@@ -93,7 +94,7 @@ impl Client {
         compare_taken(&deadline, compare, check).await
     }
 
-    /// Compares the tables in the system tables with `asked`, and also returns the tables that
+    /// Compares the tables in the system tables with `asked`. Also returns the existing tables that
     /// match.
     async fn compare_listed(
         &self,
@@ -122,8 +123,9 @@ impl Client {
         Ok((states, listed))
     }
 
-    /// Returns the tables of a read without doubts, or of several consecutive reads with the same
-    /// doubts.
+    /// Reads the tables until one read has no doubts, or several consecutive reads have the same
+    /// doubts. A doubt is a difference from what was expected, in words; `doubts` finds the doubts
+    /// of one read.
     async fn read_settled(
         &self,
         names: &[&str],
@@ -151,7 +153,7 @@ impl Client {
         }
     }
 
-    /// Returns the version of the schema, as any node knows it.
+    /// Returns the version of the schema, as the node that answers knows it.
     pub(crate) async fn schema_version(&self) -> Result<String, StoreError> {
         let deadline = self.connect_deadline();
         let text = "SELECT CAST(schema_version AS text) FROM system.local WHERE key = 'local'";
@@ -171,7 +173,7 @@ impl Client {
         Ok(millis.saturating_mul(MICROS_PER_MILLI))
     }
 
-    /// Reads the tables once.
+    /// Reads the tables of these names once.
     async fn read_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<FoundTable>, StoreError> {
         let (tables, udts) = try_join(self.load_tables(names, deadline), self.load_udts(deadline)).await?;
         let udts: Arc<[SchemaUdt]> = udts.into();
@@ -237,7 +239,8 @@ impl Client {
     }
 }
 
-/// Converts a row of `system_schema.tables`, with the table's columns from those of all tables.
+/// Converts a row of `system_schema.tables` to a table. `columns` contains the columns of all
+/// tables.
 fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreError> {
     let row: Value = serde_json::from_str(row).map_err(ReadValuesError::frame)?;
     let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -263,7 +266,7 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
     })
 }
 
-/// Compares the table with the name of `asked` among `found` with `asked`.
+/// Compares `asked` with the table of the same name in `found`.
 fn state(found: &[FoundTable], asked: &Table) -> TableState {
     match found.iter().find(|table| table.name == asked.name()) {
         None => TableState::Missing,
@@ -287,10 +290,10 @@ impl FoundTable {
         }
     }
 
-    /// Describes how the columns differ from those of `asked`, for people. Further regular columns
-    /// are no difference, because statements name their columns. Only the comment can tell whether
-    /// a column is written plainly or conditionally; without a comment, the kind in `asked` is
-    /// assumed.
+    /// Describes in words how the columns of the table differ from those of `asked`; `None` if they
+    /// match. Additional regular columns are no difference, because statements name their columns.
+    /// Only the comment shows whether a column is written plainly or conditionally; without a
+    /// comment, the kind in `asked` is assumed.
     pub(crate) fn difference(&self, asked: &Table) -> Option<String> {
         let mut there = Vec::with_capacity(self.columns.len());
         for column in &self.columns {

@@ -1,11 +1,11 @@
-//! Check for addresses that accept a connection and never answer TLS: a frozen process, or another
-//! kind of server.
+//! Check for addresses that accept a connection but never answer a TLS handshake: a frozen process,
+//! or another kind of server.
 //!
 //! The driver limits the time of a connection and of its requests, but not of the TLS handshake
-//! between the two. One silent node would delay opening a store for as long as opening may take,
-//! even if other nodes answer. So, if TLS is used, this module first checks addresses within a time
-//! limit. It contacts them once more if a connection was closed without a reason, to read the lost
-//! alert.
+//! between the two. A single address that does not answer would delay opening a store up to the
+//! maximum time to connect, even if other nodes answer. If TLS is used, this module therefore
+//! checks each address first, within a time limit. If a connection was closed without a reason, the
+//! module contacts the addresses once more to read the lost TLS alert.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Checks whether addresses speak TLS.
+/// Checker of addresses: finds those that do not answer a TLS handshake.
 pub(crate) struct Listener {
     connector: TlsConnector,
     timeout: Duration,
@@ -44,8 +44,8 @@ impl Listener {
         tokio::time::timeout(self.timeout, handshake).await.is_err()
     }
 
-    /// Returns the error with which an address ends an idle connection after the handshake, if it
-    /// ends the connection in time.
+    /// Returns the error with which an address ends an idle connection after the handshake. Returns
+    /// `None` if the connection does not end in time.
     pub(crate) async fn last_word(&self, address: impl ToSocketAddrs) -> Option<io::Error> {
         let ended = async {
             let mut stream = self.handshake(address).await?;
@@ -56,15 +56,14 @@ impl Listener {
 
     async fn handshake(&self, address: impl ToSocketAddrs) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
-        // Use the address as the name of the server, because the driver's own handshake checks the
-        // name.
+        // Use the address as the name of the server. The name does not matter here, because the
+        // driver's own handshake checks it.
         let name = ServerName::from(stream.peer_addr()?.ip());
         self.connector.connect(name, stream).await
     }
 }
 
-/// The driver calls this before each attempt to connect to a node, so that nodes are checked first.
-/// It changes no address.
+/// Checks each node before the driver connects to it. Returns the address unchanged.
 #[async_trait]
 impl AddressTranslator for Listener {
     async fn translate_address(&self, peer: &UntranslatedPeer) -> Result<SocketAddr, TranslationError> {

@@ -1,4 +1,4 @@
-//! Implementation of the store interface.
+//! Implementation of the store interface by a Cassandra keyspace.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ const KEY_PART_OVERHEAD_BYTES: usize = 3;
 ///
 /// A snapshot reads the current state of the replicas: two reads of one snapshot may see different
 /// moments. The store retries reads and timestamped writes that fail for a transient reason, within
-/// their deadline. It never retries conditional writes.
+/// their deadline. It retries a conditional write only if no attempt can have had an effect.
 #[derive(Clone)]
 pub struct CassandraStore {
     client: Arc<Client>,
@@ -74,8 +74,8 @@ impl std::fmt::Debug for CassandraStore {
 }
 
 impl Client {
-    /// Checks the size of a partition key as Cassandra serializes it. A multi-part key takes a
-    /// little more than its bytes.
+    /// Checks the size of a partition key as Cassandra serializes it: each part of a multi-part key
+    /// has some additional bytes.
     pub(crate) fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         self.limits.check_partition(table, partition)?;
         let parts = partition.len();

@@ -43,10 +43,12 @@ impl Client {
         self.await_known(table, &deadline).await
     }
 
-    /// Creates the tables that do not exist. Creates each only when all nodes of the cluster are connected
-    /// and know the previous tables. Otherwise a node that does not know an existing table would create
-    /// another one with the same name and another id. The cluster would then drop the existing table with all
-    /// its data. Succeeds without changes if all tables exist.
+    /// Creates the tables that do not exist. Succeeds without changes if all tables exist.
+    ///
+    /// Creates each table only when all nodes of the cluster are connected and know the previous
+    /// tables. Otherwise a node that does not know an existing table would create another table
+    /// with the same name and another id. The cluster would then drop the existing table with all
+    /// its data.
     pub(crate) async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
         let deadline = self.schema_deadline();
         let Some(last) = tables.last() else {
@@ -74,8 +76,8 @@ impl Client {
         self.await_known(last, &deadline).await
     }
 
-    /// Waits until all nodes know the same schema, including unreachable nodes. If a node is unreachable,
-    /// returns an error, and nothing was done.
+    /// Waits until all nodes of the cluster know the same schema. Returns an error if a node is
+    /// unreachable; nothing was done in that case.
     async fn await_everybody(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         let agreed = self.await_agreement(deadline).await?;
         let state = self.session.get_cluster_state();
@@ -94,8 +96,9 @@ impl Client {
         }
     }
 
-    /// Waits until the nodes accept statements on an existing table. The process that creates it may not have
-    /// waited to the end. A node lists a table in its system tables before it accepts statements on it.
+    /// Waits until the nodes accept statements on an existing table. A node lists a table in its
+    /// system tables before it accepts statements on it, and the process that is creating the table
+    /// may not have waited for that.
     async fn await_known(&self, table: &Table, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         if let TableOutcome::Unknown(error) = self.await_agreement(deadline).await? {
             return Ok(TableOutcome::Unknown(error));
@@ -107,7 +110,8 @@ impl Client {
         }
     }
 
-    /// Creates the user-defined types of `table` that do not exist.
+    /// Creates the user-defined types of `table` that do not exist. Returns the outcome if it is
+    /// unknown.
     async fn create_types(
         &self,
         table: &Table,
@@ -134,14 +138,15 @@ impl Client {
         Ok(None)
     }
 
-    /// Adds the columns first, and lists them in the comment afterwards. A column that is in no comment is no
-    /// part of its table. So an interruption leaves the table as it was, and repeating the call continues.
+    /// Adds the columns first, and lists them in the table's comment afterwards. A column that no
+    /// comment lists is not part of its table for Recto. An interruption therefore leaves the table
+    /// as it was, and repeating the call continues.
     ///
-    /// Cassandra sets a comment without comparing. If two processes add different columns concurrently, the
-    /// last one to write the comment may be the one whose schema is not recorded in the end. So if the
-    /// comment differs from `recorded`, this function trusts `recorded` if its columns exist, and corrects
-    /// the comment. Columns are never dropped, so a client that uses a column which a comment omits can still
-    /// use it.
+    /// Cassandra sets a comment without comparing it with the previous comment. If two processes
+    /// add different columns concurrently, the last comment may come from the process whose schema
+    /// Recto does not record in the end. If the comment differs from `recorded`, this function
+    /// therefore trusts `recorded`, provided that its columns exist, and corrects the comment.
+    /// Columns are never dropped, so a client can still use a column that a comment omits.
     pub(crate) async fn add_columns(
         &self,
         recorded: &Table,
@@ -160,8 +165,8 @@ impl Client {
             },
         };
         if added.is_empty() {
-            // Another process added the columns, and perhaps did not wait for agreement, so wait
-            // here.
+            // Another process added the columns, and perhaps did not wait until the nodes agree, so
+            // wait here.
             return self.await_agreement(&deadline).await;
         }
         for column in added {
@@ -241,13 +246,14 @@ impl Client {
         Ok(tables)
     }
 
-    /// Returns whether an equal table exists. Returns an error if a different table of its name exists.
+    /// Returns whether an equal table exists. Returns an error if a different table has its name.
     async fn check_same(&self, table: &Table, deadline: &Deadline) -> Result<bool, StoreError> {
         let found = self.find_tables(&[table.name()], deadline).await?.pop();
         found.map_or(Ok(false), |found| is_same(&found, table))
     }
 
-    /// Returns the tables that do not exist. Returns an error if a different table of a name exists.
+    /// Returns the tables that do not exist. Returns an error if an existing table has one of the
+    /// names and differs.
     async fn missing<'t>(
         &self,
         tables: &'t [Table],
@@ -265,7 +271,8 @@ impl Client {
         Ok(missing)
     }
 
-    /// Changes the schema. The driver waits until all nodes agree on it.
+    /// Executes a statement that changes the schema, and waits until all nodes agree on it. Returns
+    /// the outcome if it is unknown.
     async fn change_schema(
         &self,
         text: &str,
@@ -279,7 +286,7 @@ impl Client {
     }
 }
 
-/// Returns whether an existing table is the requested one. Returns an error if it is a different one.
+/// Returns whether an existing table is the requested table. Returns an error if the tables differ.
 fn is_same(found: &FoundTable, table: &Table) -> Result<bool, StoreError> {
     let told = found.told.as_ref().ok();
     let difference = found.difference(table).or_else(|| {
@@ -302,8 +309,8 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
     }
 }
 
-/// Returns `told` with the options of `table`, because the operator may change the options of an existing
-/// table.
+/// Returns `told`, the table in the comment, with the options of `table`. The operator may change
+/// the options of an existing table, so they do not count as a difference.
 fn with_options_of(told: &Table, table: &Table) -> Table {
     Table::new(told.name(), told.columns().to_vec(), table.options())
         .expect("columns do not depend on options")

@@ -1,5 +1,5 @@
-//! Tables that a node lists before it accepts statements on them. This lasts some milliseconds while they are
-//! created.
+//! Wait for tables that a node lists but on which it does not accept statements yet. A new table is
+//! in this state for some milliseconds.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::error::of_prepare;
 
-/// Wait before the next check whether statements on a table are accepted.
+/// Wait between two checks whether statements on a table are accepted.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of tables that are checked concurrently.
@@ -24,8 +24,8 @@ pub(crate) struct ListedTable {
     pub(crate) id: String,
 }
 
-/// Identifiers of the tables whose statements are accepted, by the names of the tables. Each table is checked
-/// only once.
+/// Identifiers of the tables on which statements are accepted, by the names of the tables. A table
+/// in this list is not checked again.
 #[derive(Debug, Default)]
 pub(crate) struct TakenTables(Mutex<HashMap<String, String>>);
 
@@ -45,8 +45,8 @@ impl Client {
     /// Checks that statements on listed tables are accepted.
     ///
     /// # Errors
-    /// `Table` if they are not accepted yet. Errors of other kinds do not answer the question, and are not
-    /// returned.
+    /// `Table` if statements on a table are not accepted yet. An error of another kind does not
+    /// answer the question, and counts as success.
     pub(crate) async fn check_taken(
         &self,
         listed: Vec<ListedTable>,
@@ -71,7 +71,8 @@ impl Client {
         Ok(())
     }
 
-    /// Prepares a read of a table. Fails with `Table` as long as statements on the table are not accepted.
+    /// Prepares a read of a table. Fails with the error kind `Table` as long as statements on the
+    /// table are not accepted.
     async fn prepare_read(&self, table: &str, deadline: &Deadline) -> Result<(), StoreError> {
         let name = table_name(&self.config.keyspace, table);
         let text = format!("SELECT * FROM {name} LIMIT 1");
@@ -82,7 +83,7 @@ impl Client {
     /// Waits until statements on a listed table are accepted.
     ///
     /// # Errors
-    /// They are not accepted within the deadline, or the node cannot be reached.
+    /// Statements are not accepted within the deadline, or the node cannot be reached.
     pub(crate) async fn await_taken(&self, table: &str, deadline: &Deadline) -> Result<(), StoreError> {
         loop {
             match self.prepare_read(table, deadline).await {
@@ -95,8 +96,8 @@ impl Client {
     }
 }
 
-/// Compares tables until statements on the tables that are as requested are accepted. A table that is dropped
-/// meanwhile is missing in the result.
+/// Compares tables with the requested tables until statements on all matching tables are accepted.
+/// A table that is dropped in the meantime is missing in the result.
 ///
 /// # Errors
 /// The tables cannot be read, or statements on one of them are not accepted within the deadline.
@@ -132,7 +133,8 @@ mod tests {
 
     const TIME: Duration = Duration::from_secs(5);
 
-    /// Compares a table that is listed `listed` times, and whose statements are rejected `rejected` times.
+    /// Compares a table that the system tables list in the first `listed` reads, and on which the
+    /// first `rejected` statements are rejected.
     async fn compare(listed: u32, rejected: u32, time: Duration) -> Result<Vec<TableState>, StoreError> {
         let (compared, checked) = (Cell::new(0), Cell::new(0));
         let states = || {

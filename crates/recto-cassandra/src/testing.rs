@@ -1,5 +1,5 @@
-//! Plain statements, as a program without Recto sends them, and a node's report about a read, for tests that
-//! show the effects of deletions.
+//! Tools for tests that show the effects of deletions: plain CQL statements, as a program without
+//! Recto sends them, and the report of each node about a read.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use scylla::value::{CqlValue, Row};
 use crate::config::CassandraConfig;
 use crate::connect::connect;
 
-/// Maximum number of times that a statement is sent until its trace reports a read, and the wait between two
-/// attempts.
+/// Maximum number of times that a statement is sent until its trace reports a read.
 const MAX_TRACES: u32 = 20;
 const TRACE_PAUSE: Duration = Duration::from_millis(200);
 
-/// Rows and tombstones that a node read.
+/// Rows and tombstones that one node read for a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
-    /// Number of live rows.
+    /// Number of live rows that the node read.
     pub rows: usize,
-    /// Number of deleted rows and cells.
+    /// Number of deleted rows and cells that the node read.
     pub tombstones: usize,
 }
 
 impl Met {
-    /// Parses `Read 17 live rows and 0 tombstone cells`. Returns `None` for other lines.
+    /// Parses a line of a trace, such as `Read 17 live rows and 0 tombstone cells`. Returns `None`
+    /// for other lines.
     fn in_words(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         let ["Read", rows, "live", "rows", "and", tombstones, "tombstone", ..] = words[..] else {
@@ -41,11 +41,11 @@ impl Met {
     }
 }
 
-/// Connection that sends plain statements.
+/// Connection to one keyspace that sends plain CQL statements.
 pub struct PlainCql(Session);
 
 impl PlainCql {
-    /// Connects to an existing keyspace. Names of tables refer to this keyspace.
+    /// Connects to an existing keyspace. Table names in statements refer to this keyspace.
     ///
     /// # Errors
     /// The cluster cannot be reached.
@@ -57,7 +57,7 @@ impl PlainCql {
         Ok(Self(session))
     }
 
-    /// Sends a statement.
+    /// Sends a statement and ignores its result.
     ///
     /// # Errors
     /// The cluster rejects the statement.
@@ -86,8 +86,9 @@ impl PlainCql {
             .collect()
     }
 
-    /// Returns the rows and tombstones that each node read for a statement. Nodes write their traces after
-    /// their responses. So if no trace reports a read, the statement is sent again.
+    /// Returns the rows and tombstones that each node read for a statement, from the statement's
+    /// trace. Nodes write their traces after their responses, so the statement is sent again if no
+    /// trace reports a read.
     ///
     /// # Errors
     /// The cluster rejects the statement, or no trace reports a read after the maximum number of attempts.

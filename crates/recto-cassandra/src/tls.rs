@@ -1,4 +1,4 @@
-//! TLS with rustls.
+//! TLS context of the connections, with rustls.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::config::TlsConfig;
 /// Returns the driver's TLS context for `config`.
 ///
 /// # Errors
-/// [`StoreErrorKind::Invalid`] if a file cannot be read or contains nothing usable. The error contains the
-/// names of files, and never their content.
+/// [`StoreErrorKind::Invalid`] if a file cannot be read or contains no certificate or key. The
+/// error contains the names of files, and never their content.
 pub(crate) fn context(config: &TlsConfig) -> Result<Arc<ClientConfig>, StoreError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,5 +1,5 @@
-//! Values that are sent to and received from Cassandra. Cells already are the bytes of the protocol, so they
-//! are copied unchanged.
+//! Values that are sent to and received from Cassandra. Recto's cells already are the bytes of the
+//! protocol, so they are copied unchanged.
 
 use std::borrow::Borrow;
 
@@ -47,7 +47,7 @@ impl Values {
         self.slots.push(Slot::Unset);
     }
 
-    /// Removes the last value.
+    /// Removes the value of the last bind marker.
     pub(crate) fn pop(&mut self) {
         if let Some(Slot::Bytes { start, .. }) = self.slots.pop() {
             self.data.truncate(start);
@@ -71,7 +71,8 @@ impl Values {
         self.slots.push(Slot::Bytes { start, end });
     }
 
-    /// Returns the values: `None` for a marker that is not set, `Some(None)` for null.
+    /// Returns the values in the order of the bind markers: `None` for a marker that is not set,
+    /// `Some(None)` for null.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<Option<&[u8]>>> {
         self.slots.iter().map(|slot| match *slot {
             Slot::Bytes { start, end } => Some(Some(&self.data[start..end])),
@@ -81,7 +82,7 @@ impl Values {
     }
 }
 
-/// Returns the cells of a key as a tuple.
+/// Returns the cells of a key, encoded as a CQL tuple.
 pub(crate) fn tuple(key: &Cells) -> Vec<u8> {
     let mut tuple = Vec::with_capacity(key.byte_len() + size_of::<i32>() * key.len());
     let cells = key.iter().map(Option::unwrap_or_default);
@@ -89,7 +90,7 @@ pub(crate) fn tuple(key: &Cells) -> Vec<u8> {
     tuple
 }
 
-/// Appends an element of a list or a tuple.
+/// Appends an element of a CQL list or tuple: its length, then its bytes.
 fn push_element(out: &mut Vec<u8>, cell: &[u8]) {
     out.extend_from_slice(&count(cell.len()));
     out.extend_from_slice(cell);
@@ -151,7 +152,7 @@ pub(crate) enum ReadValuesError {
         found: String,
         expected: String,
     },
-    /// The rows end too early.
+    /// The frame ends within its rows.
     #[error("the rows of a reply end too early")]
     Truncated,
     /// The driver could not decode the frame.
@@ -166,7 +167,7 @@ impl ReadValuesError {
     }
 }
 
-/// Checks that `specs`, of bind markers or of a result, have the types `types`.
+/// Checks that the columns `specs` (bind markers or result columns) have the types `types`.
 pub(crate) fn check_columns<T: Borrow<Type>>(
     specs: &[ColumnSpec<'_>],
     types: &[T],
@@ -226,7 +227,7 @@ fn is_type(column: &ColumnType<'_>, ty: &Type) -> bool {
     }
 }
 
-/// Returns the type of a native column. `None` if Recto does not support the type.
+/// Returns Recto's type of a native CQL type; `None` if Recto does not support it.
 fn native_type(native: &NativeType) -> Option<Type> {
     Some(match native {
         NativeType::Ascii => Type::Ascii,

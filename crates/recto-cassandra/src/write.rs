@@ -1,8 +1,8 @@
-//! Plain writes with stamps.
+//! Plain writes with write timestamps.
 //!
-//! The mutations of one partition are sent as one statement or one unlogged batch, which Cassandra applies as
-//! one mutation. Every statement contains its stamp, so repeating it changes nothing. Therefore all
-//! statements are marked as idempotent.
+//! The mutations of one partition are sent as one statement or one unlogged batch, which Cassandra
+//! applies as one mutation. Every statement contains its write timestamp, so repeating the
+//! statement changes nothing. Therefore all statements are marked as idempotent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::pace::Sending;
 use crate::pieces::{Piece, TupleBound, pieces};
 use crate::values::Values;
 
-/// Maximum number of statements of a batch in the protocol.
+/// Maximum number of statements of a batch; the protocol allows no more.
 const MAX_BATCH_STATEMENTS: usize = u16::MAX as usize;
-/// Maximum number of bytes of writes of one partition that `write_many` puts into one batch. So a load of
-/// many rows into one partition needs one request for this number of bytes, not one for each row.
+/// Maximum number of bytes of one batch of `write_many`, which combines writes of one partition. A
+/// load of many rows into one partition thus needs one request per batch, not one per row.
 const GROUP_BYTES: usize = 32 << 10;
 /// Maximum number of statements of one partition that `write_many` puts into one batch.
 const GROUP_STATEMENTS: usize = 128;
@@ -74,8 +74,8 @@ impl Client {
         self.write_each(writes, &settings).await
     }
 
-    /// Writes groups of one partition each, several concurrently. After the first failure, starts no more
-    /// groups.
+    /// Writes groups of one partition each, several groups concurrently. After the first failure,
+    /// starts no more groups.
     async fn write_each(
         &self,
         writes: &[PartitionWrite],
@@ -95,8 +95,8 @@ impl Client {
             match sending.next().await {
                 None => break,
                 Some(Ok(())) => any_done = true,
-                // Drop the requests in flight: their effect is then unknown, as is the effect of
-                // the whole call.
+                // Drop the requests in flight: the effect of these requests, and of the whole call,
+                // is then unknown.
                 Some(Err(failure)) => {
                     first_failure = Some(failure);
                     break;
@@ -167,8 +167,8 @@ impl Client {
     }
 }
 
-/// Rejects a write that may need more statements than a batch can have. (A logged batch reaches its byte
-/// limit much earlier.)
+/// Rejects a write that may need more statements than a batch can have. (A logged batch reaches its
+/// limit of bytes much earlier.)
 fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
     let most: usize = write
         .mutations
@@ -205,7 +205,7 @@ fn outcome<T>(sent: Result<T, Failure>) -> Result<WriteOutcome, StoreError> {
     }
 }
 
-/// Groups the writes of one partition, in order, up to a maximum size.
+/// Groups the writes by partition and table, in order; each group has a maximum size.
 fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
     struct Open {
         index: usize,
@@ -240,7 +240,7 @@ fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
     groups
 }
 
-/// Returns whether a mutation replaces a row by a row with nulls.
+/// Returns whether a mutation replaces a row and sets some of its columns to null.
 fn clears_cells(mutation: &Mutation) -> bool {
     match &mutation.operation {
         Operation::Put { cells, replace, .. } => *replace && cells.iter().any(|cell| cell.is_none()),
@@ -248,7 +248,7 @@ fn clears_cells(mutation: &Mutation) -> bool {
     }
 }
 
-/// Returns the stamp before the stamp of a mutation that [clears cells](clears_cells).
+/// Returns the write timestamp just before that of a mutation that [clears cells](clears_cells).
 fn stamp_before(mutation: &Mutation) -> Option<Stamp> {
     let stamp = mutation.stamp.filter(|_| clears_cells(mutation))?;
     // Cassandra uses the minimum number for a missing timestamp, so the earlier timestamp must be
@@ -257,9 +257,9 @@ fn stamp_before(mutation: &Mutation) -> Option<Stamp> {
     before.map(Stamp)
 }
 
-/// Returns the statements of a put that [clears cells](clears_cells). They delete the row at the stamp
-/// `before`, and set the cells that are not null. This writes one tombstone instead of one for each null, and
-/// Cassandra does not count it when it reads the row.
+/// Returns the statements of a put that [clears cells](clears_cells). They delete the row at the
+/// write timestamp `before`, and set the cells that are not null. This writes one tombstone instead
+/// of one for each null. Cassandra does not count this tombstone when it reads the row.
 fn replacing_requests<'t>(
     keyspace: &'t str,
     table: &'t Table,
@@ -355,8 +355,9 @@ fn everything() -> Piece {
     }
 }
 
-/// Returns the key ranges to delete. A range without bounds would delete the partition with its static cells.
-/// So it is divided at an arbitrary value of the first clustering column.
+/// Returns the key ranges to delete. In a table with static columns, a range without bounds is
+/// divided at an arbitrary value of the first clustering column: without the division, the
+/// statement would also delete the static cells of the partition.
 fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     let pieces = pieces(table, from, to);
     if pieces != [everything()] || table.statics().is_empty() {

@@ -1,4 +1,4 @@
-//! Connections, deadlines, limits and retries.
+//! HTTP client of a server: connections, deadlines, limits and retries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,20 +26,21 @@ use crate::request::{Effect, Request};
 use crate::response::Response;
 use crate::{credentials, problem, tls};
 
-/// Default of the maximum time to connect.
+/// Default of the maximum time to connect to a server.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Default of the maximum time until the server replies. It is longer than the server's own limit, so that the server's reply
-/// arrives.
+/// Default of the maximum time until the server replies. It is longer than the server's own limit,
+/// so that the server's error arrives if a request takes too long.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum size of a reply that is read as a whole, in bytes.
+/// Maximum size of the body of a reply that is read as a whole, in bytes.
 pub const MAX_REPLY_BYTES: usize = 256 << 20;
-/// Maximum size of the body of a problem, in bytes.
+/// Maximum size of the body of an error reply, in bytes.
 const MAX_PROBLEM_BYTES: usize = 1 << 20;
-/// Maximum number of attempts at a request that may be sent again.
+/// Maximum number of attempts at a request that can be repeated without harm.
 pub const MAX_ATTEMPTS: u32 = 3;
-/// Wait before the second attempt. Each further wait is twice as long.
+/// Wait before the second attempt at a request. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// Maximum wait that a busy server may ask for before the next attempt.
+/// Maximum wait that a busy server may ask for in `Retry-After`. The client does not repeat the
+/// request if the server asks for more.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Interval between reports of the number of bytes of a file that were sent.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,7 +54,7 @@ const ACCEPTED: HeaderValue =
 
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A client of one server. It keeps its connections open.
+/// Client of one server, which reuses its connections.
 #[derive(Debug)]
 pub struct Client {
     connections: legacy::Client<HttpsConnector<HttpConnector>, RequestBody>,
@@ -62,25 +63,25 @@ pub struct Client {
     pub(crate) request_timeout: Duration,
 }
 
-/// A reply that was read as a whole.
+/// Reply of the server that was read as a whole.
 #[derive(Debug)]
 pub struct Reply<R> {
-    /// Status.
+    /// HTTP status of the reply.
     pub status: StatusCode,
-    /// Headers.
+    /// Headers of the reply.
     pub headers: HeaderMap,
-    /// Body, read from JSON.
+    /// Body of the reply, parsed from JSON.
     pub body: R,
 }
 
-/// Failure of an attempt, as far as the next attempt depends on it.
+/// Failure of an attempt at a request, classified by what the next attempt may do.
 #[derive(Debug)]
 enum Failed {
-    /// The server was not reached, so that it did not get the request.
+    /// The server was not reached, so it did not receive the request.
     NotSent(Error),
-    /// No reply arrived, or not all of it. The server may have executed the request.
+    /// No reply arrived, or only a part of it. The server may have executed the request.
     Lost(Error),
-    /// The server did not execute the request, and will accept it later.
+    /// The server did not execute the request, but will accept it after this time.
     Later(Error, Duration),
     /// The server rejected the request.
     Refused(Error),
@@ -95,7 +96,8 @@ impl Failed {
 }
 
 impl Client {
-    /// Returns the client of the server at an address. It does not connect yet.
+    /// Returns a client of the server at an address. The client connects when it sends the first
+    /// request.
     ///
     /// # Errors
     /// The token or the certificate authorities cannot be used.
@@ -117,16 +119,18 @@ impl Client {
         })
     }
 
-    /// Returns the address of the server, without parameters.
+    /// Returns the address of the server, without the parameters after `?`.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Sends a request, and returns the reply when its body begins. [`Request::effect`] decides about further attempts.
+    /// Sends a request, and returns the reply when its body begins. [`Request::effect`] determines
+    /// whether a failed request is sent again.
     ///
     /// # Errors
-    /// The error of the server's problem; `Unavailable` or `Timeout` if no reply arrives; `OutcomeUnknown` if the request
-    /// changes the store and its reply was lost.
+    /// - The error that the server reports.
+    /// - `Unavailable` or `Timeout` if no reply arrives.
+    /// - `OutcomeUnknown` if the request changes the store and its reply was lost.
     pub async fn call(&self, request: &Request) -> Result<Response<'_>> {
         let mut attempts = Attempts::default();
         loop {
@@ -140,8 +144,9 @@ impl Client {
     /// Sends a request, and reads its reply as a whole.
     ///
     /// # Errors
-    /// Those of [`call`](Self::call); `Store` if the body has another form; `LimitExceeded` if it is larger than
-    /// [`MAX_REPLY_BYTES`].
+    /// - The errors of [`call`](Self::call).
+    /// - `Store` if the body does not have the expected form.
+    /// - `LimitExceeded` if the body is larger than [`MAX_REPLY_BYTES`].
     pub async fn read<R: DeserializeOwned>(&self, request: &Request) -> Result<Reply<R>> {
         let mut attempts = Attempts::default();
         loop {
@@ -156,19 +161,21 @@ impl Client {
         }
     }
 
-    /// Reads the rest of a reply as a whole.
+    /// Reads the body of a reply as a whole.
     ///
     /// # Errors
-    /// The connection was cut; no piece arrived in time; the body has another form or is too large.
+    /// - The connection was cut, or no part of the body arrived in time.
+    /// - The body does not have the expected form, or is too large.
     pub async fn rest<R: DeserializeOwned>(&self, response: Response<'_>) -> Result<Reply<R>> {
         let reply = self.whole(response).await.map_err(Failed::into_error)?;
         self.parse(reply)
     }
 
-    /// Returns the failure if the request may be sent again.
+    /// Checks whether the effect of a request allows another attempt after a failure. If so,
+    /// returns the failure, from which [`Attempts::again`] decides.
     ///
     /// # Errors
-    /// The request may not be sent again.
+    /// The error for the caller, if the reply was lost and a repetition could do harm.
     fn after(&self, request: &Request, failed: Failed) -> Result<Failed> {
         match (request.effect, failed) {
             (Effect::Change, Failed::Lost(error)) => Err(self.unknown(error)),
@@ -190,11 +197,12 @@ impl Client {
         })
     }
 
-    /// Sends a file, and returns the reply when it begins. `sent` gets the number of bytes that were sent. The file is not sent
-    /// before the server asks for it.
+    /// Sends a file as the body of a request, and returns the reply when it begins. `sent` is
+    /// called with the number of bytes that were sent. The client waits until the server asks for
+    /// the file, for at most one second.
     ///
     /// # Errors
-    /// The file cannot be read, or those of [`call`](Self::call).
+    /// The file cannot be read, or an error of [`call`](Self::call).
     pub async fn send_file(
         &self,
         target: &str,
@@ -240,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Sends a request once, and returns when a reply with a status of success begins.
+    /// Sends a request once, and returns when a successful reply begins.
     async fn send(&self, request: &Request) -> Result<Response<'_>, Failed> {
         let body = Full::new(request.body.clone())
             .map_err(|never| match never {})
@@ -275,8 +283,8 @@ impl Client {
         target: &str,
         body: RequestBody,
     ) -> Result<hyper::Request<RequestBody>> {
-        // Long parameters go into a body, so only a long path can exceed the limit of `Uri`, and
-        // servers accept no path of this length either.
+        // Long parameters are sent in a body, so only a long path can exceed the limit of `Uri`.
+        // Servers accept no path of this length either.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
             Error::new(ErrorKind::LimitExceeded, "the request is too long for a URL").with_hint(
                 "read the record with a page or a scan, or run the command on the machine that has the store",
@@ -308,7 +316,7 @@ impl Client {
         }
     }
 
-    /// Returns the failure of a reply whose status is not a success.
+    /// Converts a reply with an error status to a failure.
     async fn refused(&self, response: hyper::Response<Incoming>) -> Failed {
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_PROBLEM_BYTES).collect();
@@ -367,7 +375,7 @@ impl Client {
     }
 }
 
-/// Attempts at one request.
+/// Number of failed attempts at one request.
 #[derive(Debug, Default)]
 struct Attempts {
     failed: u32,
@@ -377,7 +385,7 @@ impl Attempts {
     /// Waits before the next attempt.
     ///
     /// # Errors
-    /// Another attempt cannot help, or there were enough.
+    /// Another attempt cannot help, or the maximum number of attempts is reached.
     async fn again(&mut self, failed: Failed) -> Result<()> {
         let (error, wait) = match failed {
             Failed::Refused(error) => return Err(error),
@@ -393,12 +401,12 @@ impl Attempts {
     }
 }
 
-/// Returns the wait after this number of failures.
+/// Returns the wait before the next attempt, after this number of failures.
 pub fn backoff(failures: u32) -> Duration {
     FIRST_WAIT * 2_u32.saturating_pow(failures)
 }
 
-/// Returns the error of a reply that this release does not understand.
+/// Returns the error for a reply that this release does not understand.
 #[cold]
 pub fn unexpected_reply(server: &str) -> Error {
     Error::new(
@@ -420,7 +428,7 @@ fn too_large(server: &str) -> Error {
     .with_hint("ask for a smaller page, or fewer fields")
 }
 
-/// Returns the hint for a failed connection, by its cause.
+/// Returns the hint for a connection that failed with this cause.
 fn unreachable_hint(cause: &str) -> &'static str {
     // rustls reports this name if a server uses the certificate of a certificate authority.
     if cause.contains("CaUsedAsEndEntity") {
@@ -437,7 +445,8 @@ fn unreachable_hint(cause: &str) -> &'static str {
     "check that `recto serve` runs there, and that it printed this address"
 }
 
-/// Returns the first cause as text, because the errors above it only repeat that something failed.
+/// Returns the innermost cause of an error as text. The errors that wrap it say only that something
+/// failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -465,8 +474,8 @@ mod tests {
         "HTTP/1.1 302 Found\r\nlocation: http://evil.example\r\ncontent-length: 0\r\n\r\n";
     const NOTHING: &str = "";
 
-    /// Starts a server that gives these answers, one on each connection. Returns the requests that
-    /// the server receives.
+    /// Starts a server that gives these answers, one on each connection. The thread returns the
+    /// requests that the server received.
     fn server(answers: &[&'static str]) -> (Client, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());

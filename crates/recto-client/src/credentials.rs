@@ -1,4 +1,4 @@
-//! The access token, and the servers to which it may be sent.
+//! Access token of a client, and the servers to which it may be sent.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,11 +11,14 @@ use recto_api::{Error, ErrorKind, Result};
 /// Maximum size of a file with a token, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
 
-/// Returns the header `Authorization` of requests, if there is a token.
+/// Returns the header `Authorization` for requests, or `None` if the address has no token.
 ///
 /// # Errors
-/// The file of the token cannot be read, the token is not one, or it would be sent to another machine without TLS. No error
-/// contains the token.
+/// - The file of the token cannot be read.
+/// - The token is malformed.
+/// - The token would be sent to another machine without TLS.
+///
+/// No error contains the token.
 pub(crate) fn authorization(address: &HttpAddress) -> Result<Option<HeaderValue>> {
     let token = match (&address.token, &address.token_file) {
         (Some(token), _) => token.reveal().trim().to_owned(),

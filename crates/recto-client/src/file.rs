@@ -1,4 +1,4 @@
-//! A file as the body of a request.
+//! File that is sent as the body of a request.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 
 use crate::client::RequestBody;
 
-/// Number of bytes of a file that are read and sent together.
+/// Number of bytes of a file that are read and sent at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Maximum time to wait until the server asks for the file. Some servers and proxies never ask; they get the file after this
-/// time.
+/// Maximum time to wait until the server asks for the file. Some servers and proxies never ask, so
+/// the client then sends the file after this time.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// Progress of sending a file.
+/// State of a file that is being sent, shared by the request and its body.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     sent: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Returns the number of bytes of the file that were taken to be sent.
+    /// Returns the number of bytes of the file that were passed to the connection.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Starts to send the file.
+    /// Starts to send the file, because the server asked for it.
     pub(crate) fn start(&self) {
         self.wanted.notify_one();
     }

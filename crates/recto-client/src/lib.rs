@@ -1,7 +1,8 @@
-//! A client of the HTTP API of a Recto server.
+//! Client of the HTTP API of a Recto server.
 //!
-//! Requests and replies are the structs of [`recto_api`]. Each request goes through [`Client::call`], which has the deadlines,
-//! the limits and the retries. An error is the same [`Error`](recto_api::Error) that an open store returns.
+//! Requests and replies are the structs of [`recto_api`]. Each request goes through
+//! [`Client::call`], which applies the deadlines, the limits and the retries. Errors have the same
+//! type, [`Error`](recto_api::Error), as those of a store that the process opens itself.
 //!
 //! ```no_run
 //! use recto_api::pages::{PageReply, PageRequest};

@@ -1,13 +1,14 @@
-//! Problems (RFC 9457) as errors, with the kind, field, column and hint that an open store returns.
+//! Conversion of error replies (RFC 9457) to errors, with the kind, field, column and hint that a
+//! store reports.
 
 use hyper::StatusCode;
 use recto_api::problem::{ProblemBody, ProblemType, TYPE_PREFIX};
 use recto_api::{Error, ErrorKind, ErrorPart};
 
-/// Names of the lists in bodies.
+/// Names of the lists in request bodies whose elements an error can point to.
 const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
 
-/// Returns the error of a reply with this status and body.
+/// Converts an error reply with this status and body to an error.
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<ProblemBody>(body) {
         Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => error_of(problem, status),
@@ -18,7 +19,7 @@ pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     }
 }
 
-/// Returns the error of a problem that is in a line or in a list of a reply.
+/// Converts an error in a line or in a list of a successful reply.
 pub fn error_of_problem(problem: ProblemBody) -> Error {
     error_of(problem, StatusCode::INTERNAL_SERVER_ERROR)
 }
@@ -44,8 +45,7 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     if let Some(version) = problem.version.and_then(|version| version.parse().ok()) {
         error = error.with_version(version);
     }
-    // Ignore the position in other parts, because an error has a column only in a filter or a sort
-    // order.
+    // Ignore the position in other parts, because an error has a column only in a filter or a sort.
     let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
     let column = problem
         .position
@@ -62,7 +62,8 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     }
 }
 
-/// Returns the index of the change, message or receipt that a field is part of, and the field in it.
+/// Splits the name of a field in an error reply, such as `changes[3].key`. Returns the index of the
+/// change, message or receipt, and the field in it.
 fn place(field: &str) -> (Option<usize>, Option<&str>) {
     let (list, rest) = field.split_once('[').unwrap_or((field, ""));
     match rest.split_once(']').filter(|_| LISTS.contains(&list)) {
@@ -86,8 +87,8 @@ fn kind_of_status(status: StatusCode) -> ErrorKind {
     }
 }
 
-/// Returns the error of a request whose address and headers are longer than the server, or a proxy before it, accepts. The
-/// connection is closed before Recto receives the request.
+/// Returns the error for a request whose URL and headers are longer than the server, or a proxy
+/// before it, accepts. The request does not reach Recto's own code.
 fn too_long(server: &str, status: StatusCode) -> Error {
     let message = format!("the request's URL and headers are longer than {server} accepts ({status})");
     Error::new(kind_of_status(status), message).with_hint(
@@ -95,7 +96,8 @@ fn too_long(server: &str, status: StatusCode) -> Error {
     )
 }
 
-/// Returns the error of a reply that no Recto server sends: a proxy or another program sent it.
+/// Returns the error for a reply that no Recto server sends. It comes from a proxy or another
+/// program.
 fn strange(server: &str, status: StatusCode) -> Error {
     let message = format!("the answer {status} of {server} is not from Recto");
     let kind = match status.as_u16() {

@@ -1,4 +1,4 @@
-//! Requests: paths, parameters and bodies, as they are sent.
+//! Requests to the HTTP API: paths, parameters and bodies, as the client sends them.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use recto_api::text::path_part;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-/// Maximum number of characters of a path with its query. Longer parameters are sent in a body: servers accept 16 KiB unless
-/// they are configured otherwise, and proxies often only 8 KiB.
+/// Maximum number of characters of a path with its parameters. Longer parameters are sent in a
+/// body: servers accept 16 KiB unless they are configured otherwise, and many proxies only 8 KiB.
 pub const MAX_TARGET_CHARACTERS: usize = 4 << 10;
 
-/// Returns the path of a resource of a collection: `/v1/collections/posts/records:export`.
+/// Returns the path of a resource of a collection; `rest` is the part after the name of the
+/// collection.
 ///
 /// ```
 /// assert_eq!(recto_client::collection_path("posts", "/records"), "/v1/collections/posts/records");
@@ -23,7 +24,7 @@ pub fn collection_path(collection: &str, rest: &str) -> String {
     format!("/v1/collections/{}{rest}", path_part(collection))
 }
 
-/// Returns the path of a record, whose `key` consists of the text of each value.
+/// Returns the path of a record. `key` contains the text of each value of the record's key.
 ///
 /// ```
 /// let key = ["a,b".to_owned(), "7".to_owned()];
@@ -34,7 +35,7 @@ pub fn record_path(collection: &str, key: &[String]) -> String {
     collection_path(collection, &format!("/records/{}", parts.join(",")))
 }
 
-/// Returns the path of a resource of a queue, or of a work unit, `QUEUE/UNIT`.
+/// Returns the path of a resource of a queue, or of a temporary queue named `QUEUE/UNIT`.
 ///
 /// ```
 /// assert_eq!(recto_client::queue_path("mails", "/messages"), "/v1/queues/mails/messages");
@@ -47,21 +48,23 @@ pub fn queue_path(queue: &str, rest: &str) -> String {
     }
 }
 
-/// Effect of a request. It decides whether the client sends the request again, and which error it returns if the reply is lost.
+/// Effect of a request on the server. It determines whether the client may send the request again,
+/// and which error it returns if the reply is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The request only reads. The client sends it again if the reply is lost.
     Read,
-    /// The request changes the store. The client sends it again only if the server has certainly not accepted it: a second
-    /// execution could undo a change that another client made in between. If the reply is lost, the outcome is unknown.
+    /// The request changes the store. The client sends it again only if the server certainly has
+    /// not executed it, because a second execution could undo another client's change. If the reply
+    /// is lost, the outcome is unknown.
     Change,
-    /// The request starts work, or hands something out. The client sends it again only if the
-    /// server has certainly not accepted it. The value is the hint of the error if the reply is
-    /// lost.
+    /// The request starts an operation (such as a load) or hands out data (such as messages of a
+    /// queue). The client sends it again only if the server certainly has not executed it. The
+    /// value is the hint of the error if the reply is lost.
     Work(&'static str),
 }
 
-/// A request of the HTTP API.
+/// Request to the HTTP API.
 ///
 /// ```
 /// use recto_client::{Effect, Request};
@@ -71,15 +74,16 @@ pub enum Effect {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Method.
+    /// HTTP method.
     pub method: Method,
-    /// Path with its query.
+    /// Path with its parameters.
     pub target: String,
-    /// JSON, or nothing.
+    /// Body: JSON, or empty.
     pub body: Bytes,
-    /// Effect of the request.
+    /// Effect of the request, which determines whether it may be sent again.
     pub effect: Effect,
-    /// Version that the changed object must have.
+    /// Version that the changed record or object must have, sent as `If-Match`; `None` for any
+    /// version.
     pub if_version: Option<u64>,
     /// Time that the server may wait before it replies, in addition to the usual time limit.
     pub wait: Duration,
@@ -102,7 +106,7 @@ impl Request {
         Self::new(Method::GET, target, Bytes::new(), Effect::Read)
     }
 
-    /// Returns a request that reads, with its parameters in a body.
+    /// Returns a request that only reads, with its parameters in a body.
     pub fn query(target: impl Into<String>, body: &Json) -> Self {
         Self::new(Method::POST, target, body.to_string(), Effect::Read)
     }
@@ -113,7 +117,8 @@ impl Request {
         Self::new(method, target, body, Effect::Change)
     }
 
-    /// Returns a request that starts work, with a body or without. The error of a lost reply has the hint `lost_hint`.
+    /// Returns a request that starts an operation, with a body or without. If the reply is lost,
+    /// the error has the hint `lost_hint`.
     pub fn work(target: impl Into<String>, body: Option<&Json>, lost_hint: &'static str) -> Self {
         let body = body.map(Json::to_string).unwrap_or_default();
         Self::new(Method::POST, target, body, Effect::Work(lost_hint))
@@ -134,7 +139,7 @@ impl Request {
     }
 }
 
-/// Parameters of a request that reads, for an address or a body.
+/// Parameters of a reading request, which can be sent in its URL or in its body.
 ///
 /// ```
 /// use recto_api::pages::PageRequest;
@@ -146,7 +151,7 @@ impl Request {
 #[derive(Debug, Default)]
 pub struct Query {
     pairs: Vec<(&'static str, String)>,
-    /// Members of the body, without its braces.
+    /// Members of the JSON body: each string has those of one struct, without its braces.
     members: Vec<String>,
 }
 
@@ -156,12 +161,12 @@ impl Query {
         Self::default().and(request)
     }
 
-    /// Adds the parameters of more options.
+    /// Adds the members of `options` to the parameters.
     #[must_use]
     pub fn and<T: Serialize>(mut self, options: &T) -> Self {
         self.pairs.extend(to_pairs(options));
-        // Serialization fails only for a map whose keys are not text, and no options have such a
-        // map.
+        // Serialization fails only for a map whose keys are not text, and `options` contains no
+        // such map.
         let body = serde_json::to_string(options).unwrap_or_default();
         let members = body.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         if let Some(members) = members.filter(|members| !members.is_empty()) {
@@ -170,7 +175,8 @@ impl Query {
         self
     }
 
-    /// Returns the request to `path`; or the request with a body to `body_path`, if the address would be too long.
+    /// Returns a `GET` request to `path`. If its URL would be too long, returns a `POST` request to
+    /// `body_path` with the parameters in its body.
     pub fn request(self, path: &str, body_path: &str) -> Request {
         let target = self.after(path);
         if target.len() <= MAX_TARGET_CHARACTERS {
@@ -180,7 +186,7 @@ impl Query {
         Request::new(Method::POST, body_path, body, Effect::Read)
     }
 
-    /// Returns the path with the query.
+    /// Returns the path with the parameters after `?`.
     pub fn after(&self, path: &str) -> String {
         if self.pairs.is_empty() {
             return path.to_owned();

@@ -1,4 +1,4 @@
-//! Replies that are read as they arrive.
+//! Replies whose bodies are read as they arrive.
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Frame, Incoming};
@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use crate::client::{Client, unexpected_reply};
 
-/// A reply with a status of success, whose body is not yet read.
+/// Successful reply of the server whose body has not been read.
 #[derive(Debug)]
 pub struct Response<'c> {
     client: &'c Client,
-    /// Status.
+    /// HTTP status of the reply.
     pub status: StatusCode,
-    /// Headers.
+    /// Headers of the reply.
     pub headers: HeaderMap,
     pub(crate) body: Incoming,
     lines: Lines,
@@ -32,11 +32,13 @@ impl<'c> Response<'c> {
         }
     }
 
-    /// Returns the next line of the body without its end. Waits for each piece of the body as long as for a whole reply.
+    /// Returns the next line of the body without its line end. Each part of the body may take as
+    /// long to arrive as a whole reply.
     ///
     /// # Errors
-    /// `Unavailable` if the connection was cut or the body has no further line, `Timeout` if no piece arrives in time,
-    /// `Store` if the line is longer than `max_bytes`.
+    /// - `Unavailable` if the connection was cut or the body has no further line.
+    /// - `Timeout` if no part of the body arrives in time.
+    /// - `Store` if the line is longer than `max_bytes`.
     pub async fn line(&mut self, max_bytes: usize) -> Result<Vec<u8>> {
         loop {
             if let Some(line) = self.lines.next() {
@@ -73,13 +75,13 @@ impl<'c> Response<'c> {
     }
 }
 
-/// Bytes that have arrived and are not yet returned as lines.
+/// Bytes of a body that have arrived and that no line has returned yet.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// Start of the first line.
+    /// Offset of the first line.
     start: usize,
-    /// End of the bytes without a line end.
+    /// Offset up to which no line end was found.
     searched: usize,
 }
 

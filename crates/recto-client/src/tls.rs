@@ -1,4 +1,4 @@
-//! The certificate authorities that `https://` trusts.
+//! Certificate authorities that a client trusts for `https://`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Returns the TLS configuration. It trusts the authorities of `tls_ca`, or else those that the machine trusts. `http://` does
-/// not use it.
+/// Returns the TLS configuration of a client. It trusts the authorities in the file `tls_ca`, or if
+/// the address names none, those of the machine. Connections by `http://` do not use it.
 ///
 /// # Errors
 /// The file cannot be used, or the machine trusts no authority.

@@ -1,4 +1,4 @@
-//! Content of `#[record(…)]`, with its position.
+//! Content of the attributes `#[record(…)]`, with its position in the source.
 
 use proc_macro2::Span;
 use recto_model::schema::nearest;
@@ -13,7 +13,8 @@ use syn::{
 
 use crate::declaration::Declaration;
 
-/// Attributes of a struct. All except the first and the last are keys of a schema file.
+/// Names of the attributes of a struct. All except the first and the last are keys of a schema
+/// file.
 const STRUCT_ATTRIBUTES: [&str; 14] = [
     "collection",
     "key",
@@ -31,24 +32,24 @@ const STRUCT_ATTRIBUTES: [&str; 14] = [
     "crate",
 ];
 
-/// Struct that derives `Record`.
+/// Struct that derives `Record`, as the macro reads it.
 pub(crate) struct Struct {
     pub(crate) ident: Ident,
     pub(crate) collection: LitStr,
-    /// Options of its collection.
+    /// Options of the collection that the struct declares.
     pub(crate) declaration: Declaration,
     pub(crate) crate_path: Option<Path>,
     pub(crate) fields: Vec<Field>,
 }
 
-/// Field of a struct.
+/// Field of a struct that derives `Record`.
 pub(crate) struct Field {
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
     /// Name of the field in the collection.
     pub(crate) name: String,
-    /// Position of the name, which is the attribute or the field.
+    /// Position of the field's name: the attribute `name` if there is one, otherwise the field.
     pub(crate) name_span: Span,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Entry {
     pub(crate) value: Value,
 }
 
-/// Value of an attribute, as in the schema language.
+/// Value of an attribute, in the forms that a schema file has.
 pub(crate) enum Value {
     Literal(Lit),
     List(Vec<Value>, Span),
@@ -114,7 +115,7 @@ impl Struct {
     }
 }
 
-/// Returns the attributes of a struct. Each occurs once, except `view`.
+/// Returns the attributes of a struct. Each may occur only once, except `view`.
 fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     for attribute in record_attributes(attributes) {
@@ -164,7 +165,7 @@ impl Field {
 }
 
 impl Entry {
-    /// Returns the text of the value.
+    /// Returns the value, which must be a string.
     pub(crate) fn text(&self) -> Result<LitStr> {
         match &self.value {
             Value::Literal(Lit::Str(text)) => Ok(text.clone()),

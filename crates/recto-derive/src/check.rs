@@ -1,8 +1,9 @@
-//! Rules of the schema language, checked at compile time.
+//! Check of the rules of the schema language at compile time.
 //!
-//! The macro does not know types, so the model checks all other rules. The traits `KeyType` and `OrderType`
-//! let the compiler check that fields have an order. Other rules about types are checked when the program
-//! calls the function that returns the collection.
+//! The parser of the schema language checks all rules that do not depend on types, because the
+//! macro does not know the types of fields. The compiler checks that fields have an order, by the
+//! traits `KeyType` and `OrderType`. Other rules about types are checked when the program calls the
+//! function that returns the collection.
 
 use std::ops::Range;
 
@@ -33,8 +34,8 @@ pub(crate) fn check(record: &Struct) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Returns the position of a problem in the struct. A position after the declared text means the collection
-/// or one of its fields.
+/// Returns the position in the struct that corresponds to `span`, a position in the declared text.
+/// An offset after the text means the collection or one of its fields.
 fn place(record: &Struct, span: &Range<usize>) -> Span {
     let found = match span.start.checked_sub(record.declaration.text.len()) {
         None => record.declaration.place(span.start),

@@ -1,8 +1,8 @@
-//! Attributes in the form of a schema file.
+//! Attributes of a struct, converted to the text of a schema file.
 //!
-//! The derive macro writes the attributes as TOML, and the model's parser reads this text, so that the
-//! language has only one implementation of its rules. The macro records the attribute from which each part of
-//! the text came, and reports the errors of the parser there.
+//! The macro writes the attributes as TOML and passes this text to the parser of schema files, so
+//! that the rules of the language have only one implementation. The macro records the attribute
+//! from which each part of the text came, and reports the parser's errors there.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use syn::{Error, Lit, LitStr, Result};
 
 use crate::attributes::{Entry, Value};
 
-/// Options of a collection that a struct declares.
+/// Options of a collection that a struct declares, as text of a schema file.
 pub(crate) struct Declaration {
     /// TOML: the table `[collection.NAME]` without its head and without `fields`.
     pub(crate) text: String,
-    /// Sources of the parts of the text. Two parts do not overlap, unless one contains the other.
+    /// Parts of the text, each with the attribute that it came from. Two parts do not overlap,
+    /// unless one contains the other.
     pieces: Vec<(Range<usize>, Span)>,
-    /// Names of the key fields.
+    /// Names of the fields in the collection's key.
     pub(crate) key: Vec<String>,
     /// Names of the fields that are in a partition, an order or a unique constraint.
     pub(crate) ordered: Vec<String>,
@@ -49,7 +50,8 @@ impl Declaration {
         Ok(declaration)
     }
 
-    /// Returns the source of the smallest part that contains this byte. `None` if no part contains it.
+    /// Returns the position of the attribute that the byte at offset `at` came from. Uses the
+    /// smallest part that contains the byte; returns `None` if there is none.
     pub(crate) fn place(&self, at: usize) -> Option<Span> {
         let pieces = self.pieces.iter().filter(|(range, _)| range.contains(&at));
         let smallest = pieces.min_by_key(|(range, _)| range.len());
@@ -142,14 +144,14 @@ impl Declaration {
         Ok(())
     }
 
-    /// Writes a part of the text that has one source.
+    /// Writes a part of the text, and records the attribute `span` that it came from.
     fn piece(&mut self, span: Span, write: impl FnOnce(&mut Self)) {
         let begin = self.text.len();
         write(self);
         self.pieces.push((begin..self.text.len(), span));
     }
 
-    /// Writes a TOML string.
+    /// Appends `text` as a quoted TOML string.
     fn quoted(&mut self, text: &str) {
         self.text.push('"');
         for character in text.chars() {
@@ -174,7 +176,7 @@ fn check_once(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Collects the texts in a list and in its nested lists.
+/// Collects the strings in a list and in its nested lists.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Literal(Lit::Str(text)) => found.push(text.value()),

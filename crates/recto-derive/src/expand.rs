@@ -1,4 +1,4 @@
-//! Generated code.
+//! Code that the macro `Record` generates.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -90,7 +90,7 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     }
 }
 
-/// Returns the struct that has a member for each field, and its value.
+/// Returns a struct that has a member for each field of the record, and its value.
 fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (TokenStream, TokenStream) {
     let ident = &record.ident;
     let members = record.fields.iter().map(|field| {
@@ -112,8 +112,8 @@ fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (
     (declaration, quote!(#fields_ident { #(#values),* }))
 }
 
-/// Returns the path of the crate `recto`: the given path, or the name of the dependency in the compiled
-/// crate.
+/// Returns the path of the crate `recto`: the path in the attribute `crate`, or the name of the
+/// dependency in the crate that is being compiled.
 pub(crate) fn recto(given: Option<&Path>) -> TokenStream {
     if let Some(path) = given {
         return quote!(#path);
@@ -147,8 +147,8 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns code that makes the compiler check, at the span of the field's type, that each key field can be in
-/// a key.
+/// Returns code that makes the compiler check that each key field can be in a key. The compiler
+/// reports an error at the field's type.
 ///
 /// ```compile_fail,E0277
 /// mod shim {
@@ -165,7 +165,7 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// And that each field of a partition or order has an order:
+/// The code also checks that each field of a partition or order has an order:
 ///
 /// ```compile_fail,E0277
 /// mod shim {

@@ -1,4 +1,4 @@
-//! Enums of names, and structs with one value, as fields.
+//! Code of the macro `FieldType`, for enums of names and for structs with one value.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,7 +8,7 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, LitStr, Path, Resul
 use crate::attributes::{record_attributes, set, text};
 use crate::expand::recto;
 
-/// Returns the implementation of `FieldType` and of related traits.
+/// Returns the implementation of `FieldType` and of related traits for a type.
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if !input.generics.params.is_empty() {
         return Err(Error::new(
@@ -45,7 +45,7 @@ fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
     Ok(path)
 }
 
-/// Returns the type of a newtype's value.
+/// Returns the type of the single value in a newtype struct.
 fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     match fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
@@ -53,7 +53,7 @@ fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     }
 }
 
-/// Returns the implementation for a struct with one value.
+/// Returns the implementation of `FieldType` for a struct with one value.
 fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
     // Use the span of the type, so that the compiler reports an unsupported type at its place in
     // the struct.
@@ -90,7 +90,7 @@ fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the implementation for an enum of names.
+/// Returns the implementation of `FieldType` for an enum whose variants have no values.
 fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStream> {
     if data.variants.is_empty() {
         return Err(Error::new(
@@ -152,7 +152,7 @@ fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStr
     })
 }
 
-/// Returns the stored name of a variant.
+/// Returns the name with which a variant is stored.
 fn name(variant: &Variant) -> Result<LitStr> {
     if !matches!(variant.fields, Fields::Unit) {
         return Err(Error::new(
@@ -173,7 +173,7 @@ fn name(variant: &Variant) -> Result<LitStr> {
     Ok(name.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), variant.ident.span())))
 }
 
-/// Returns the implementations that let filters and keys contain the type.
+/// Returns the implementations that allow values of the type in filters and keys.
 fn in_queries(ident: &Ident, recto: &TokenStream) -> TokenStream {
     let model = quote!(#recto::__private::model);
     let result = quote!(::core::result::Result<(), #model::cell::CellError>);

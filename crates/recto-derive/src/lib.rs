@@ -1,7 +1,8 @@
-//! `#[derive(Record)]` and `#[derive(FieldType)]` for Recto. The first makes the values of a Rust struct the
-//! records of a collection. The second makes a Rust type a field of such a struct.
+//! Macros `#[derive(Record)]` and `#[derive(FieldType)]` of Recto. `Record` makes the values of a
+//! Rust struct the records of a collection. `FieldType` makes a Rust type usable as a field of such
+//! a struct.
 //!
-//! Users of Recto use the macro as `recto::Record`, and depend only on `recto`.
+//! Programs use the macros as `recto::Record` and `recto::FieldType`, and depend only on `recto`.
 //!
 //! | module | content |
 //! |---|---|
@@ -52,8 +53,9 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Attributes of the struct
 ///
-/// They have the names and meanings of the keys of a schema file. Write nested options in parentheses:
-/// `bucket(target = "10MB")` corresponds to `bucket = { target = "10MB" }` in a schema file.
+/// The attributes have the names and meanings of the keys of a schema file. Write nested options in
+/// parentheses: `bucket(target = "10MB")` corresponds to `bucket = { target = "10MB" }` in a schema
+/// file.
 ///
 /// | attribute | |
 /// |---|---|
@@ -62,25 +64,30 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `partition = ["…", …]` | the fields that group records; the whole key by default |
 /// | `order = ["-…", …]` | the order within a partition, `-` before a descending field |
 /// | `writes = "…"` | `"update"` (the default), `"overwrite"` or `"append"` |
-/// | `unique = ["…", ["…", "…"]]` | fields, and lists of fields, that are unique: no two records have the same values |
-/// | `bucket(…)` | how partitions are split: `target = "10MB"`, `rows = 20000`, or `time = "…", width = "1 month"`; with `shards = 8` and `keep = "90 days"` |
+/// | `unique = ["…", ["…", "…"]]` | fields, or lists of fields, whose values no two records share |
+/// | `bucket(…)` | size, or span of time, of the buckets into which partitions are split; see below |
 /// | `view(name = "…", …)` | a view; repeat the attribute for each view |
 /// | `attached = "keyspace.table"` | the table to read, if another program writes it |
 /// | `crate = "…"` | the path of the crate `recto`, if the macro cannot find it |
 ///
-/// A view has the attributes `partition`, `order` and `bucket`, and the following attributes. A collection
-/// with `writes = "update"` can also have them, because its partition and order are a view named `primary`.
+/// The attribute `bucket` has `target = "10MB"`, or `rows = 20000`, or `time = "…", width = "1
+/// month"`. It can also have `shards = 8` and `keep = "90 days"`.
+///
+/// The attribute `view` accepts `partition`, `order`, `bucket` and the following attributes. A
+/// collection with `writes = "update"` also accepts the following attributes, because its partition
+/// and order are a view named `primary`.
 ///
 /// | attribute | |
 /// |---|---|
-/// | `fields = ["…", …]` | fields of the view, in addition to its partition, order and key fields; all by default |
-/// | `nulls = "…"` | position of records without an order field: `"last"` (the default), `"first"` or `"skip"` |
-/// | `collate = "…"`, `collate(name = "…")` | the language whose rules sort the text of order fields: of all, or of each |
-/// | `rounding = "…"`, `rounding(seen = "…")` | the width to which times of order fields are rounded: of all, or of each |
+/// | `fields = ["…", …]` | additional fields of the view, besides partition, order and key; all by default |
+/// | `nulls = "…"` | position of records without an order field: `"last"` (default), `"first"`, `"skip"` |
+/// | `collate = "…"`, `collate(name = "…")` | language that sorts the text of all order fields, or of one |
+/// | `rounding = "…"`, `rounding(seen = "…")` | width to which times of all order fields, or of one, are rounded |
 /// | `verify = false` | reads entries of the view without comparing them with their records |
 ///
-/// A struct may omit options that the store's collection has, except the key, the partition, the order and
-/// `writes`. The store keeps the omitted options when the program applies the struct's collection.
+/// A struct may omit options that the store's collection has, except the key, the partition, the
+/// order and `writes`. The store keeps an omitted option when the program applies the struct's
+/// collection.
 ///
 /// ```
 /// # mod recto {
@@ -128,9 +135,10 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Errors
 ///
-/// The compiler reports an error at the wrong attribute, by the rules of a schema file. The macro does not
-/// know the type that a name denotes. So a rule about types, such as the rule that `collate` applies to text,
-/// is checked when the program calls `Record::collection`, which panics. A test that calls the function once
+/// The compiler reports an error at the wrong attribute, by the rules of a schema file. The macro
+/// cannot check rules about types, such as the rule that `collate` applies to text, because it does
+/// not know the type that a name denotes. These rules are checked when the program calls
+/// `Record::collection`, which panics if a rule is violated. A test that calls the function once
 /// detects such an error.
 #[proc_macro_derive(Record, attributes(record))]
 pub fn derive_record(input: TokenStream) -> TokenStream {
@@ -147,9 +155,9 @@ pub fn derive_record(input: TokenStream) -> TokenStream {
 /// Makes an enum of names, or a struct with one value, a field of records. The type can be used in structs
 /// that derive `Record`, in filters and in keys.
 ///
-/// An enum is a `text` field that contains the name of the variant, or the name in `#[record(name = "…")]` on
-/// the variant. Reading a text that is the name of no variant is an error. So do not change a name after
-/// records contain it. A struct with one value is stored as the value.
+/// An enum is a `text` field that contains the name of the variant, or the name in `#[record(name =
+/// "…")]` on the variant. Reading a text that is not the name of a variant is an error, so do not
+/// change a name after records contain it. A struct with one value is stored as the value.
 ///
 /// `#[record(crate = "…")]` is the path of the crate `recto`, if the macro cannot find it.
 #[proc_macro_derive(FieldType, attributes(record))]

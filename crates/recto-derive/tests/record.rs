@@ -1,5 +1,5 @@
-//! Tests of the derive macro: it declares the same schema as TOML, and records are read as they
-//! were written.
+//! Tests of the derive macros: a struct declares the same schema as TOML, and records are read as
+//! they were written.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::struct_field_names)] // a flight's number is called flight, as in the data
 
@@ -13,7 +13,8 @@ use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Schema;
 use uuid::Uuid;
 
-/// Stands for the crate `recto`, which depends on the crate of the macro.
+/// Replacement for the crate `recto`, which these tests cannot use because `recto` depends on the
+/// macro.
 mod renamed {
     pub(crate) mod __private {
         pub(crate) use recto_model as model;
@@ -38,7 +39,7 @@ struct Flight {
     r#type: Option<i8>,
 }
 
-/// Longest possible tuple.
+/// Tuple with the maximum number of values.
 type Six = (Uuid, bool, i8, i16, i32, f64);
 
 /// Record with every field type.
@@ -148,7 +149,7 @@ fn the_derive_declares_what_toml_declares() {
     );
 }
 
-/// Every possible option of a collection whose records change.
+/// Record with every option of a collection whose records can be updated.
 #[derive(Record)]
 #[record(
     collection = "members",
@@ -175,7 +176,7 @@ struct Member {
     joined: Option<jiff::Timestamp>,
 }
 
-/// Every possible option of a collection whose records never change.
+/// Record with every option of a collection whose records are only appended.
 #[derive(Record)]
 #[record(
     collection = "alarms",
@@ -262,7 +263,8 @@ fn the_derive_declares_all_that_toml_declares() {
     assert_eq!(*schema.collections[2], Order::collection());
 }
 
-/// The macro sees no types: the compiler reports the errors that depend on them.
+/// Record with an option that its types do not allow. The macro accepts it, because it does not
+/// know types.
 #[derive(Record)]
 #[record(collection = "points", key = ["id"], order = ["score"], partition = ["id"], collate = "de", crate = "renamed")]
 #[allow(dead_code)]
@@ -370,7 +372,7 @@ fn names_fields_that_cannot_be_read() {
     );
 }
 
-/// Compiles each message once, because compiling is slow.
+/// Checks the error messages of the compiler for wrong attributes and types.
 #[test]
 #[ignore = "slow: builds crates of its own, a minute"]
 fn reports_compile_errors_at_their_position() {

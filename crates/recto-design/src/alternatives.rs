@@ -1,7 +1,7 @@
 //! Ways to serve queries without one of the proposed views.
 //!
-//! Each answer is the planner's, over the sort orders that are left. Every other way to serve a query without the view
-//! belongs here, as another [`ViewAlternative`].
+//! The planner finds each way, with the sort orders that remain. A new way to serve a query without
+//! a view belongs in this module, as another [`ViewAlternative`].
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn without_each(
     views.iter().map(without).collect()
 }
 
-/// Returns the cheapest way to serve a query from these sort orders.
+/// Returns the cheapest way to serve a query from the sort orders `others`.
 fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> ViewAlternative {
     let names = |fields: &[usize]| -> Vec<String> {
         fields
@@ -91,8 +91,9 @@ fn names_of(plan: &Plan) -> Vec<String> {
     plan.read_from().into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the fields of a sort order's partition on which a query has no condition. Returns `None` if the sort order
-/// does not serve the query even with a list of values for each of these fields.
+/// Returns the fields of a sort order's partition on which a query has no condition. If the query
+/// listed all values of these fields, the sort order would serve it by a merge of partitions.
+/// Returns `None` if the sort order would not serve the query even then.
 fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Option<Vec<usize>> {
     let partition = (0..sort_order.partition_len()).filter_map(|column| sort_order.field_of(column));
     let fields: Vec<usize> = partition

@@ -1,4 +1,4 @@
-//! The view for several queries that agree.
+//! Choice of the partition and order of one view that serves several queries.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use recto_model::table::Direction;
 
 use crate::needs::Needs;
 
-/// Target size of the buckets of a view that is one partition, in bytes.
+/// Target size of a bucket in a view without partition fields, in bytes.
 const BUCKET_BYTES: u64 = 10_000_000;
 
-/// Partition and order of a view, with fields as indexes.
+/// Partition and order of a view. Fields are indexes into the fields of the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arranged {
     pub(crate) partition: Vec<usize>,
@@ -19,8 +19,8 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
-    /// Returns the view that serves all of these queries, which must agree in pairs. The view has the maximum number of
-    /// partition fields and the minimum number of order columns.
+    /// Returns the view that serves all of these queries, of which each two must agree. The view
+    /// has the maximum number of partition fields and the minimum number of order columns.
     pub(crate) fn new(collection: &Collection, queries: &[&Needs]) -> Self {
         let mut queries = queries.to_vec();
         queries.sort_by_key(|needs| needs.pinned.len());
@@ -37,12 +37,13 @@ impl Arranged {
         }
     }
 
-    /// Returns the number of declared columns.
+    /// Returns the number of columns that the view declares, which excludes key fields that follow
+    /// automatically.
     pub(crate) fn columns(&self) -> usize {
         self.partition.len() + self.order.len()
     }
 
-    /// Returns the view under an unused name.
+    /// Returns the view with a name that the collection does not use.
     pub(crate) fn view(&self, collection: &Collection) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {
@@ -95,10 +96,13 @@ impl Arranged {
     }
 }
 
-/// Returns the field at each place after the partition. Fields of the key that a view does not name follow its order
-/// automatically, in the order of the key. So where the queries leave the choice open, the function puts as many fields
-/// of the key as possible at the end. It goes from the last place to the first. At each open place, it takes the last
-/// field of the key that precedes the next field.
+/// Returns the field at each place of a view's order, after its partition. Fields of the key that a
+/// view does not name follow its order automatically, in the order of the key. Where the queries
+/// leave the choice open, the function therefore puts as many fields of the key as possible at the
+/// end.
+///
+/// It goes from the last place to the first. At each open place, it takes the last field of the key
+/// that precedes the next field.
 fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -> Vec<usize> {
     let end = queries.iter().map(|needs| needs.end()).max().unwrap_or(0);
     let needed = |place: usize| {
@@ -144,8 +148,9 @@ fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -
     places.into_iter().skip(partition_len).flatten().collect()
 }
 
-/// Returns the fields that may be at a place and have no place yet. The first query with more than
-/// `place` fixed fields fixes them, and the query before it does not.
+/// Returns the fields that may be at `place` and have no place yet. `queries` are sorted by the
+/// number of fields that they fix. The result has the fields that the first query with more than
+/// `place` fixed fields fixes, and the query before it does not.
 fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Vec<usize> {
     let split = queries.partition_point(|needs| needs.pinned.len() <= place);
     let empty = BTreeSet::new();
@@ -160,13 +165,13 @@ fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Ve
 /// Order columns during the choice of their directions.
 struct Order {
     columns: Vec<(usize, Direction)>,
-    /// Runs of columns whose directions depend on each other.
+    /// Runs of columns whose directions can only be reversed together.
     runs: Vec<std::ops::Range<usize>>,
 }
 
 impl Order {
     fn new(fields: Vec<usize>, queries: &[&Needs], partition_len: usize) -> Self {
-        // Ask queries that require a direction before queries that accept any.
+        // Ask queries that require a direction before queries that accept any direction.
         let (sorted, others): (Vec<&Needs>, Vec<&Needs>) =
             queries.iter().copied().partition(|needs| needs.is_sorted);
         let heard: Vec<&Needs> = sorted.into_iter().chain(others).collect();
@@ -199,8 +204,9 @@ impl Order {
         order
     }
 
-    /// Removes the last columns that follow by themselves: fields of the key that the view does not name follow its
-    /// order, ascending. Reverses directions for that if all queries allow it.
+    /// Removes the last columns if the view has them anyway: fields of the key that the view does
+    /// not name follow its order, ascending. Reverses directions if that allows the removal and all
+    /// queries accept it.
     fn leave_out_the_key(&mut self, collection: &Collection, partition: &[usize]) {
         let len = self.columns.len();
         for kept in 0..len {
@@ -230,7 +236,8 @@ impl Order {
         }
     }
 
-    /// Returns the columns with directions such that all columns from `kept` on are ascending, if that is possible.
+    /// Returns the columns with directions such that all columns from `kept` on are ascending, or
+    /// `None` if the queries do not allow this.
     fn ascending_from(&self, kept: usize) -> Option<Vec<(usize, Direction)>> {
         let mut columns = self.columns.clone();
         for run in self.runs.iter().filter(|run| run.end > kept) {

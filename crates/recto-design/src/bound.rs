@@ -1,4 +1,4 @@
-//! Queries bound to a collection.
+//! Queries of a workload, bound to the fields and types of a collection.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use crate::error::{DesignError, DesignErrorKind};
 use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
 use crate::workload::WorkloadQuery;
 
-/// Placeholder for a `?` before its field is known: a literal that is valid at any place.
+/// Literal that replaces a `?` before the type of its field is known. It is valid wherever a value
+/// is.
 const ANY: &str = "\"\"";
 
-/// Hint for a field by which no view can be ordered.
+/// Hint if a query needs an order by a field whose type has no order.
 pub(crate) const BY_ROWS: &str =
     "remove the condition, or query with allow_filter_scan, which checks rows one by one";
 
-/// Query, bound to the collection.
+/// Query of a workload, with its names and values resolved in the collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound<'a> {
     pub(crate) asked: &'a WorkloadQuery,
     pub(crate) query: Arc<Query>,
 }
 
-/// Text of a query to which an error refers.
+/// The text of a query that an error points into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     Filter,
@@ -35,7 +36,7 @@ impl<'a> Bound<'a> {
     /// Binds a query to a collection.
     ///
     /// # Errors
-    /// - Its texts are not filter text and sort text of the collection.
+    /// - The filter or the sort is not valid text, or does not fit the collection.
     /// - It compares a `?` with a field by which no view can be ordered.
     /// - Its conditions contradict each other.
     pub(crate) fn new(collection: &Collection, asked: &'a WorkloadQuery) -> Result<Self, DesignError> {
@@ -59,7 +60,7 @@ impl<'a> Bound<'a> {
         Ok(bound)
     }
 
-    /// Returns an error about a field in a text of this query.
+    /// Returns an error about a field in the filter or the sort of this query.
     pub(crate) fn error(&self, subject: Subject, field: Option<&str>, message: &str) -> DesignError {
         let (word, text) = match subject {
             Subject::Filter => ("filter", &self.asked.filter),
@@ -79,7 +80,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// Returns the column of the last mention of a field in a text.
+/// Returns the column of the last occurrence of a field in a filter or sort.
 fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
     let is_it = |name: &&Name| name.text == field;
     let (span, filled) = match subject {
@@ -126,14 +127,16 @@ struct Filled {
     text: String,
     /// Positions of the values, in characters: the first character, and the number of characters.
     fills: Vec<(usize, usize)>,
-    /// Positions of the values, in bytes.
+    /// Byte offsets of the values in `text`.
     starts: Vec<usize>,
-    /// Field that is compared with a `?` and by which no view can be ordered, with its type.
+    /// Field whose type has no order, although the filter compares it with a `?`, and the name of
+    /// the type.
     orderless: Option<(String, String)>,
 }
 
 impl Filled {
-    /// Returns filter text with values of the types of the compared fields.
+    /// Returns the filter text with a value in place of each `?`; each value has the type of the
+    /// field with which it is compared.
     fn new(collection: &Collection, text: &str) -> Result<Self, TextError> {
         let filled = Self::with(text, &[]);
         if filled.fills.is_empty() {
@@ -196,7 +199,7 @@ impl Filled {
         filled
     }
 
-    /// Returns the column of the original text for a column of this text.
+    /// Converts a column of the filled text to the column of the original text.
     fn column(&self, column: usize) -> usize {
         let at = column.saturating_sub(1);
         let mut surplus = 0;
@@ -207,8 +210,8 @@ impl Filled {
     }
 }
 
-/// Returns the literals of a term. Each has its field, and the number from which `sample` makes a
-/// value in place of a `?`.
+/// Returns the literals of a term. Each has the field with which it is compared, and the number
+/// from which `sample` makes a value if the literal is a `?`.
 fn literals(term: &Term) -> Vec<(&Name, &Literal, usize)> {
     let number = |operator: Operator| match operator {
         Operator::Equal => EQUAL,

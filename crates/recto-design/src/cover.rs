@@ -1,31 +1,34 @@
-//! Minimum number of groups of queries with one view each: a minimum clique cover of the graph in which two queries are
-//! joined if one view can serve both.
+//! Division of queries into the minimum number of groups, so that one view can serve each group.
+//! This is a minimum clique cover of the graph in which two queries are joined if one view can
+//! serve both.
 //!
-//! Without sorts and ranges, this is a minimum chain cover of sets of fields by inclusion, which a
-//! matching finds (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and Scholz use it
-//! for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB 2018). No such
-//! method is known for sorts and ranges, because agreement is not transitive. The cover is then
-//! searched by branch and bound, with the chain cover of the sets as the lower bound.
+//! If no query has a sort or a range, this is a minimum chain cover of sets of fields by inclusion,
+//! which a matching finds (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and
+//! Scholz use it for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB
+//! 2018). No such method is known for sorts and ranges, because agreement is not transitive. In
+//! that case this module searches the cover by branch and bound, with the size of the chain cover
+//! as the lower bound.
 
 use std::cmp::Reverse;
 
-/// Maximum number of steps of a search. After them, the best cover so far is the result.
+/// Maximum number of steps of a search. When it is reached, the best cover found so far is the
+/// result.
 pub(crate) const MAX_STEPS: usize = 200_000;
 
-/// Cost of a group, apart from its view.
+/// Cost of one group's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Number of fields of the view's partition.
+    /// Number of fields of the view's partition; more fields are better.
     pub(crate) pinned: usize,
-    /// Number of declared columns.
+    /// Number of columns that the view declares.
     pub(crate) columns: usize,
 }
 
-/// Cost of all groups, in the order of importance: minimum number of views, minimum number of views without a
-/// partition, maximum number of partition fields, minimum number of columns.
+/// Cost of all groups, in the order of importance: number of views, number of views without a
+/// partition, number of partition fields (more are better), number of columns.
 type Total = (usize, usize, Reverse<usize>, usize);
 
-/// Groups, as sets of query numbers.
+/// Division of the queries into groups. Each group is a set of query numbers, one bit each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) groups: Vec<u64>,
@@ -33,7 +36,7 @@ pub(crate) struct Cover {
     pub(crate) is_minimal: bool,
 }
 
-/// Queries to cover.
+/// Queries to divide into groups, by number.
 pub(crate) struct Queries<'a> {
     /// For each query, the set of the queries that agree with it, including itself.
     pub(crate) agree: &'a [u64],
@@ -41,14 +44,15 @@ pub(crate) struct Queries<'a> {
     pub(crate) pinned: &'a [usize],
     /// Minimum chain cover of the sets of fixed fields. Its size is a lower bound of the number of groups.
     pub(crate) chains: &'a [u64],
-    /// Cost of a group.
+    /// Returns the cost of a group.
     pub(crate) cost: &'a dyn Fn(u64) -> Cost,
 }
 
-/// Returns a minimum chain cover of `count` sets. `holds(small, large)` returns whether one set is a part of another.
-/// Uses Kuhn's algorithm: `count` steps of time `count²` each.
+/// Returns a minimum number of chains that contain all of `count` sets. In a chain, each set is a
+/// subset of the next set. `holds(small, large)` returns whether the set `small` is a subset of
+/// `large`. Uses Kuhn's algorithm: `count` steps of time `count²` each.
 pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<u64> {
-    // Equal sets are parts of each other, so order them by their numbers. Otherwise the chains
+    // Equal sets are subsets of each other, so order them by their numbers. Otherwise the chains
     // could have cycles.
     let precedes = |small: usize, large: usize| {
         small != large && holds(small, large) && (!holds(large, small) || small < large)
@@ -65,8 +69,8 @@ pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<
         .collect()
 }
 
-/// Assigns a successor in its chain to a set, and reassigns others if necessary. The depth of the recursion is at most
-/// the number of sets.
+/// Gives a set a successor in its chain, and moves the successors of other sets if necessary. The
+/// depth of the recursion is at most the number of sets.
 fn augment(
     small: usize,
     precedes: &impl Fn(usize, usize) -> bool,
@@ -91,10 +95,11 @@ fn augment(
 }
 
 impl Queries<'_> {
-    /// Returns the minimum number of groups with the minimum cost.
+    /// Returns the division into the fewest groups, and the cheapest of these.
     pub(crate) fn cover(&self) -> Cover {
         let mut order: Vec<usize> = (0..self.agree.len()).collect();
-        // Place queries that agree with few others first, because they restrict the search most.
+        // Decide first about queries that agree with few others, because they restrict the search
+        // most.
         order.sort_by_key(|query| self.agree[*query].count_ones());
         let mut search = Search {
             queries: self,
@@ -103,8 +108,8 @@ impl Queries<'_> {
             best: None,
             steps: 0,
         };
-        // If no query has a sort or a range, the chains are the minimum already. Otherwise the
-        // search starts with them.
+        // If no query has a sort or a range, the chains are already minimal. Otherwise they are the
+        // first solution of the search.
         search.best = Some((search.total(), std::mem::take(&mut search.groups)));
         search.go(0);
         let is_whole = search.steps <= MAX_STEPS;
@@ -115,7 +120,7 @@ impl Queries<'_> {
         }
     }
 
-    /// Returns the chains, each split where its members do not agree.
+    /// Returns the chains as groups. Splits a chain where its queries do not agree.
     fn split_chains(&self) -> Vec<u64> {
         let mut groups: Vec<u64> = Vec::new();
         for chain in self.chains {
@@ -135,7 +140,8 @@ impl Queries<'_> {
     }
 }
 
-/// Search that puts one query after the other into a group: into an existing one, or into a new one.
+/// Search that decides about one query after the other: it puts the query into an existing group,
+/// or into a new one.
 struct Search<'a> {
     queries: &'a Queries<'a>,
     order: Vec<usize>,
@@ -171,7 +177,8 @@ impl Search<'_> {
         self.groups.pop();
     }
 
-    /// Returns whether a completion of the current groups can cost less than the best cover so far.
+    /// Returns whether a completion of the current groups can cost less than the best division so
+    /// far.
     fn may_be_better(&self, next: usize) -> bool {
         let Some(((views, unpartitioned, pinned, _), _)) = &self.best else {
             return true;
@@ -180,8 +187,8 @@ impl Search<'_> {
         if least != *views {
             return least < *views;
         }
-        // The other costs decide between equal numbers of views. Bound them by the current groups,
-        // because the partition of a group can only become smaller.
+        // Compare the other costs if the numbers of views are equal. The current groups give a
+        // bound, because the partition of a group can only become smaller.
         let sizes = self.groups.iter().map(|group| self.partition(*group));
         let empty = sizes.clone().filter(|size| *size == 0).count();
         let largest = self.order[next..]
@@ -192,8 +199,8 @@ impl Search<'_> {
         (empty, Reverse(most)) <= (*unpartitioned, *pinned)
     }
 
-    /// Returns a lower bound of the number of further groups that the queries from `next` on need: queries that fit
-    /// into no group and do not agree with each other.
+    /// Returns a lower bound of the number of additional groups that the queries from `next` on
+    /// need. It counts queries that fit into no current group and do not agree with each other.
     fn apart(&self, next: usize) -> usize {
         let mut apart: u64 = 0;
         for &query in &self.order[next..] {
@@ -206,7 +213,8 @@ impl Search<'_> {
         apart.count_ones() as usize
     }
 
-    /// Returns the number of fields of a group's partition: the minimum number of fixed fields of its queries.
+    /// Returns the number of fields of a group's partition: the smallest number of fields that one
+    /// of its queries fixes.
     fn partition(&self, group: u64) -> usize {
         members(group)
             .map(|query| self.queries.pinned[query])
@@ -229,7 +237,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the numbers in a set.
+/// Returns the query numbers in a group.
 pub(crate) fn members(group: u64) -> impl Iterator<Item = usize> {
     (0..u64::BITS as usize).filter(move |number| group & (1 << number) != 0)
 }
@@ -264,8 +272,8 @@ mod tests {
         (0..count).map(numbers).collect()
     }
 
-    /// Returns the maximum number of sets of which none is a part of another. This is the number of chains that the
-    /// sets need (Dilworth's theorem).
+    /// Returns the maximum number of sets of which none is a subset of another. By Dilworth's
+    /// theorem, this is the number of chains that the sets need.
     fn widest(sets: &[u16]) -> usize {
         fn most(sets: &[u16], taken: &mut Vec<u16>) -> usize {
             let Some((&first, rest)) = sets.split_first() else {
@@ -289,7 +297,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// The number of groups equals the maximum number of sets of which none is a part of another.
+        /// Checks that the number of groups equals the maximum number of sets of which none is a
+        /// subset of another.
         #[test]
         fn chains_of_sets_are_as_few_as_dilworth_says(sets in proptest::collection::btree_set(0..1_u16 << 6, 1..20)) {
             let sets: Vec<u16> = sets.into_iter().collect();
@@ -307,7 +316,8 @@ mod tests {
         // Run few cases, because in a difficult graph the search takes the maximum number of steps.
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Each query is in one group, and the queries of a group agree, even if the graph is difficult.
+        /// Checks that each query is in exactly one group, and that the queries of a group agree,
+        /// even if the graph is difficult.
         #[test]
         fn any_graph_is_covered(edges in proptest::collection::vec(0..100_u8, 32 * 32), dense in 10..90_u8) {
             let agree = graph(32, |one, other| edges[one.min(other) * 32 + one.max(other)] < dense);

@@ -1,4 +1,4 @@
-//! Design of views: the views that a collection needs, the view of each query, the costs, and alternatives.
+//! Design of views: the views to add, the view of each query, the costs, and alternatives.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -18,52 +18,54 @@ use crate::error::{DesignError, DesignErrorKind};
 use crate::needs::{Needs, Unserved};
 use crate::workload::{MAX_QUERIES, WorkloadQuery};
 
-/// Maximum number of different query shapes for which views are designed at once, not counting shapes that are served
-/// already.
+/// Maximum number of different query shapes in one design. Shapes that existing views serve do not
+/// count.
 pub const MAX_SHAPES: usize = 32;
 
-/// Views that a collection needs.
+/// Result of [`design`]: the views that a collection needs to serve given queries.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Design {
-    /// Name of the collection.
+    /// Name of the collection for which the views were designed.
     pub collection: String,
     /// Queries in the given order, each with the view that serves it.
     pub queries: Vec<ServedQuery>,
-    /// Views to add.
+    /// Views to add to the collection.
     pub views: Vec<ProposedView>,
     /// True if the number of views to add is proven minimal. If not, the search reached its maximum
     /// number of steps, so fewer views may be enough.
     pub is_minimal: bool,
-    /// Current number of tables to which a record is written: the base table, and each view that contains the record.
+    /// Number of tables to which one record is written today: the base table, and each view that
+    /// contains the record.
     pub tables_before: usize,
-    /// Number of these tables with the proposed views.
+    /// Number of tables to which one record would be written with the proposed views.
     pub tables_after: usize,
     /// For each proposed view, the ways to serve its queries without it.
     pub alternatives: Vec<ViewRemoval>,
     /// Names of existing views that serve none of the queries.
     pub unused: Vec<String>,
-    /// Views that the queries would need if the collection had no views yet. Only set if they are fewer than the views
-    /// that the queries use with this design.
+    /// Views that the queries would need if the collection had no views. Only set if they are fewer
+    /// than the views that the queries use with this design, so that replacing the existing views
+    /// saves some.
     pub from_nothing: Option<Vec<ProposedView>>,
 }
 
-/// Query, and the view that serves it.
+/// Query, with the sort order that serves it and the shape of its plan.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ServedQuery {
-    /// Query as given.
+    /// Query from the workload, unchanged.
     #[serde(flatten)]
     pub asked: WorkloadQuery,
-    /// Name of the sort order that serves it.
+    /// Name of the sort order (base table or view) that serves the query.
     pub view: String,
     /// True if the sort order is one of the views to add.
     pub is_new: bool,
     /// Shape of the plan: `scan`, or `merge` of several slices if the query lists values.
     pub shape: String,
-    /// Number of slices that are read.
+    /// Number of slices that a page of the query reads.
     pub sources: usize,
-    /// Fields that are looked up in the base table for each row.
+    /// Fields that the view lacks. Each row needs a read of its base row for them.
     pub looked_up: Vec<String>,
 }
 
@@ -71,14 +73,14 @@ pub struct ServedQuery {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Unservable {
-    /// Query as given.
+    /// Query from the workload, unchanged.
     #[serde(flatten)]
     pub asked: WorkloadQuery,
-    /// Reason.
+    /// Reason why no view can serve the query.
     pub reason: String,
 }
 
-/// View to add.
+/// View that the design proposes to add.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ProposedView {
@@ -86,74 +88,80 @@ pub struct ProposedView {
     pub name: String,
     /// Partition and order, in one line: `(origin), -time_hour, carrier`.
     pub sort_order: String,
-    /// Declaration for the schema.
+    /// Declaration of the view in the language of schema files.
     pub declaration: String,
-    /// Names of the queries that use the view.
+    /// Names of the queries that the view serves.
     pub serves: Vec<String>,
-    /// The view.
+    /// View as a part of a schema.
     #[serde(skip)]
     pub view: View,
 }
 
-/// Ways to serve queries without one of the views.
+/// Ways to serve the queries of one proposed view if the view is not added.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ViewRemoval {
-    /// Name of the missing view.
+    /// Name of the proposed view.
     pub view: String,
-    /// Queries that the view serves.
+    /// Queries that the view serves, each with its alternative.
     pub queries: Vec<AffectedQuery>,
 }
 
-/// Query without its view.
+/// Query of a view, and the way to serve it without the view.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct AffectedQuery {
     /// Name of the query.
     pub query: String,
-    /// Alternative.
+    /// Way to serve the query without the view.
     #[serde(flatten)]
     pub instead: ViewAlternative,
 }
 
-/// Alternative to a view.
+/// Way to serve a query without a proposed view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ViewAlternative {
-    /// Another sort order serves the query as well.
+    /// Another sort order serves the query without extra cost.
     Served {
-        /// Name of this sort order.
+        /// Name of the other sort order.
         view: String,
     },
-    /// Other views serve the query by an intersection. A page requires more reads, and a write goes to one table less.
+    /// Several other views serve the query by an intersection. A page takes more reads, but each
+    /// write goes to one table less.
     Intersect {
-        /// Names of these views.
+        /// Names of the views that are intersected.
         views: Vec<String>,
     },
-    /// With `allow_filter_scan`, a filter scan checks conditions on these fields in another sort order, or in several
-    /// that serve the other conditions by an intersection.
+    /// With `allow_filter_scan`, other sort orders serve the query, and a filter scan checks the
+    /// conditions on some fields. If there are several sort orders, they serve the other conditions
+    /// by an intersection.
     ScanCondition {
-        /// Names of these sort orders.
+        /// Names of the sort orders that are read.
         views: Vec<String>,
-        /// Names of these fields.
+        /// Names of the fields whose conditions the filter scan checks.
         fields: Vec<String>,
     },
-    /// If the query also lists all values of these fields, as an OR of equalities, partitions of another sort order are
-    /// merged.
+    /// The query must also list all values of some fields, as an OR of equalities. Then partitions
+    /// of another sort order are merged.
     Merge {
-        /// Name of this sort order.
+        /// Name of the sort order whose partitions are merged.
         view: String,
-        /// Names of these fields.
+        /// Names of the fields whose values the query must list.
         fields: Vec<String>,
     },
-    /// None: the query is rejected.
+    /// There is no alternative: Recto rejects the query.
     Refused,
 }
 
-/// Returns the minimum number of views that a collection needs, in addition to its existing views, to serve each query
-/// without a filter scan. Among designs with this number of views, minimizes the number of views without a partition,
-/// then maximizes the number of partition fields, then minimizes the number of columns.
+/// Proposes the minimum number of views that a collection needs, in addition to its existing views,
+/// to serve each query without a filter scan. Designs with the same number of views are compared by
+/// the following, in this order:
+///
+/// 1. number of views without a partition (fewer are better)
+/// 2. number of partition fields (more are better)
+/// 3. number of columns (fewer are better)
 ///
 /// ```
 /// use recto_design::{design, parse_queries};
@@ -221,8 +229,9 @@ pub fn design(collection: &Collection, asked: &[WorkloadQuery]) -> Result<Design
     })
 }
 
-/// Divides queries into those for which views can be designed and those for which no view is possible. Use it for
-/// queries whose clients cannot change them.
+/// Divides queries into those for which views can be designed and those that no view can serve. Use
+/// it for queries that are fixed, such as the queries in a log, because [`design`] rejects them all
+/// if no view can serve one of them.
 ///
 /// # Errors
 /// The collection is invalid.
@@ -247,7 +256,7 @@ pub fn servable(
     Ok((kept, unservable))
 }
 
-/// Returns the sort orders of a collection for the planner.
+/// Returns the sort orders of a collection (base table and views), as the planner needs them.
 pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>, DesignError> {
     let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
         let sort_order = SortOrder::new(one, one.name());
@@ -268,7 +277,7 @@ fn extended(collection: &Collection, views: &[View]) -> Collection {
     collection
 }
 
-/// Returns the views to add, and whether their number is proven minimal.
+/// Returns the views to add, and true if their number is proven minimal.
 fn proposed(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
@@ -300,7 +309,8 @@ fn proposed(
     Ok((views_of(collection, &shapes, &cover.groups), cover.is_minimal))
 }
 
-/// Returns the requirements of a query, or `None` if a view serves it already.
+/// Returns the requirements of a query, or `None` if an existing sort order serves it without an
+/// intersection.
 fn unserved_needs(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
@@ -318,7 +328,8 @@ fn unserved_needs(
     }
 }
 
-/// Returns the requirements of a query, after checking that a view for this query alone serves it.
+/// Returns the requirements of a query. Checks with the planner that a view for this query alone
+/// would serve it.
 fn needs_of(collection: &Collection, query: &Bound<'_>) -> Result<Needs, DesignError> {
     let needs = Needs::new(collection, &query.query);
     let needs = needs.map_err(|unserved| unserved_error(collection, query, unserved))?;
@@ -350,7 +361,7 @@ fn unserved_by_values(query: &Bound<'_>, message: &str) -> DesignError {
         .with_hint("query fewer values at a time")
 }
 
-/// Returns the minimum number of groups of queries with one view each.
+/// Divides queries into the minimum number of groups, so that one view can serve each group.
 fn cover_of(collection: &Collection, shapes: &[Needs]) -> Cover {
     let agree: Vec<u64> = shapes
         .iter()
@@ -385,7 +396,8 @@ fn arranged(collection: &Collection, shapes: &[Needs], group: u64) -> Arranged {
     Arranged::new(collection, &needs)
 }
 
-/// Returns the views of groups under different names, in the order of the first query of each group.
+/// Returns the view of each group, with different names. The views are in the order of the first
+/// query of each group.
 fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<View> {
     let mut groups = groups.to_vec();
     groups.sort_by_key(|group| group.trailing_zeros());
@@ -397,10 +409,11 @@ fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<Vi
     with_views.views.split_off(collection.views.len())
 }
 
-/// Returns the views that are used for a query, and the plan of each query with them.
+/// Removes views that the planner does not use for any query. Returns the remaining views, and the
+/// plan of each query with them.
 ///
 /// # Errors
-/// A query is not served, so the design is wrong.
+/// The planner does not serve a query, so the design is wrong.
 fn taken(
     collection: &Collection,
     mut views: Vec<View>,
@@ -456,9 +469,12 @@ fn proposed_view(collection: &Collection, view: &View, served: &[ServedQuery]) -
     }
 }
 
-/// Returns the views that the queries would need if the collection had no views. Returns `None` unless they are fewer
-/// than the views that the queries use. Also returns `None` if such a design fails: an existing view that serves a
-/// query now may be of a kind that is never proposed.
+/// Returns the views that the queries would need if the collection had no views. Returns `None` in
+/// two cases:
+///
+/// - They are not fewer than the views that the queries use.
+/// - The design fails, because an existing view that serves a query is of a kind that is never
+///   proposed.
 fn from_nothing(
     collection: &Collection,
     queries: &[Bound<'_>],

@@ -1,36 +1,37 @@
-//! Errors of a design.
+//! Errors of the view advisor.
 
 use std::fmt;
 
-/// Kind of an error.
+/// Kind of a [`DesignError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DesignErrorKind {
-    /// The file of queries or the log is invalid.
+    /// The file of queries or the log of a server is invalid.
     File,
-    /// A filter or a sort is invalid.
+    /// The filter or the sort of a query is invalid.
     Query,
     /// No view can serve a query.
     Unserved,
-    /// A limit is exceeded.
+    /// The request exceeds a limit, such as the maximum number of queries.
     Limit,
     /// A result is inconsistent, because of a bug in Recto.
     Internal,
 }
 
-/// Error of a design, with the query and the position concerned, and a hint.
+/// Error of the view advisor, with the query and the position that caused it, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DesignError {
     /// Kind of the error.
     pub kind: DesignErrorKind,
-    /// Message, as a sentence.
+    /// Description of the error, in one sentence.
     pub message: String,
-    /// Name of the query concerned.
+    /// Name of the query that caused the error.
     pub query: Option<Box<str>>,
     /// Line of the file, counted from 1.
     pub line: Option<usize>,
-    /// Filter or sort text concerned, and the column in it, counted in characters from 1.
+    /// Filter or sort text that caused the error, and the column of the error in it, counted in
+    /// characters from 1.
     pub pointed: Option<(String, usize)>,
     /// Advice on how to fix the error.
     pub hint: Option<String>,

@@ -3,15 +3,16 @@
 //! The columns of a view form one sequence: its partition, its order, and the rest of the key. A view serves a query
 //! without a filter scan exactly if both conditions hold:
 //!
-//! - The fields that the query fixes (by `=` or by an OR of equalities) are the first fields of the sequence, in any
-//!   order. They include the partition.
-//! - The fields by which the query sorts, or on which it has a range, follow in their order. They are the *tail* of the
-//!   query. The directions of the tail are those of the view, or all of them are reversed.
+//! - The fields that the query fixes (by `=` or by an OR of equalities) are the first fields of the
+//!   sequence, in any order. They include the partition.
+//! - The fields by which the query sorts, or on which it has a range, follow in this order. They
+//!   are the *tail* of the query. The directions of the tail are those of the view, or all of them
+//!   are reversed.
 //!
 //! Each query thus determines the field at each place of its tail, which begins after its fixed
 //! fields. It is enough to compare queries in pairs. Two queries agree at a place if they have the
 //! same field there, the same fields before it, and the same relative directions of neighbors. If
-//! each two of three queries agree, all three agree.
+//! every two of several queries agree, one view can serve all of them.
 
 use std::collections::BTreeSet;
 
@@ -22,25 +23,26 @@ use recto_plan::query::Constraint;
 
 use crate::bound::{BY_ROWS, Subject};
 
-/// Requirements of a query on a view.
+/// Requirements of a query on a view. Fields are indexes into the fields of the collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {
-    /// Fields that the query fixes.
+    /// Fields that the query fixes, by `=` or by an OR of equalities.
     pub(crate) pinned: BTreeSet<usize>,
-    /// Fields that must follow the fixed fields.
+    /// Fields that must directly follow the fixed fields in the view, with their directions.
     pub(crate) tail: Vec<(usize, Direction)>,
-    /// True if the query requires directions.
+    /// True if the query has a sort, which determines the directions. A range alone accepts any.
     pub(crate) is_sorted: bool,
-    /// True if no marks of nulls may be between its fields. The view then has no records that lack
-    /// one of its order fields, and serves only queries that exclude such records.
+    /// True if the columns of the view must have no gap for null values between them. The view then
+    /// omits records that lack one of its order fields, and serves only queries that exclude such
+    /// records.
     pub(crate) skips_nulls: bool,
     /// Fields on which the query has conditions.
     conditions: BTreeSet<usize>,
-    /// Partition and order fields of a view for the query that a record may lack.
+    /// Fields in the partition or the order of the query's view that a record may lack.
     nullable: BTreeSet<usize>,
 }
 
-/// Reason why no view can serve a query.
+/// Reason why no view can serve a query, with the field and the text that cause it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unserved {
     pub(crate) subject: Subject,
@@ -123,17 +125,18 @@ impl Needs {
         })
     }
 
-    /// Returns the place of the first column of the tail.
+    /// Returns the place of the first column of the tail in the sequence of columns.
     fn start(&self) -> usize {
         self.pinned.len()
     }
 
-    /// Returns the place after the last column.
+    /// Returns the place after the last column of the tail.
     pub(crate) fn end(&self) -> usize {
         self.pinned.len() + self.tail.len()
     }
 
-    /// Returns the required column at a place of the sequence, if the place is in the tail.
+    /// Returns the column that the query requires at a place of the sequence; `None` if the place
+    /// is not in its tail.
     pub(crate) fn at(&self, place: usize) -> Option<(usize, Direction)> {
         self.tail.get(place.checked_sub(self.start())?).copied()
     }
@@ -152,7 +155,8 @@ impl Needs {
             && other.may_share_nulls(self)
     }
 
-    /// Returns whether the tail fields of this query are compatible with `many`, which fixes at least as many fields.
+    /// Returns whether the tail of this query is compatible with `many`, a query that fixes at
+    /// least as many fields.
     fn stands_before(&self, many: &Self) -> bool {
         let mut places = self.start()..self.end();
         places.all(|place| {
@@ -166,8 +170,8 @@ impl Needs {
         })
     }
 
-    /// Returns whether the directions of both queries are the same or all reversed, at the places where both have a
-    /// direction.
+    /// Returns whether the directions of the two queries are the same, or all reversed, at the
+    /// places that are in both tails.
     fn goes_as(&self, many: &Self) -> bool {
         let shared =
             (many.start()..self.end()).map_while(|place| Some((self.at(place)?.1, many.at(place)?.1)));
@@ -178,24 +182,25 @@ impl Needs {
         }
     }
 
-    /// Returns whether the other query can use a view without records that lack one of these fields, if this query
-    /// requires such a view. The test is stricter than necessary, because the case is rare.
+    /// Returns whether both queries can share a view that omits records without one of its order
+    /// fields, if this query requires such a view. The test is stricter than necessary, because the
+    /// case is rare.
     fn may_share_nulls(&self, other: &Self) -> bool {
         !self.skips_nulls
             || (self.nullable.is_subset(&other.conditions) && other.nullable.is_subset(&self.nullable))
     }
 }
 
-/// Returns the fields that must follow the fixed fields: the sort, the range, or the fields of a tuple range. Also
-/// returns whether the sort determines the directions.
+/// Returns the fields that must follow the fixed fields: those of the sort, of the range, or of the
+/// tuple range. Also returns whether the sort determines the directions.
 fn tail(
     collection: &Collection,
     query: &Query,
     pinned: &BTreeSet<usize>,
 ) -> Result<(Vec<(usize, Direction)>, bool), Unserved> {
     let name = |field: usize| collection.fields[field].name.as_str();
-    // Leave listed fields out of the tail, because they do not affect the order in which each slice
-    // is read. They affect only the merge of the slices.
+    // Leave fields that the query fixes to a list of values out of the tail. They do not affect the
+    // order in which each slice is read, only the merge of the slices.
     let sort = query.sort.iter().filter(|(field, _)| !pinned.contains(field));
     let mut tail: Vec<(usize, Direction)> = sort.copied().collect();
     let is_sorted = !tail.is_empty();
@@ -247,7 +252,7 @@ fn tail(
             }
             None => {}
         }
-        // Use the same direction for all fields of a tuple range, because it is then one slice of
+        // Use the same direction for all fields of a tuple range, so that the range is one slice of
         // the order.
         let direction = tail
             .first()

@@ -1,20 +1,21 @@
-//! Values in place of `?`. Any values are suitable that do not make conditions contradictory.
+//! Values that replace each `?` of a query. Any values are suitable, provided that they do not make
+//! the conditions contradictory.
 
 use recto_model::Type;
 
-/// Number of the value of an equality.
+/// Number of the sample value for an equality. A number selects a value in [`sample`].
 pub(crate) const EQUAL: usize = 10;
-/// Number of the value of the lower end of a range.
+/// Number of the sample value for the lower end of a range.
 pub(crate) const LOWER: usize = 1;
-/// Number of the value of the upper end of a range.
+/// Number of the sample value for the upper end of a range.
 pub(crate) const UPPER: usize = 126;
-/// Number of the first value of an OR of equalities.
+/// Number of the sample value for the first value in an OR of equalities.
 pub(crate) const FIRST_OF_MANY: usize = EQUAL;
-/// Number of different values: the maximum number of values of a filter.
+/// Number of different sample values. It is the maximum number of values of a filter.
 const COUNT: usize = 128;
 
-/// Returns a value of a type as filter text, or `None` if no view can be ordered by the type. A greater number gives a
-/// greater value.
+/// Returns a sample value of a type as filter text, or `None` if the type has no order. A greater
+/// number gives a greater value.
 pub(crate) fn sample(ty: &Type, number: usize) -> Option<String> {
     let number = number % COUNT;
     let day = || format!("2000-{:02}-{:02}", 1 + number / 28, 1 + number % 28);

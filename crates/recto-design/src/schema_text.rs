@@ -1,11 +1,12 @@
-//! Text of a schema with additional views.
+//! Addition of views to the text of a schema.
 
 use recto_model::schema::{Schema, View};
 
 use crate::error::{DesignError, DesignErrorKind};
 
-/// Returns the text of a schema with views added to one of its collections. The views are appended, and the existing
-/// text stays unchanged. If TOML does not allow a table there, writes the whole schema again, without its comments.
+/// Returns the text of a schema with views added to one of its collections. The views are appended,
+/// and the existing text stays unchanged. If TOML does not allow tables at the end of this text,
+/// the function writes the whole schema again, without its comments.
 ///
 /// # Errors
 /// The result would not be a valid schema with these views.

@@ -1,11 +1,11 @@
-//! Text about a design, for all outputs.
+//! Text about a design that the command line and other outputs show.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::design::{Design, ServedQuery, ViewAlternative};
 
 impl Design {
-    /// Returns the numbers of queries and of proposed views, in one line.
+    /// Returns the number of queries and the number of proposed views, in one line.
     pub fn summary(&self) -> String {
         let queries = counted(self.queries.len(), "query", "queries");
         let views = counted(self.views.len(), "view", "views");
@@ -18,7 +18,8 @@ impl Design {
         }
     }
 
-    /// Returns the numbers of tables to which a record is written, before and after.
+    /// Returns the number of tables to which a record is written, before and after adding the
+    /// views.
     pub fn written(&self) -> String {
         let after = counted(self.tables_after, "table", "tables");
         if self.tables_before == self.tables_after {
@@ -30,7 +31,7 @@ impl Design {
 }
 
 impl ServedQuery {
-    /// Returns the way to find the pages of the query, for example `merge of 2, price looked up`.
+    /// Returns a description of the query's plan, for example `merge of 2, price looked up`.
     pub fn how(&self) -> String {
         let mut how = self.shape.clone();
         if self.sources > 1 {

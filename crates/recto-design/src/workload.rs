@@ -1,4 +1,4 @@
-//! Given queries: from a small TOML file, or from a server's log of queries.
+//! Queries for which views are designed: from a small TOML file, or from a server's log.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
@@ -15,32 +15,35 @@ pub const MAX_QUERIES_BYTES: usize = 1 << 20;
 pub const MAX_QUERIES: usize = 256;
 /// Maximum length of a line of a log, in bytes. Longer lines are ignored.
 pub const MAX_LOG_LINE_BYTES: usize = 64 << 10;
-/// Maximum number of different queries that are counted in a log. Further queries are left out.
+/// Maximum number of different queries that are counted in a log. Queries that first occur after
+/// this number is reached are only reported as left out.
 pub const MAX_COUNTED: usize = 10_000;
 
-/// Maximum number of different queries that are distinguished without being counted.
+/// Maximum number of different queries beyond the counted ones that are distinguished, to report
+/// how many were left out.
 const MAX_TOLD_APART: usize = 65_536;
 
-/// Message of the log lines that record a query.
+/// Message of the lines of a server's log that record a query.
 pub const LOG_MESSAGE: &str = "asked";
 
-/// Query to serve.
+/// Query for which views are designed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkloadQuery {
-    /// Name of the query.
+    /// Name that identifies the query in the design.
     pub name: String,
-    /// Filter; `?` stands for any value.
+    /// Filter text, in which `?` stands for any value.
     pub filter: String,
-    /// Sort; empty for the view's own order.
+    /// Sort text; empty for the order of the view that serves the query.
     pub order_by: String,
-    /// Number of requests per day, if known. For a query from a log, the number of requests in the log.
+    /// Number of requests per day, if known. For a query from a log, the number of requests in the
+    /// whole log.
     pub per_day: Option<u64>,
     /// Line of the query in the file.
     #[serde(skip)]
     pub line: Option<usize>,
 }
 
-/// File of queries.
+/// Content of a file of queries.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -59,7 +62,7 @@ struct Entry {
     per_day: Option<u64>,
 }
 
-/// Returns the queries of a file:
+/// Parses a file of queries:
 ///
 /// ```
 /// let queries = recto_design::parse_queries(
@@ -155,17 +158,17 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + before.filter(|byte| **byte == b'\n').count()
 }
 
-/// Queries of one collection from a log.
+/// Queries of one collection that a server's log recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// Queries, the most frequent first, up to the requested number.
     pub queries: Vec<WorkloadQuery>,
-    /// Number of different queries that were left out: less frequent queries, and queries that came after the maximum
-    /// number of counted queries was reached.
+    /// Number of different queries that are not in `queries`: less frequent queries, and queries
+    /// that first occurred after the maximum number of counted queries was reached.
     pub left_out: usize,
 }
 
-/// Relevant fields of a JSON line of a log.
+/// Fields of a JSON log line that record a query.
 #[derive(Debug, Deserialize)]
 struct Line {
     message: Option<String>,
@@ -174,18 +177,19 @@ struct Line {
     order_by: Option<String>,
 }
 
-/// Number of requests for each query, up to a maximum number of different queries.
+/// Counter of requests for each query, up to a maximum number of different queries.
 #[derive(Debug)]
 pub struct Tally {
     counts: BTreeMap<(String, String), u64>,
     most_counted: usize,
-    /// Hashes of queries that are not counted, to count the different ones.
+    /// Hashes of queries that are not counted, to report the number of different ones.
     uncounted: HashSet<u64>,
     hasher: RandomState,
 }
 
 impl Tally {
-    /// Returns a tally that counts at most `most_counted` different queries: those that come first.
+    /// Returns a tally that counts at most `most_counted` different queries: those that occur
+    /// first.
     pub fn new(most_counted: usize) -> Self {
         Self {
             counts: BTreeMap::new(),
@@ -207,7 +211,7 @@ impl Tally {
         }
     }
 
-    /// Returns the `most` most frequent queries.
+    /// Returns the `most` most frequent queries and the number of other queries.
     pub fn log(&self, most: usize) -> Log {
         let mut counted: Vec<_> = self.counts.iter().collect();
         // The sort is stable, so equally frequent queries stay in the order of their texts.
@@ -229,8 +233,8 @@ impl Tally {
     }
 }
 
-/// Counts the queries of a collection in a server's JSON log, line by line. Only lines with the message [`LOG_MESSAGE`]
-/// count.
+/// Counter of a collection's queries in a server's JSON log, which it reads line by line. Only
+/// lines with the message [`LOG_MESSAGE`] count.
 #[derive(Debug)]
 pub struct LogReader {
     collection: String,
@@ -268,7 +272,7 @@ impl LogReader {
         }
     }
 
-    /// Returns the `most` most frequent queries.
+    /// Returns the `most` most frequent queries that were read.
     ///
     /// # Errors
     /// The log has no queries of the collection, or is not a JSON log.
@@ -287,7 +291,8 @@ impl LogReader {
     }
 }
 
-/// Returns the queries of a collection in the text of a server's log, as [`LogReader`] counts them.
+/// Parses the text of a server's log, and returns the queries of a collection as [`LogReader`]
+/// counts them.
 ///
 /// # Errors
 /// As for [`LogReader::end`].

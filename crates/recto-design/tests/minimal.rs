@@ -1,5 +1,5 @@
 //! Tests that `design` proposes the minimum number of views. They generate all possible views of
-//! small collections, and let the planner decide which queries each of them serves.
+//! small collections, and use the planner to find the queries that each view serves.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
@@ -12,7 +12,8 @@ use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::{Query, SortOrder, bind};
 
-/// Collections: one whose fields are all in the key, and others in which a field may be null.
+/// Schemas of the tested collections. In the first, all fields are in the key; in the others, some
+/// fields may be null.
 const COLLECTIONS: [&str; 3] = [
     r#"
 [collection.all]
@@ -70,7 +71,7 @@ fn all_views(collection: &Collection) -> Vec<(Arc<SortOrder>, Cost)> {
     views
 }
 
-/// Returns all sequences of some of these fields, each with both directions.
+/// Returns all sequences of some of these fields, with every combination of directions.
 fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
     let mut all = vec![Vec::new()];
     for (index, &field) in fields.iter().enumerate() {
@@ -87,8 +88,9 @@ fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
     all
 }
 
-/// Returns the cost of the cheapest set of views that serves all queries. It considers each subset
-/// of the queries: the cheapest view that serves the subset, and the cheapest views for the rest.
+/// Returns the cost of the cheapest set of views that serves all queries. For each subset of the
+/// queries, it combines the cheapest view that serves the subset with the cheapest views for the
+/// other queries.
 fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Query]) -> Cost {
     let served = views.iter().map(|(view, cost)| {
         let serves = |query: &Query| planner::serves(collection, view, query, &Wishes::default()).is_some();
@@ -120,8 +122,8 @@ fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Q
     least.pop().unwrap()
 }
 
-/// Returns a random filter and sort: fields that are fixed to one or two values, and sort fields,
-/// the first of which may have a range.
+/// Returns a random filter and sort. The filter fixes some fields to one or two values. The sort
+/// has some fields, of which the first may also have a range.
 fn query() -> impl Strategy<Value = (String, String)> {
     let fields = Just(vec!["a", "b", "c", "d"]).prop_shuffle();
     let directions = proptest::collection::vec(any::<bool>(), 4);
@@ -170,7 +172,7 @@ fn asked(queries: &[(String, String)]) -> Vec<WorkloadQuery> {
     asked.collect()
 }
 
-/// Replaces the values in a filter by values of the types of the collection's fields.
+/// Replaces the values in a filter by values that have the types of the collection's fields.
 fn with_values(collection: &Collection, filter: &str) -> String {
     let conditions = filter.split(" AND ").filter(|condition| !condition.is_empty());
     let valued = conditions.map(|condition| {

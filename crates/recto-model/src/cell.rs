@@ -1,7 +1,7 @@
 //! Cells: the bytes of one value, in the exact serialization of CQL's native protocol.
 //!
-//! Both stores contain these bytes. So one function decodes a value of either store, and a transfer between
-//! stores copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6, and
+//! Both stores contain these bytes. One function therefore decodes a value of either store, and a transfer
+//! between stores copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6, and
 //! CASSANDRA-18504 for vectors.
 //!
 //! | type | cell |
@@ -53,18 +53,18 @@ pub enum CellError {
     /// The bytes are not a value of the type.
     #[error("not {}: {reason}", with_article(type_name))]
     Malformed {
-        /// Expected type.
+        /// Name of the expected type.
         type_name: String,
-        /// Problem with the bytes.
+        /// Description of the problem with the bytes.
         reason: String,
     },
-    /// The value has another type.
+    /// The value does not have the expected type.
     #[error("expected {}, found a value of another type", with_article(expected))]
     WrongType {
-        /// Expected type.
+        /// Name of the expected type.
         expected: String,
     },
-    /// The text is not a value of the type.
+    /// The text is not a value of the expected type.
     #[error(transparent)]
     Text(#[from] JsonError),
 }
@@ -86,7 +86,7 @@ impl CellError {
     }
 }
 
-/// Appends the cell of `value`, which must have the type `ty`, to `out`. On error, appends nothing.
+/// Appends to `out` the cell of `value`, which must have the type `ty`. On error, appends nothing.
 ///
 /// All NaN values have one form, so that values that are equal in order have equal keys. Sets and maps are
 /// sorted by the [order](crate::order) of their element or key type, and repeated elements of a set are
@@ -120,9 +120,9 @@ pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
     validate_at(ty, cell, MAX_NESTING)
 }
 
-/// Replaces fields without bytes by null, in the tuples and user-defined types of a cell. It
-/// replaces only fields whose type has no empty value, such as an int. Cassandra stores such
-/// fields, and its drivers show null. Returns `None` for a cell without such fields.
+/// Returns a cell in which empty fields of tuples and user-defined types are replaced by null. An empty field
+/// has no bytes, and a type that has no empty value, such as an int. Cassandra stores such fields, and its
+/// drivers show null. Returns `None` for a cell without such fields.
 pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     let mut lengths = Vec::new();
     // Ignore the error of a cell that ends within a value, because the decoder reports it.
@@ -165,7 +165,8 @@ pub fn canonical_key(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Ce
     Ok(())
 }
 
-/// Returns the remaining depth one level further inside, or an error if no level is left.
+/// Returns the nesting depth that remains inside a value of `ty`, or an error if the type is nested too
+/// deeply.
 fn deeper(ty: &Type, depth_left: usize) -> Result<usize, CellError> {
     depth_left
         .checked_sub(1)

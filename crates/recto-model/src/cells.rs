@@ -1,4 +1,4 @@
-//! Rows as cells in one buffer.
+//! Rows as sequences of cells. All cells of a sequence, or of several rows, share one buffer.
 
 /// Position of a cell's bytes in its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ struct Span {
     length: u32,
 }
 
-/// Length that means null.
+/// Length of a span that means null.
 const NULL: u32 = u32::MAX;
 
 /// Maximum size of a buffer of cells in bytes, so that every offset and every length fits into 32 bits. The
@@ -82,7 +82,7 @@ impl Cells {
         }
     }
 
-    /// Appends a cell.
+    /// Appends a cell. `None` is null.
     pub fn push(&mut self, cell: Option<&[u8]>) {
         match cell {
             None => self.spans.push(Span::NULL),
@@ -90,7 +90,7 @@ impl Cells {
         }
     }
 
-    /// Appends the cell that `write` writes at the end of the given buffer.
+    /// Appends a cell. `write` appends the bytes of the cell to the given buffer.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.data.len();
         write(&mut self.data);
@@ -116,7 +116,8 @@ impl Cells {
         }
     }
 
-    /// Returns the cells with a null cell inserted before them. Moves no bytes of the buffer.
+    /// Returns a sequence that begins with a null cell, followed by these cells. Moves no bytes of the
+    /// buffer.
     #[must_use]
     pub fn with_null_first(mut self) -> Self {
         self.spans.insert(0, Span::NULL);
@@ -191,7 +192,7 @@ impl<'a> FromIterator<Option<&'a [u8]>> for Cells {
     }
 }
 
-/// Borrowed row: cells in the order of the columns of its table, or in the order in which they were appended.
+/// Borrowed row: cells in the order of the table's columns, or in the order in which they were appended.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRef<'a> {
     data: &'a [u8],
@@ -233,7 +234,7 @@ impl<'a> RowRef<'a> {
             .sum()
     }
 
-    /// Copies the row into a buffer of its own.
+    /// Copies the cells of the row into a buffer of their own.
     pub fn to_cells(&self) -> Cells {
         self.iter().collect()
     }
@@ -247,7 +248,7 @@ impl PartialEq for RowRef<'_> {
 
 impl Eq for RowRef<'_> {}
 
-/// Rows of equal width in one buffer. Any number of rows needs three allocations.
+/// Rows with the same number of cells in one buffer. The set has two allocations for any number of rows.
 ///
 /// # Panics
 /// Functions that append cells panic if the buffer exceeds [`MAX_BUFFER_BYTES`].
@@ -256,7 +257,7 @@ pub struct RowSet {
     width: usize,
     data: Vec<u8>,
     spans: Vec<Span>,
-    /// Number of rows, if rows have no cells.
+    /// Number of rows, counted only if rows have no cells.
     without_cells: usize,
 }
 
@@ -306,7 +307,7 @@ impl RowSet {
         self.len() == 0
     }
 
-    /// Returns the number of bytes of the buffer.
+    /// Returns the number of bytes of the buffer, including bytes that no cell contains any more.
     pub fn byte_len(&self) -> usize {
         self.data.len()
     }
@@ -377,7 +378,8 @@ impl RowSet {
         }
     }
 
-    /// Appends the cell that `write` writes at the end of the given buffer. On error, appends nothing.
+    /// Appends a cell of the current row. `write` appends the bytes of the cell to the given buffer. On
+    /// error, appends nothing.
     pub fn try_push_cell_with<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,

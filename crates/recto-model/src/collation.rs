@@ -2,8 +2,9 @@
 //!
 //! The order of a text field with a collation is the order of ICU (the crate `icu_collator`: the Unicode
 //! Collation Algorithm with CLDR's tailorings, at its default strength). Texts that ICU considers equal are
-//! ordered by their bytes. So two texts are equal in this order exactly if they are the same text. A *sort
-//! key* is the first part of this order, as bytes. Views store it before the text.
+//! ordered by their bytes. Two texts are therefore equal in this order exactly if they are the same text. A
+//! *sort key* is a byte string: the byte order of sort keys is ICU's order of their texts. Views store it
+//! before the text.
 
 #[cfg(feature = "collation")]
 mod icu;
@@ -16,12 +17,12 @@ pub use locales::LOCALES;
 
 use crate::schema::nearest;
 
-/// Version of the sort keys that this release computes. Data that a store sorted by sort keys of another
-/// version is not in this order. Every change of a key in `tests/golden/sort-keys-v{}.txt` increments this
+/// Version of the sort keys that this release computes. Data that a store sorted by keys of another version
+/// is not in the current order. Every change of a key in `tests/golden/sort-keys-v{}.txt` increments this
 /// number.
 pub const COLLATION_NUMBER: u32 = 1;
 
-/// True if this build computes sort keys, because the feature `collation` is enabled. Without it,
+/// True if this build computes sort keys, because the feature `collation` is enabled. Without the feature,
 /// collections with a collation must not be read or written.
 pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 
@@ -47,8 +48,8 @@ impl Collation {
         index.try_into().ok().map(Self)
     }
 
-    /// Returns the most similar name, for the hint "did you mean". The result is the language of a longer
-    /// tag, or a name with a similar spelling.
+    /// Returns the most similar name, for the hint "did you mean". The result is the language without the
+    /// rest of the tag, or a name with a similar spelling.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let language = name.split(['-', '_']).next().unwrap_or_default();
         let of_language = LOCALES
@@ -83,7 +84,7 @@ impl Collation {
     }
 }
 
-/// Writes the name.
+/// Writes the name of the collation, such as `de`.
 impl fmt::Display for Collation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.locale())

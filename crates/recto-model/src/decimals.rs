@@ -12,7 +12,8 @@ mod plain {
 
     use num_bigint::BigInt;
 
-    /// Decimal: an integer and the number of its digits after the decimal point. Equality is structural.
+    /// Decimal: an integer and the number of its digits after the decimal point. Decimals are equal only if
+    /// both parts are equal, so 1.0 and 1.00 differ.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct BigDecimal {
         unscaled: BigInt,
@@ -25,7 +26,7 @@ mod plain {
             Self { unscaled, scale }
         }
 
-        /// Returns the integer and the scale.
+        /// Returns the integer and the scale: the number of its digits after the decimal point.
         pub fn as_bigint_and_scale(&self) -> (Cow<'_, BigInt>, i64) {
             (Cow::Borrowed(&self.unscaled), self.scale)
         }

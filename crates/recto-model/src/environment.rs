@@ -1,7 +1,7 @@
 //! Single source of time and randomness.
 //!
-//! All code of Recto that needs time or randomness gets it from here. So a test that controls the environment
-//! can replay a run from its seed.
+//! All code of Recto that needs time or randomness gets it from this module. A test that controls the
+//! environment can therefore replay a run from its seed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,15 +23,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone)]
 pub struct Environment(Arc<dyn Source>);
 
-/// Implementation of an [`Environment`].
+/// Source of time and randomness that an [`Environment`] uses.
 pub trait Source: Send + Sync + 'static {
-    /// Returns the microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the time of the wall clock, in microseconds since 1970-01-01T00:00:00Z.
     fn now_micros(&self) -> i64;
-    /// Returns the nanoseconds since a fixed moment. The result never decreases.
+    /// Returns the time of the monotonic clock: nanoseconds since a fixed moment. The result never decreases.
     fn monotonic_nanos(&self) -> u64;
-    /// Returns the nanoseconds like [`monotonic_nanos`](Self::monotonic_nanos), from a clock that also
-    /// advances while the machine is suspended. If the machine is never suspended, as in tests, the two
-    /// clocks can be the same.
+    /// Returns the nanoseconds since a fixed moment, from a clock that also advances while the machine is
+    /// suspended. If the machine is never suspended, as in tests, it can be the clock of
+    /// [`monotonic_nanos`](Self::monotonic_nanos).
     fn continuous_nanos(&self) -> u64 {
         self.monotonic_nanos()
     }
@@ -54,12 +54,11 @@ impl Environment {
         Self::new(System)
     }
 
-    /// Returns an environment for tests. The seed determines its clocks and bytes, so that a run can be
-    /// replayed.
+    /// Returns an environment for tests. The seed determines its random bytes, so that a run can be replayed.
     ///
     /// The wall clock starts at `start_micros`. Each reading of either clock advances both by
-    /// [`SEEDED_STEP_MICROS`]. The bytes are the extendable output of BLAKE3, keyed by the seed, with one
-    /// stream for each call. Calls in the same order return the same bytes.
+    /// [`SEEDED_STEP_MICROS`]. The random bytes are the extendable output of BLAKE3, keyed by the seed, with
+    /// one stream for each call. Calls in the same order return the same bytes.
     pub fn seeded(seed: u64, start_micros: i64) -> Self {
         Self::new(Seeded {
             key: blake3::derive_key("recto 2026 seeded environment", &seed.to_le_bytes()),
@@ -69,17 +68,17 @@ impl Environment {
         })
     }
 
-    /// Returns the microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the time of the wall clock, in microseconds since 1970-01-01T00:00:00Z.
     pub fn now_micros(&self) -> i64 {
         self.0.now_micros()
     }
 
-    /// Returns the seconds since 1970-01-01T00:00:00Z, and 0 before that time.
+    /// Returns the time of the wall clock, in seconds since 1970-01-01T00:00:00Z. Returns 0 before that time.
     pub fn now_seconds(&self) -> u64 {
         u64::try_from(self.now_micros() / 1_000_000).unwrap_or(0)
     }
 
-    /// Returns the nanoseconds since a fixed moment. The result never decreases.
+    /// Returns the time of the monotonic clock: nanoseconds since a fixed moment. The result never decreases.
     pub fn monotonic_nanos(&self) -> u64 {
         self.0.monotonic_nanos()
     }
@@ -109,8 +108,8 @@ impl fmt::Debug for Environment {
 /// Start of the monotonic clock: the first use of the clock in this process.
 static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Clock that advances while the machine is suspended. On Apple's systems this is the monotonic clock. The
-/// standard library uses their `CLOCK_UPTIME_RAW`, which does not advance.
+/// Clock that advances while the machine is suspended. On Apple's systems this is the clock `Monotonic`. The
+/// standard library uses `CLOCK_UPTIME_RAW` on these systems, which stops while the machine is suspended.
 #[cfg(all(feature = "suspended-time", any(target_os = "linux", target_os = "android")))]
 const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(feature = "suspended-time", target_vendor = "apple"))]
@@ -120,7 +119,7 @@ struct System;
 
 impl Source for System {
     fn now_micros(&self) -> i64 {
-        // Return a negative time if the clock is set to a time before 1970, instead of an error.
+        // If the clock is set to a time before 1970, return a negative time instead of an error.
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |micros| -micros),
@@ -147,8 +146,8 @@ impl Source for System {
     }
 }
 
-/// Nanoseconds by which each reading of a clock of a [seeded](Environment::seeded) environment advances its
-/// clocks.
+/// Microseconds by which each reading of a clock of a [seeded](Environment::seeded) environment advances both
+/// of its clocks.
 pub const SEEDED_STEP_MICROS: u64 = 1;
 
 struct Seeded {

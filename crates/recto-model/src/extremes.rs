@@ -9,9 +9,9 @@ use crate::cell::MAX_TIME_NANOS;
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// Returns values of an orderable type that are likely to reveal errors, in ascending
-/// [order](crate::order) without equal values. They include the minimum and the maximum, zero,
-/// neighbors, negatives, empty and zero bytes, and other versions.
+/// Returns values of an orderable type that are likely to reveal errors, in ascending [order](crate::order)
+/// without equal values. The values include the minimum and the maximum, zero, neighbors of such values,
+/// negative numbers, the empty value, zero bytes, and UUIDs of several versions.
 ///
 /// # Panics
 /// If `ty` is not [orderable](Type::is_orderable).
@@ -97,7 +97,7 @@ fn ascii() -> Vec<String> {
     ])
 }
 
-/// Returns letters of every length in bytes, and pairs with the opposite order in UTF-16.
+/// Returns texts with characters of every length in UTF-8, and pairs that have the opposite order in UTF-16.
 fn text() -> Vec<String> {
     let mut values = ascii();
     values.extend(owned([
@@ -254,7 +254,7 @@ fn doubles() -> Vec<f64> {
     [negative, values, vec![f64::NAN]].concat()
 }
 
-/// Returns dates near 0000-01-01, the epoch and 9999-12-31.
+/// Returns dates near 0000-01-01, 1970-01-01 and 9999-12-31, in days since 1970-01-01.
 fn dates() -> Vec<i32> {
     let mut values = vec![
         i32::MIN,

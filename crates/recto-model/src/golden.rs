@@ -1,4 +1,4 @@
-//! Reader for files of stored bytes, used by the tests of every crate.
+//! Reader of the hexadecimal digits in golden files, for the tests of every crate.
 
 /// Returns the bytes that hexadecimal digits encode.
 ///

@@ -1,12 +1,12 @@
 //! Points in time in cells: conversion of timestamps, dates and time uuids to milliseconds since
-//! 1970-01-01T00:00:00Z, and the nearest values to a time.
+//! 1970-01-01T00:00:00Z, and the values that are nearest to a point in time.
 
 use crate::Type;
 
 pub(crate) const MS_PER_DAY: i64 = 86_400_000;
 /// Number that a date cell adds to the days since 1970-01-01.
 pub(crate) const EPOCH_DAY: i64 = 1 << 31;
-/// Last date, in days since 1970-01-01.
+/// Last possible date, in days since 1970-01-01.
 const LAST_DAY: i64 = EPOCH_DAY - 1;
 /// Number of 100 ns units from the start of time uuids, which is the beginning of the Gregorian calendar, to
 /// 1970.
@@ -20,13 +20,13 @@ const LAST_TICKS: i64 = (1 << 60) - 1;
 const FIRST_BYTE: u8 = 0x80;
 const LAST_BYTE: u8 = 0x7f;
 
-/// Returns whether values of a type are points in time.
+/// Returns whether the values of a type are points in time.
 pub fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
-/// Returns the time of a cell of a type that is a point in time, in milliseconds since 1970,
-/// rounded down. Returns 0 if the bytes are not a cell of the type.
+/// Returns the point in time of a cell, in milliseconds since 1970-01-01T00:00:00Z, rounded down. The type
+/// must be a point in time. Returns 0 if the bytes are not a cell of the type.
 pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     match ty {
         Type::Date => cell.try_into().map_or(0, |day| {
@@ -37,8 +37,8 @@ pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     }
 }
 
-/// Returns the first value of a point-in-time type that is not before a time. `None` if all values
-/// are before it.
+/// Returns the cell of the first value of a point-in-time type that is not before `ms` (milliseconds since
+/// 1970-01-01T00:00:00Z). `None` if all values are before `ms`.
 pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     match ty {
         Type::Date => {
@@ -53,8 +53,8 @@ pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the last value of a point-in-time type that is before a time, or the last value of all.
-/// `None` if no value is before the time.
+/// Returns the cell of the last value of a point-in-time type that is before `ms`. Without `ms`, returns the
+/// last value of the type. `None` if no value is before `ms`.
 pub fn last_before(ty: &Type, ms: Option<i64>) -> Option<Vec<u8>> {
     let Some(ms) = ms else {
         return Some(last(ty));
@@ -80,13 +80,15 @@ fn last(ty: &Type) -> Vec<u8> {
     }
 }
 
-/// Returns the cell of a date, or of the nearest date that exists.
+/// Returns the cell of a date in days since 1970-01-01. If a date cannot have this value, returns the nearest
+/// date.
 pub(crate) fn date(day: i64) -> Vec<u8> {
     let day = day.saturating_add(EPOCH_DAY).clamp(0, u32::MAX.into());
     u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec()
 }
 
-/// Returns a time in the units of time uuids. The result may be outside their range.
+/// Converts milliseconds since 1970 to the 100 ns units of time uuids. The result may be outside the range of
+/// time uuids.
 fn ticks_of(ms: i64) -> i64 {
     ms.saturating_add(MS_TO_EPOCH).saturating_mul(TICKS_PER_MS)
 }
@@ -97,8 +99,8 @@ fn ms_of_uuid(bytes: [u8; 16]) -> i64 {
     (ticks - TICKS_TO_EPOCH).div_euclid(TICKS_PER_MS)
 }
 
-/// Returns the time uuid of a time, or of the nearest time that exists. All other bytes have the value
-/// `other`.
+/// Returns the time uuid of a time in 100 ns units. If a time uuid cannot have this time, returns the nearest
+/// one. All other bytes have the value `other`.
 fn uuid(ticks: i64, other: u8) -> Vec<u8> {
     let ticks = ticks.clamp(0, LAST_TICKS).to_be_bytes();
     let mut uuid = vec![other; 16];

@@ -25,7 +25,7 @@
 //! have a point or an exponent (`5.0`, `5e0`) if its value is an integer down to the last digit. With a point
 //! or an exponent, it has at most 309 digits. A `decimal` keeps all its digits. A `float` or `double` becomes
 //! the nearest value of its type. A [`serde_json::Value`] contains numbers with a point as doubles and has
-//! lost their text. So [`from_json`] accepts such numbers only for `float` and `double`.
+//! lost their text. Therefore, [`from_json`] accepts such numbers only for `float` and `double`.
 
 mod calendar;
 mod duration;
@@ -48,7 +48,7 @@ pub use source::Members;
 pub use syntax::syntax_error;
 pub use text::{write_cell, write_text};
 
-/// Maximum number of characters of the input that an error repeats.
+/// Maximum number of characters of the input that an error message repeats.
 const MAX_FOUND_CHARS: usize = 60;
 
 /// Error for JSON that is not a value of a type.
@@ -98,7 +98,7 @@ fn shortened(text: &str) -> String {
     shown
 }
 
-/// Error inside a nested value, with the path to it.
+/// Error inside a nested value, with the path to the wrong part.
 struct Nested {
     error: JsonError,
     path: String,

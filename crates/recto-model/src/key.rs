@@ -1,6 +1,6 @@
 //! Byte-comparable keys: encoded components whose byte order is the order of [`order`](crate::order),
-//! inverted for descending columns. `docs/format.md` describes the format. It exists on the disks of users,
-//! so it has a version and golden vectors.
+//! inverted for descending columns. `docs/format.md` describes the format. Stores of users contain keys, so
+//! the format has a version, and golden vectors test it.
 //!
 //! A component has no header: its type and direction determine its length or its end. The cells in a key are
 //! [canonical](crate::cell::canonical_key), so equal values have equal keys.
@@ -29,7 +29,7 @@ pub enum KeyError {
     /// The cell or the encoded bytes do not have the type.
     #[error("not a key component of type {type_name}: {reason}")]
     Malformed {
-        /// Type of the component.
+        /// Name of the component's type.
         type_name: String,
         /// Problem with the bytes.
         reason: String,
@@ -40,7 +40,7 @@ pub enum KeyError {
     /// A key part is too long.
     #[error("a key part of type {type_name} has {length} bytes; at most {MAX_KEY_PART_BYTES} fit a key")]
     TooLong {
-        /// Type of the component.
+        /// Name of the component's type.
         type_name: String,
         /// Length of the cell, in bytes.
         length: usize,
@@ -108,7 +108,7 @@ pub fn encode(ty: &Type, direction: Direction, cell: &[u8], out: &mut Vec<u8>) -
     Ok(())
 }
 
-/// Inverts every bit, which reverses the byte order.
+/// Inverts every bit of `bytes`, which reverses their byte order.
 #[inline]
 fn invert(bytes: &mut [u8]) {
     for byte in bytes {
@@ -116,7 +116,7 @@ fn invert(bytes: &mut [u8]) {
     }
 }
 
-/// Reason why bytes are not a component. The public functions add the type.
+/// Reason why bytes are not a component. The public functions add the type to the error.
 type Reason = &'static str;
 
 /// Appends the ascending form of a valid cell.
@@ -148,8 +148,9 @@ const NO_ORDER: Reason = "values of this type have no order";
 /// First bit of a signed number. It is inverted so that negative numbers come first.
 const SIGN_BIT: u8 = 0x80;
 
-/// Byte that follows the four bytes of an IPv4 address, or the first four of an IPv6 address. Cassandra
-/// compares addresses as bytes, and a shorter address is before a longer one that begins with it.
+/// Byte after the first four bytes of an address: 0 after an IPv4 address, 1 within an IPv6 address.
+/// Cassandra compares addresses as bytes, so an IPv4 address is before the IPv6 addresses that begin with its
+/// four bytes.
 const INET_ENDS: u8 = 0;
 const INET_GOES_ON: u8 = 1;
 
@@ -164,7 +165,8 @@ fn encode_inet(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(tail);
 }
 
-/// Removes one component from the front of `bytes`, and appends its cell to `out`.
+/// Decodes the component at the front of `bytes`, appends its cell to `out`, and removes the component from
+/// `bytes`.
 ///
 /// The function accepts any bytes. On error, `bytes` and `out` are unchanged.
 ///

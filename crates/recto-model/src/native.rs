@@ -1,4 +1,4 @@
-//! Rust types as fields. `#[derive(Record)]` uses this module.
+//! Rust types that can be fields of a record. `#[derive(Record)]` uses this module.
 //!
 //! | CQL | Rust |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | inet | `std::net::IpAddr` |
 //! | date | [`Date`], `jiff::civil::Date`, `chrono::NaiveDate`, `time::Date` |
 //! | time | [`Time`], `jiff::civil::Time`, `chrono::NaiveTime`, `time::Time` |
-//! | timestamp | [`Timestamp`], `jiff::Timestamp`, `chrono::DateTime<Utc>`, `time::OffsetDateTime`, `time::UtcDateTime` |
+//! | timestamp | [`Timestamp`], `jiff::Timestamp`, `chrono::DateTime<Utc>` |
+//! | timestamp (crate `time`) | `time::OffsetDateTime`, `time::UtcDateTime` |
 //! | duration | [`CqlDuration`] |
 //! | list, set, map | `Vec<T>`, `BTreeSet<T>` or `HashSet<T>`, `BTreeMap<K, V>` or `HashMap<K, V>` |
 //! | tuple | tuples of one to six fields, each of which may be an `Option` |
@@ -22,7 +23,7 @@
 //! Timestamps have milliseconds: [`Timestamp`] describes the conversion of finer times. The bytes of a field
 //! are a [`cell`].
 
-/// Implements fields for types that are converted to and from another field type.
+/// Implements `FieldType` for types that are converted to and from another field type.
 macro_rules! converted {
     ($($native:ty => $newtype:ident;)*) => {$(
         impl FieldType for $native {
@@ -70,10 +71,10 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 /// Rust type that can be a field of a record. It defines the CQL type and the conversion of values to cells
 /// and back.
 ///
-/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the
-/// trait for enums of names and for structs with one value. [`Json`] is a field of any value that
-/// serde can write. An implementation by hand should write and read the cell with an existing field
-/// type. Then the cell is a valid value of the CQL type for every other program:
+/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the trait for
+/// enums of names and for structs with one value. [`Json`] is a field of any value that serde can write. An
+/// implementation by hand should write and read the cell with an existing field type. The cell is then a
+/// valid value of the CQL type for every other program:
 ///
 /// ```
 /// use recto_model::Type;
@@ -132,9 +133,8 @@ pub trait FieldType: Sized {
     /// [`CellError`] for bytes that do not have the type, and for null if the type is not an `Option`.
     fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError>;
 
-    /// Returns the decoded value. `None` is null. Lists, sets, maps, tuples and arrays consist of decoded
-    /// values.
-    ///
+    /// Returns the value in decoded form. `None` is null. Lists, sets, maps, tuples and arrays consist of
+    /// decoded values.
     /// # Errors
     /// The errors of [`write_cell`](Self::write_cell).
     fn to_value(&self) -> Result<Option<Value>, CellError> {
@@ -145,7 +145,7 @@ pub trait FieldType: Sized {
         cell::decode(&Self::field_type(), &bytes).map(Some)
     }
 
-    /// Returns the Rust value of a decoded value.
+    /// Converts a decoded value to the Rust type. `None` is null.
     ///
     /// # Errors
     /// The errors of [`read_cell`](Self::read_cell).
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Checks that a CQL value which the other type does not have causes an error and no panic.
+    /// Checks that a CQL date or timestamp beyond the range of the Rust type causes an error and no panic.
     #[cfg_attr(not(any(feature = "chrono", feature = "time")), allow(dead_code))]
     pub(super) fn check_ends<D: FieldType, T: FieldType, M: FieldType>() {
         for days in [i32::MIN, i32::MAX] {

@@ -1,4 +1,4 @@
-//! Order of values. This is the only definition, and it is Cassandra's.
+//! Order of values. All code of Recto uses this definition, which is Cassandra's.
 //!
 //! | type | order |
 //! |---|---|

@@ -8,7 +8,7 @@ use crate::cell::CellError;
 use crate::native::FieldType;
 use crate::schema::Collection;
 
-/// Index for a field that is not in the row, among the columns given to [`Record::read`].
+/// Index that means "not in the row" in the list of columns that [`Record::read`] gets.
 pub const NO_COLUMN: u16 = u16::MAX;
 
 /// Rust type whose values are the records of one collection. Derive it: `#[derive(Record)]`.
@@ -54,7 +54,7 @@ pub trait Record: Sized {
     /// If there is no such field.
     fn write(&self, field: usize, out: &mut Vec<u8>) -> Result<bool, CellError>;
 
-    /// Checks that the Rust type of field `field` has a value for a cell. `None` is null.
+    /// Checks that the Rust type of field `field` can express the value of a cell. `None` is null.
     ///
     /// # Errors
     /// The errors of [`read`](Self::read).
@@ -122,13 +122,13 @@ pub enum RecordError {
     Field {
         /// Name of the field.
         field: &'static str,
-        /// Error of the bytes.
+        /// Error of the conversion of the bytes.
         source: CellError,
     },
 }
 
 impl RecordError {
-    /// Returns the name of the field.
+    /// Returns the name of the field that is missing or invalid.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Missing { field } | Self::Field { field, .. } => field,

@@ -92,7 +92,7 @@ pub const MAX_UNIQUE: usize = 64;
 /// Maximum number of store partitions that hold one bucket. Reading a page queries each of these
 /// partitions.
 pub const MAX_SHARDS: u8 = 64;
-/// Maximum nesting depth of a type. Collections, tuples, vectors and UDTs count.
+/// Maximum nesting depth of a type. `list<int>` has depth 2. UDTs count as levels too.
 pub const MAX_TYPE_DEPTH: usize = 16;
 /// Maximum number of types in a type when its UDTs are written out. If each UDT contains the
 /// previous UDT twice, the number doubles with every UDT. This limit keeps the expanded type small
@@ -102,5 +102,5 @@ pub const MAX_TYPE_PARTS: usize = 10_000;
 pub const MAX_VECTOR_DIMENSION: u16 = 8_192;
 /// Maximum length of a name, in characters.
 pub const MAX_NAME_LENGTH: usize = 48;
-/// Maximum number of errors that are listed. Further errors are only counted.
+/// Maximum number of errors that are listed for a schema. Further errors are only counted.
 pub const MAX_ERRORS: usize = 50;

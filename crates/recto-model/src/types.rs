@@ -79,7 +79,7 @@ impl Type {
         )
     }
 
-    /// Returns whether values of this type are numbers.
+    /// Returns whether values of this type are integers, decimals or floating-point numbers.
     pub fn is_number(&self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ impl Type {
         )
     }
 
-    /// The eighteen order types.
+    /// All eighteen order types, in declaration order.
     pub const ORDERABLE: [Type; 18] = [
         Type::Ascii,
         Type::Text,
@@ -128,7 +128,7 @@ impl Type {
     }
 }
 
-/// Returns `type_name` with its article.
+/// Returns `type_name` with `a` or `an` before it.
 pub(crate) fn with_article(type_name: &str) -> String {
     let article = if type_name.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) {
         "an"

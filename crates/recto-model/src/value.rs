@@ -23,7 +23,7 @@ use crate::decimals::BigDecimal;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// 7-bit text.
+    /// Text with ASCII characters only.
     Ascii(String),
     /// UTF-8 text.
     Text(String),
@@ -31,21 +31,21 @@ pub enum Value {
     Blob(Vec<u8>),
     /// True or false.
     Boolean(bool),
-    /// 8 bits, signed.
+    /// Signed integer of 8 bits.
     TinyInt(i8),
-    /// 16 bits, signed.
+    /// Signed integer of 16 bits.
     SmallInt(i16),
-    /// 32 bits, signed.
+    /// Signed integer of 32 bits.
     Int(i32),
-    /// 64 bits, signed.
+    /// Signed integer of 64 bits.
     BigInt(i64),
-    /// Any whole number.
+    /// Integer of any size.
     Varint(BigInt),
     /// Any decimal number. Stored values keep their scale; keys use the canonical scale.
     Decimal(BigDecimal),
-    /// 32-bit IEEE 754.
+    /// Floating-point number of 32 bits (IEEE 754).
     Float(f32),
-    /// 64-bit IEEE 754.
+    /// Floating-point number of 64 bits (IEEE 754).
     Double(f64),
     /// Days since 1970-01-01 (CQL's wire form is this plus 2^31).
     Date(i32),
@@ -61,11 +61,11 @@ pub enum Value {
     Inet(IpAddr),
     /// Months, days and nanoseconds, all of one sign.
     Duration {
-        /// Months.
+        /// Number of months.
         months: i32,
-        /// Days.
+        /// Number of days.
         days: i32,
-        /// Nanoseconds.
+        /// Number of nanoseconds.
         nanoseconds: i64,
     },
     /// A list, in the order of its elements.

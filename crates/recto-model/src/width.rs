@@ -10,7 +10,7 @@ const MAX_TEXT_LENGTH: usize = 64;
 pub struct Width {
     /// Number of units, at least 1.
     pub count: u32,
-    /// Unit.
+    /// Calendar unit.
     pub unit: WidthUnit,
 }
 
@@ -40,7 +40,8 @@ impl WidthUnit {
 }
 
 impl Width {
-    /// Returns the width that `text` denotes: an integer, a space, and a unit in the singular or the plural.
+    /// Returns the width that `text` denotes: an integer, optional spaces, and a unit in the singular or the
+    /// plural.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (count, unit) = number_and_unit(text)?;
         let unit = unit.strip_suffix('s').unwrap_or(unit);
@@ -62,7 +63,8 @@ impl fmt::Display for Width {
     }
 }
 
-/// Returns an integer and the text after it.
+/// Splits a text such as `15 minutes` into the integer and the unit. `None` if the text does not begin with
+/// an integer.
 pub(crate) fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     if text.len() > MAX_TEXT_LENGTH {
         return None;

@@ -22,7 +22,8 @@ pub fn query(collection: &Collection, filter_text: &str, sort_text: &str) -> Res
     )
 }
 
-/// Returns the conditions of filter text.
+/// Parses filter text, and returns its conditions. The conditions refer to fields by their index in the
+/// collection.
 pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>, QueryError> {
     let binder = Binder {
         collection,
@@ -33,7 +34,7 @@ pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>,
     parsed.terms.iter().map(|term| binder.condition(term)).collect()
 }
 
-/// Returns the fields and directions of sort text.
+/// Parses sort text, and returns its fields, by their index in the collection, with their directions.
 pub fn sort_terms(collection: &Collection, text: &str) -> Result<Vec<(usize, Direction)>, QueryError> {
     let binder = Binder {
         collection,
@@ -156,7 +157,7 @@ impl Binder<'_> {
             .with_hint(hint))
     }
 
-    /// Returns the cell of a literal, which takes the type of its field.
+    /// Returns a literal as a cell of the type of its field.
     fn value(&self, field: usize, literal: &Literal) -> Result<Vec<u8>, QueryError> {
         let field = &self.collection.fields[field];
         let wrong = |message: String| self.error(literal.span, message).with_field(&field.name);
@@ -189,7 +190,8 @@ impl Binder<'_> {
     }
 }
 
-/// Returns a hint for a user who named a field that the collection does not have.
+/// Returns a hint for a user who named a field that the collection does not have: the most similar field
+/// name, or a list of all field names.
 pub fn no_field_hint(collection: &Collection, name: &str) -> String {
     if let Some(nearest) = collection.nearest_field(name) {
         return format!("did you mean {nearest}?");

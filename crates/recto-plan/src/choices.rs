@@ -1,5 +1,5 @@
-//! Possible changes of a query: the conditions and sorts that a view can serve in addition, and the partition
-//! fields that the query lacks.
+//! Possible changes of a query: for each field, the conditions and sorts that a view would still serve if a
+//! user added them; and the partition fields that the query lacks.
 //!
 //! A view can serve only a field that is in its key. The computation therefore calls the planner three times
 //! for each field that is in a key, and not at all for the other fields.
@@ -13,47 +13,47 @@ use crate::planner::{self, Serves, Wishes};
 use crate::query::{Constraint, Query, RangeEnd, no_prefix};
 use crate::sort_order::SortOrder;
 
-/// Possible changes of a query.
+/// Conditions and sorts that could be added to a query, and the partition fields that the query lacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Possible changes for each field, in the collection's order.
+    /// Possible changes for each field, in the order of the collection's fields.
     pub fields: Vec<FieldChoices>,
     /// Fields that the query must fix by `=` before any view can serve it: the partition fields of the first
     /// view that are not fixed yet.
     pub missing_partition_fields: Vec<String>,
 }
 
-/// Possible changes of a query in one field. The other conditions and the sort of the query stay.
+/// Conditions and sort that could be added to a query for one field. The conditions on other fields stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldChoices {
     /// Name of the field.
     pub name: String,
-    /// True if a view serves `=`, and an OR of equalities.
+    /// True if a view would serve an equality of the field (`=`), and an OR of such equalities.
     pub equality: bool,
-    /// True if a view serves `<`, `<=`, `>`, `>=`.
+    /// True if a view would serve `<`, `<=`, `>` and `>=` on the field.
     pub range: bool,
-    /// True if a view serves `startsWith`. That is so if a view serves ranges of the field, the
-    /// field is text, and it has no collation.
+    /// True if a view would serve `startsWith` on the field. That is so if a view serves ranges of the field,
+    /// the field is text, and it has no collation.
     pub prefix: bool,
-    /// Possibility to sort the rows by the field.
+    /// Whether the rows can be sorted by the field.
     pub sort: SortChoice,
 }
 
 /// Answer to the question whether rows can be sorted by a field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SortChoice {
-    /// A view serves the sort.
+    /// A view would serve the sort.
     Served,
     /// The sort has no effect or no meaning: all rows have the same value of the field, or its type has no
     /// order.
     #[default]
     Pointless,
-    /// No view serves the sort.
+    /// No view would serve the sort.
     Unserved,
 }
 
-/// Returns the possible changes of `query`. `rows` contains the conditions of `query` that cannot be removed.
-/// A new condition on a field replaces the conditions that `query` has on that field.
+/// Returns the possible changes of `query`. `rows` contains the conditions of `query` that cannot be removed,
+/// such as a row filter. A new condition on a field replaces the conditions that `query` has on that field.
 pub fn choices(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -89,8 +89,8 @@ fn choices_by(
         };
         match alone {
             Some(alone) if alone.filter_scan.is_empty() => Some(alone),
-            // Without a sort, the first view that serves the query determines the order of the
-            // result. So an intersection of views may replace it only in the same order.
+            // Without a sort, the first view that serves the query determines the order of the result. An
+            // intersection of views may therefore replace it only in the same order.
             Some(alone) => {
                 let several = together(query).filter(|several| is_sorted || several.order == alone.order);
                 several.or(Some(alone))
@@ -138,8 +138,7 @@ fn choices_by(
     }
 }
 
-/// Returns an equality. Its value is arbitrary, because the value does not affect the views that serve the
-/// query.
+/// Returns an equality with an arbitrary value. The value does not affect whether a view serves the query.
 pub fn any_value() -> Constraint {
     Constraint::In(vec![Vec::new()])
 }

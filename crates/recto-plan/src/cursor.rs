@@ -1,13 +1,14 @@
 //! Cursors: positions between rows, encrypted so that only the query that created them can use them.
 //!
-//! A cursor contains key values. An altered cursor could return a page of another user's partition. So a
-//! cursor is encrypted and authenticated with XChaCha20-Poly1305. Its random nonce of 24 bytes needs no
+//! A cursor contains key values. An altered cursor could return a page of another user's partition. Cursors
+//! are therefore encrypted and authenticated with XChaCha20-Poly1305. The random nonce of 24 bytes needs no
 //! counter that several servers would have to share. No code reads the content of a cursor before it is
 //! authenticated. The section Cursor of `docs/format.md` describes the bytes.
 //!
-//! A cursor contains its query as three fingerprints, so that an error can say why another query rejects the
-//! cursor. The fingerprints do not contain the table that is read: a cursor continues on every table that
-//! serves the query in the same total order.
+//! A cursor contains three fingerprints of its query: of the collection, the order and the filter. An error
+//! can therefore say in which part a query differs from the query of the cursor. The fingerprints do not
+//! contain the table that is read: a cursor continues on every table that serves the query in the same total
+//! order.
 
 pub(crate) mod bytes;
 mod content;
@@ -39,19 +40,19 @@ pub const MAX_CURSOR_CHARACTERS: usize = 256 * 1024;
 
 /// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
-/// Format of cursors.
+/// Format of cursors: their prefix, and the limits of their length.
 const CURSOR: Kind = Kind {
     prefix: &[FORMAT_VERSION],
     max_characters: MAX_CURSOR_CHARACTERS,
     min_content_bytes: content::MIN_BYTES,
 };
 
-/// Side of a row on which an edge is, in the query's order.
+/// Side of a row on which a position is, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The edge is before the row.
+    /// The position is directly before the row.
     Before,
-    /// The edge is after the row.
+    /// The position is directly after the row.
     After,
 }
 
@@ -60,8 +61,7 @@ pub enum Side {
 pub struct Position {
     /// Cells of the query's order columns: all of them, or the first few.
     pub values: Cells,
-    /// Position of the edge before or after all rows that begin with these cells, in the query's
-    /// order.
+    /// Whether the position is before or after all rows that begin with these cells, in the query's order.
     pub side: Side,
 }
 
@@ -120,10 +120,10 @@ impl From<Cursor> for String {
     }
 }
 
-/// Content of an opened cursor.
+/// Content of a decrypted cursor.
 ///
-/// The cells are the cells that were encrypted. The caller that encrypts them is responsible for their number
-/// and types, because the fingerprint of the order covers both.
+/// The cells of the position have the same number and types as when the cursor was created. Nothing checks
+/// them again, because the fingerprint of the order covers the columns and their types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenedCursor {
@@ -140,7 +140,7 @@ pub struct OpenedCursor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// The text is empty.
+    /// The text of the cursor is empty.
     Empty,
     /// The text is longer than any cursor.
     TooLong {
@@ -152,14 +152,14 @@ pub enum CursorError {
         /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
-    /// The text has a length that no cursor has.
+    /// The text is too short for a cursor, or it has a length that base64url text cannot have.
     Truncated,
     /// The cursor has a format that this release does not know.
     UnknownFormat {
-        /// Version of the format.
+        /// Version of the cursor's format.
         version: u8,
     },
-    /// The text is the resume token of a scan.
+    /// The text is the resume token of a scan, not a cursor.
     OfScan,
     /// The cursor was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
     /// distinguished.
@@ -172,7 +172,7 @@ pub enum CursorError {
     OtherSortOrder,
     /// A query with another filter or sort created the cursor.
     OtherQuery,
-    /// The cursor has expired.
+    /// The lifetime of the cursor has ended.
     Expired {
         /// First second in which the cursor no longer opened, since 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
@@ -184,14 +184,14 @@ pub enum CursorError {
     },
 }
 
-/// Name of a cursor in messages to its user.
+/// Name that a message uses for a cursor, depending on the interface of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CursorName {
-    /// Name in the crate.
+    /// Name in the messages of the Rust crate.
     Cursor,
-    /// Name in lists of an edge of a page.
+    /// Name in messages about a cursor at an edge of a page, which continues after or before that page.
     PageToken,
-    /// Name in lists of the position of a row.
+    /// Name in messages about the position of a single row.
     RowToken,
 }
 
@@ -290,8 +290,8 @@ impl std::error::Error for CursorError {}
 /// Encrypts `position`, for the query `identity` only, with the active key of `ring`. `travel` is the
 /// direction in which the cursor continues.
 ///
-/// Opening the cursor returns `bucket_hint`. From the second `expires_at_seconds` on (since
-/// 1970-01-01T00:00:00Z), the cursor no longer opens. Without `expires_at_seconds`, it never expires.
+/// Opening the cursor returns `bucket_hint`. The cursor no longer opens from the second `expires_at_seconds`
+/// on (since 1970-01-01T00:00:00Z). Without `expires_at_seconds`, it never expires.
 ///
 /// # Errors
 /// [`CursorError::PositionTooLarge`] if the cursor would be longer than [`MAX_CURSOR_CHARACTERS`]. Keys
@@ -335,19 +335,19 @@ pub fn key_id(text: &str) -> Option<u32> {
 ///
 /// 1. Check the public properties of the text: its length, its alphabet, the version in the clear.
 /// 2. Read the clock, for every cursor, regardless of the outcome.
-/// 3. Compute the tag over the header and the ciphertext, so over the whole length of the text. The key is
-///    the key that the header names, or the active key if the ring has no key of that id. Compare the tag in
-///    constant time (`poly1305` through `subtle`). So the duration does not show how much of a forged tag is
-///    right, nor whether a key exists. Until here, every cursor of one length takes the same steps.
-/// 4. Only an authentic cursor is decrypted, read, compared with the query, and finally compared
-///    with the time. A forged cursor is rejected before. Its expiry, fingerprints and cells have no
-///    effect, so no client can probe them by altering a cursor.
+/// 3. Compute the tag over the header and the ciphertext, which are the whole text. Use the key that the
+///    header names, or the active key if the ring has no key of that id. Compare the tag in constant time
+///    (`poly1305` through `subtle`). The duration therefore does not show how much of a forged tag is right,
+///    nor whether a key exists. Up to this point, every cursor of one length takes the same steps.
+/// 4. Only an authentic cursor is decrypted, read, compared with the query, and finally compared with the
+///    time. A forged cursor is rejected before this step. Its expiry, fingerprints and cells have no effect,
+///    so no client can probe them by altering a cursor.
 ///
 /// The time of step 4 shows whether a cursor is authentic. It shows no more than the error message, which
 /// says "altered" or "expired".
 ///
 /// # Errors
-/// Errors that do not depend on the query.
+/// A [`CursorError`] that does not depend on the query, such as [`CursorError::NotOurs`].
 pub fn open(ring: &KeyRing, environment: &Environment, text: &str) -> Result<AuthenticCursor, CursorError> {
     CURSOR.open(ring, environment, text, check_version, |now_seconds, body| {
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
@@ -368,8 +368,8 @@ pub struct AuthenticCursor {
 }
 
 impl AuthenticCursor {
-    /// Checks that the cursor belongs to the query `identity`. `of_version_1` returns the identity to which a
-    /// cursor of version 1 was bound.
+    /// Checks that the cursor belongs to the query `identity`. `of_version_1` returns the identity of the
+    /// same query in the form that cursors of version 1 contain.
     ///
     /// # Errors
     /// The cursor belongs to another query. The error says how the queries differ.

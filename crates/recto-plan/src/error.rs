@@ -5,7 +5,7 @@ use std::fmt;
 use recto_api::suggestion::Suggestion;
 use recto_api::{ErrorKind, ErrorPart};
 
-/// Kind of error in a query.
+/// Kind of a [`QueryError`]: the part of the query that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueryErrorKind {
@@ -24,13 +24,14 @@ pub enum QueryErrorKind {
 pub struct QueryError {
     /// Kind of the error.
     pub kind: QueryErrorKind,
-    /// Message, one sentence.
+    /// Error message in one sentence, for the user.
     pub message: String,
-    /// Field that caused the error.
+    /// Name of the field that caused the error, if one field caused it.
     pub field: Option<String>,
     /// Column in the text of the filter or sort, 1-based, in characters.
     pub column: Option<usize>,
-    /// Fields to fix with `=`. A view then serves the query. Empty if another condition is missing.
+    /// Fields that the query must fix with `=`, so that a view serves it. Empty if fixing fields is not
+    /// enough.
     pub missing_partition_fields: Box<[String]>,
     /// Suggested view or collection that would serve the query, if the hint describes one.
     pub suggestion: Option<Box<Suggestion>>,
@@ -59,14 +60,14 @@ impl QueryError {
         self
     }
 
-    /// Sets the position in the text.
+    /// Sets the column in the text of the filter or sort, 1-based, in characters.
     #[must_use]
     pub fn with_column(mut self, column: usize) -> Self {
         self.column = Some(column);
         self
     }
 
-    /// Sets the hint.
+    /// Sets the hint for the user.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -6,32 +6,32 @@ use crate::query::{Constraint, satisfies, tuple_satisfies};
 use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
-/// One condition on the fields of a collection.
+/// Condition that a plan checks on each row, because its slices do not guarantee the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanCondition {
-    /// The field must satisfy the constraint.
+    /// One field must satisfy a constraint.
     Field {
-        /// Index of the field.
+        /// Index of the field in the collection.
         field: usize,
-        /// Constraint on the field.
+        /// Constraint that the field must satisfy.
         constraint: Constraint,
     },
-    /// The field must satisfy the constraint, and rows are sorted by the rounded values of the field. The
-    /// slices that are read contain all rows that satisfy the constraint. Their first and last intervals also
-    /// contain rows that do not.
+    /// One field must satisfy a constraint, and rows are sorted by rounded values of the field, such as whole
+    /// hours. The slices contain all rows that satisfy the constraint. The first and the last interval of the
+    /// slices can also contain rows that do not satisfy it.
     Edges {
-        /// Index of the field.
+        /// Index of the field in the collection.
         field: usize,
-        /// Constraint on the field.
+        /// Constraint that the field must satisfy.
         constraint: Constraint,
     },
-    /// The fields must satisfy a comparison with the values, as tuples.
+    /// Several fields, as a tuple, must satisfy a comparison with the tuple of the values.
     Tuple {
-        /// Indexes of the fields.
+        /// Indexes of the fields in the collection.
         fields: Vec<usize>,
         /// Operator of the comparison.
         operator: Operator,
-        /// Values, one for each field.
+        /// Values with which the fields are compared, one for each field.
         values: Vec<Vec<u8>>,
     },
 }
@@ -67,20 +67,20 @@ impl ScanCondition {
         }
     }
 
-    /// Returns whether the slices serve the condition except at their ends, so that the scan discards few
-    /// rows.
+    /// Returns whether only rows in the first and last interval of the slices can fail the condition, so that
+    /// the scan discards few rows.
     pub fn is_of_edges(&self) -> bool {
         matches!(self, Self::Edges { .. })
     }
 
-    /// Returns the fields of the conditions that the scan checks on every row, which are all but the
-    /// conditions on edges.
+    /// Returns the fields of the conditions that any row can fail: all conditions except those of the variant
+    /// `Edges`.
     pub fn checked_fields(conditions: &[Self]) -> Vec<usize> {
         let checked = conditions.iter().filter(|one| !one.is_of_edges());
         checked.flat_map(Self::fields).copied().collect()
     }
 
-    /// Returns the fields of the condition.
+    /// Returns the indexes of the fields of the condition.
     pub fn fields(&self) -> &[usize] {
         match self {
             Self::Field { field, .. } | Self::Edges { field, .. } => std::slice::from_ref(field),

@@ -17,7 +17,7 @@
 //! | [`refusal`] | rejection of a query, with the missing view |
 //! | [`cursor`] | encrypted page tokens |
 //! | [`scan_token`] | encrypted checkpoints of scans |
-//! | [`place_token`] | encrypted checkpoints of other long-running work |
+//! | [`place_token`] | encrypted checkpoints of long-running work, such as `verify` |
 //! | [`error`] | errors in queries |
 
 pub mod bind;

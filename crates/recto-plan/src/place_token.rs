@@ -1,8 +1,9 @@
-//! Place tokens: progress of long work over a store, encrypted so that only this store can continue the work.
+//! Place tokens: encrypted checkpoints of long-running work over a store, such as `verify`. Only the store
+//! that encrypted a token can continue the work.
 //!
 //! The engine defines the content of a token. This module handles it as bytes. The content includes the
-//! findings of the work so far, with keys of records. So the token is encrypted like a cursor, with the same
-//! keys. The section Place token of `docs/format.md` describes the bytes.
+//! findings of the work so far, with keys of records. Tokens are therefore encrypted like cursors, with the
+//! same keys. The section Place token of `docs/format.md` describes the bytes.
 
 use recto_model::Environment;
 
@@ -17,21 +18,21 @@ const MARK: u8 = b'P';
 /// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
 
-/// Format of place tokens.
+/// Format of place tokens: their prefix, and the limits of their length.
 pub(crate) const PLACE_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_PLACE_TOKEN_CHARACTERS,
     min_content_bytes: 1,
 };
 
-/// Reason why a place token was not opened.
+/// Reason why a place token (a checkpoint, in messages) was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceTokenError {
     /// The text is empty.
     #[error("the checkpoint token is empty")]
     Empty,
-    /// The text is longer than any token.
+    /// The text is longer than any place token.
     #[error("the checkpoint token has {characters} characters; it has at most {MAX_PLACE_TOKEN_CHARACTERS}")]
     TooLong {
         /// Length of the text, in characters.
@@ -43,7 +44,7 @@ pub enum PlaceTokenError {
         /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
-    /// The text has a length that no token has.
+    /// The text is too short for a place token, or it has a length that base64url text cannot have.
     #[error("the checkpoint token is incomplete, or has an extra character")]
     Truncated,
     /// The text is not a place token.
@@ -52,7 +53,7 @@ pub enum PlaceTokenError {
     /// The token has a format that this release does not know.
     #[error("the checkpoint token has format {version}, which this release does not support")]
     UnknownFormat {
-        /// Version of the format.
+        /// Version of the token's format.
         version: u8,
     },
     /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
@@ -77,16 +78,16 @@ impl From<Unopened> for PlaceTokenError {
     }
 }
 
-/// Encrypts a place with the active key of `ring`. Returns `None` if the token would be longer than
-/// [`MAX_PLACE_TOKEN_CHARACTERS`].
+/// Encrypts `place`, the state of the work, with the active key of `ring`. Returns `None` if the token would
+/// be longer than [`MAX_PLACE_TOKEN_CHARACTERS`].
 pub fn seal(ring: &KeyRing, environment: &Environment, place: &[u8]) -> Option<String> {
     PLACE_TOKEN.seal(ring, environment, place.len(), |out| out.copy_from_slice(place))
 }
 
-/// Opens a token, and returns the place that it contains.
+/// Opens a token, and returns the state of the work that it contains.
 ///
 /// # Errors
-/// [`PlaceTokenError`].
+/// [`PlaceTokenError`] if the text is not an unaltered place token of a key in `ring`.
 pub fn open(ring: &KeyRing, environment: &Environment, text: &str) -> Result<Vec<u8>, PlaceTokenError> {
     PLACE_TOKEN.open(ring, environment, text, check_prefix, |_, place| {
         Ok(place.to_vec())

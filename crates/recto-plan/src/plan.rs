@@ -12,25 +12,27 @@ use crate::filter_scan::ScanCondition;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// Maximum number of sources of one plan: of the product of the lengths of all IN lists and the number of split ranges.
+/// Maximum number of sources of one plan. A source is a contiguous range of rows. A plan has one source for
+/// each combination of the values of its IN lists, and for each range into which tuple comparisons divide the
+/// rows.
 pub const MAX_SOURCES: usize = 128;
 
 /// Maximum number of views that one plan intersects.
 pub const MAX_INTERSECTED: usize = 8;
 
-/// Column of the query's order.
+/// Column of a query's total order, with its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrderTerm {
-    /// Column of the sort order's table.
+    /// Index of the column in the table of the sort order.
     pub column: usize,
     /// Direction of the column in the query's order.
     pub direction: Direction,
 }
 
-/// Contiguous range of one partition.
+/// Source of a plan: a contiguous range of rows in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Cells of the partition columns that hold fields.
+    /// Cells of the partition columns.
     pub partition: Cells,
     /// Cells of the leading clustering columns that the filter fixes by `=`.
     pub pinned: Cells,
@@ -43,25 +45,26 @@ pub struct Source {
 /// View that a plan intersects with other views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intersected {
-    /// The view.
+    /// View with its table. One source of the plan is a range of its rows.
     pub sort_order: Arc<SortOrder>,
-    /// For each term of the plan's order, the column of the view.
+    /// For each term of the plan's order, the index of the column in this view.
     pub columns: Vec<usize>,
     /// True if the query's order is the reverse of the clustering order of the view's table.
     pub reversed: bool,
-    /// Columns that the filter fixes by `=`, but that are not among the leading columns of the view; and their cells. A
-    /// row with another cell in such a column does not match the query.
+    /// Columns that the filter fixes by `=`, but that are not among the leading columns of the view, each
+    /// with its fixed cell. A row with another cell in such a column does not match the query.
     pub constants: Vec<(usize, Vec<u8>)>,
     /// Conditions that this view does not serve. The other views serve them.
     pub unserved: Vec<ScanCondition>,
-    /// For each column of the first view, the column of this view. `None` if this view lacks a column of the first
-    /// view, or a field of the [`unserved`](Self::unserved) conditions. Otherwise its rows can be checked and shown
-    /// without the other views.
+    /// For each column of the first view, the index of the column in this view. If it is present, rows of
+    /// this view can be checked and shown without the other views. `None` if this view lacks a column of the
+    /// first view, or a field of the [`unserved`](Self::unserved) conditions.
     pub as_first: Option<Vec<usize>>,
 }
 
 impl Intersected {
-    /// Returns whether a row of the view can match the query.
+    /// Returns whether a row of the view has all fixed cells of `constants`. Other rows cannot match the
+    /// query.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         let is_it = |(column, cell): &(usize, Vec<u8>)| {
             let ty = self.sort_order.type_of(*column);
@@ -71,8 +74,9 @@ impl Intersected {
         self.constants.iter().all(is_it)
     }
 
-    /// Returns the clustering cells that begin a position in its source: the rows at the position begin with them. If
-    /// `to_the_row` is set, the cells include the following columns that the filter fixes.
+    /// Returns the leading clustering cells of the rows at a position in `source`: the fixed cells and the
+    /// values of the position, in column order. If `to_the_row` is true, the cells include the fixed columns
+    /// that follow the last value.
     fn cells_at(&self, source: &Source, position: &Position, to_the_row: bool) -> Cells {
         let mut cells = source.pinned.clone();
         for value in position.values.iter() {
@@ -85,7 +89,7 @@ impl Intersected {
         cells
     }
 
-    /// Adds the cells of the next columns, as long as the filter fixes these columns.
+    /// Adds the fixed cells of the next columns, until a column that the filter does not fix.
     fn add_constants(&self, cells: &mut Cells) {
         let partition_len = self.sort_order.partition_len();
         for (column, cell) in &self.constants {
@@ -95,10 +99,10 @@ impl Intersected {
         }
     }
 
-    /// Returns the position of the next row that can match the query, after a row that has another cell in a column
-    /// that the filter fixes. The position has the values of the first terms of the order. The flag says whether the
-    /// row is before the matching rows among the rows that begin with these values. `None` if the row has the cells
-    /// that the filter fixes.
+    /// Returns the position of the next row that can match the query, after a row that has a wrong cell in a
+    /// column that the filter fixes. The position consists of the row's values of the order terms before that
+    /// column. The flag says whether the row is before the matching rows that begin with these values.
+    /// Returns `None` if the row has all fixed cells.
     fn beyond_other(&self, row: RowRef<'_>) -> Option<(Cells, bool)> {
         let (column, ordering) = self.constants.iter().find_map(|(column, cell)| {
             let ordering = order::compare(self.sort_order.type_of(*column), row.get(*column)?, cell);
@@ -114,16 +118,16 @@ impl Intersected {
 /// Direction in which a page is read from its position, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Travel {
-    /// Towards the end.
+    /// Toward the end of the query's order.
     Forward,
-    /// Towards the beginning.
+    /// Toward the beginning of the query's order.
     Backward,
 }
 
-/// Plan that answers a query.
+/// Plan that answers a query: the ranges of rows to read, and how their rows become the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Sort order that is read.
+    /// Sort order whose table is read. If several views are intersected, it is the first view.
     pub sort_order: Arc<SortOrder>,
     /// Way in which the sources become one sequence of rows.
     pub shape: Shape,
@@ -133,14 +137,14 @@ pub struct Plan {
     pub reversed: bool,
     /// Sources that are read. If the shape is [`Shape::Concat`], they are in the query's order.
     pub sources: Vec<Source>,
-    /// If the shape is [`Shape::Intersect`], the view of each source. The first view is the sort order, whose rows the
-    /// plan returns.
+    /// If the shape is [`Shape::Intersect`], the view of each source. The first view is `sort_order`, whose
+    /// rows the plan returns. Otherwise empty.
     pub views: Vec<Intersected>,
-    /// Conditions that are checked row by row.
+    /// Conditions that the slices do not guarantee, so that each row is checked.
     pub filter_scan: Vec<ScanCondition>,
     /// Requested fields that the sort order lacks. They are read from the base table, row by row.
     pub looked_up: Vec<usize>,
-    /// The query.
+    /// Query that the plan answers.
     pub query: Arc<Query>,
     /// Identity to which a cursor of this query is bound.
     pub identity: QueryIdentity,
@@ -155,10 +159,12 @@ impl Plan {
         }
     }
 
-    /// Returns the slice of a source beyond `edge` in the direction of `travel`, or the whole source if there is no
-    /// edge. `None` if no row of the source can be beyond the edge.
+    /// Returns the slice of the source with the index `source`, beyond `edge` in the direction of `travel`.
+    /// Without an edge, returns the whole source. Returns `None` if no row of the source can be beyond the
+    /// edge.
     ///
-    /// Only this function and its helpers handle reads backward: the rows of the slice are in the order of travel.
+    /// The rows of the slice are in the order of travel. Only this function and its helpers handle backward
+    /// reads.
     pub fn slice(&self, source: usize, edge: Option<&Position>, travel: Travel, limit: u32) -> Option<Slice> {
         let view = self.views.get(source);
         let source = &self.sources[source];
@@ -188,8 +194,9 @@ impl Plan {
         }
     }
 
-    /// Returns the slice of a source between two positions of the query's order, in that order. Without a position, the
-    /// slice extends to that end of the source. `None` if no row can be between the positions.
+    /// Returns the slice of a source between two positions of the query's order, in that order. If a position
+    /// is `None`, the slice extends to that end of the source. Returns `None` if no row can be between the
+    /// positions.
     pub fn slice_between(
         &self,
         source: usize,
@@ -206,12 +213,14 @@ impl Plan {
         is_some.then_some(Slice { from, to, ..behind })
     }
 
-    /// Returns the position of the query's order within a source, as an edge in clustering order.
+    /// Returns the edge in the clustering order of a source that corresponds to a position of the query's
+    /// order.
     ///
-    /// The function compares the order's columns with the position's values, one after the other. In a column that the
-    /// source fixes, all rows of the source have one value. If that value equals the position's value, the function
-    /// continues with the next column. If it is beyond the position's value, all rows of the source are after the
-    /// position. Otherwise all rows of the source are before it.
+    /// The function compares the order's columns with the position's values, one after the other. In a column
+    /// that the source fixes, all rows of the source have one value. If that value equals the position's
+    /// value, the function continues with the next column. If that value comes later in the query's order
+    /// than the position's value, all rows of the source are after the position. Otherwise all rows of the
+    /// source are before the position.
     fn edge(&self, source: &Source, position: &Position) -> Bound {
         let mut cells = source.pinned.clone();
         let partition_len = self.sort_order.partition_len();
@@ -243,34 +252,33 @@ impl Plan {
         beside(cells, side, self.reversed)
     }
 
-    /// Returns whether the base row of each row is read after it: to look up fields, or because the view may no longer
-    /// contain the record. In that case the base row is also checked against all conditions.
+    /// Returns whether the plan reads the base row of each row: to look up fields, or because the view may no
+    /// longer contain the record. In the second case, the base row is also checked against all conditions.
     pub fn reads_base(&self) -> bool {
         self.sort_order.is_verified || !self.looked_up.is_empty()
     }
 
-    /// Returns the position of a row of one of the intersected views.
+    /// Returns the position before or after a row of the intersected view with the index `source`.
     pub fn position_in(&self, source: usize, row: RowRef<'_>, side: Side) -> Position {
         let columns = self.views[source].columns.iter();
         let values = columns.map(|column| row.get(*column)).collect();
         Position { values, side }
     }
 
-    /// Returns the position of the next row that can match the query in one of the intersected views, beyond a row that
-    /// was read, in the direction of travel.
+    /// Returns the position of the next row that can match the query, in the intersected view with the index
+    /// `source`. The position is beyond `row`, the last row that was read, in the direction of travel.
     pub fn position_beyond(&self, source: usize, row: RowRef<'_>, travel: Travel) -> Position {
         let (values, is_before) = self.views[source].beyond_other(row).unwrap_or_else(|| {
             let columns = self.views[source].columns.iter();
             let values = columns.map(|column| row.get(*column)).collect();
-            // The row has the cells that the filter fixes in the other views, so the next position
-            // is directly beyond the row.
+            // The row has all fixed cells, so the next position is directly beyond the row.
             (values, travel == Travel::Backward)
         });
         let side = if is_before { Side::Before } else { Side::After };
         Position { values, side }
     }
 
-    /// Compares positions in the query's order.
+    /// Compares two positions in the query's order.
     pub fn compare_positions(&self, left: &Position, right: &Position) -> Ordering {
         let (one, other) = (&left.values, &right.values);
         for ((term, left), right) in self.order.iter().zip(one.iter()).zip(other.iter()) {
@@ -292,7 +300,8 @@ impl Plan {
         }
     }
 
-    /// Compares rows of two intersected views in the query's order. Rows of the same record are equal.
+    /// Compares rows of two intersected views in the query's order. Each row comes with the index of its
+    /// view. Rows of the same record are equal.
     pub fn compare_in(&self, left: (usize, RowRef<'_>), right: (usize, RowRef<'_>)) -> Ordering {
         let (one, other) = (&self.views[left.0].columns, &self.views[right.0].columns);
         for ((term, left_column), right_column) in self.order.iter().zip(one).zip(other) {
@@ -341,7 +350,8 @@ impl Plan {
         self.filter_scan.is_empty() && self.views.is_empty()
     }
 
-    /// Returns whether the plan has a filter scan that any number of rows can fail.
+    /// Returns whether the plan has a condition that any row of its slices can fail. Such a plan may read
+    /// many rows to find one result.
     pub fn rejects_many(&self) -> bool {
         !self.filter_scan.iter().all(ScanCondition::is_of_edges)
     }
@@ -354,8 +364,8 @@ impl Plan {
     }
 }
 
-/// Returns the edge before or after all rows that begin with some clustering cells, in the query's order. That order
-/// may be the reverse of the table's order.
+/// Returns the edge before or after all rows that begin with `cells`, as an edge in clustering order. `side`
+/// refers to the query's order. `reversed` is true if that order is the reverse of the clustering order.
 fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
     if (side == Side::Before) == reversed {
         Bound::After(cells)
@@ -364,7 +374,8 @@ fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
     }
 }
 
-/// Returns the part of a slice beyond one of its rows, in the direction of the read. `None` if no row can be there.
+/// Returns the part of a slice beyond one of its rows, in the direction of the read. `None` if that part
+/// cannot contain a row.
 pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     let table = &slice.table;
     let clustering = table.partition().len()..table.key_len();
@@ -376,7 +387,8 @@ pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     beyond(slice, edge)
 }
 
-/// Returns the part of a slice beyond an edge, in the direction of the read. `None` if no row can be there.
+/// Returns the part of a slice beyond an edge, in the direction of the read. `None` if that part cannot
+/// contain a row.
 fn beyond(mut slice: Slice, edge: Bound) -> Option<Slice> {
     let table = &slice.table;
     match slice.direction {

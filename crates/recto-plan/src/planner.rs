@@ -35,15 +35,16 @@ pub struct Wishes<'a> {
 /// Plans for a query: one for each sort order that serves it, and plans that intersect several sort orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
-    /// At least one plan, the best first. The first plan is used, unless a cursor continues in the order of another
-    /// plan.
+    /// At least one plan, the best first. A new query uses the first plan. A cursor uses the first plan that
+    /// has the order of the cursor.
     pub plans: Vec<Arc<Plan>>,
-    /// Sort orders that do not serve the query, with reasons.
+    /// Sort orders that do not serve the query, each with the reason.
     pub refused: Vec<RejectedView>,
 }
 
 impl Plans {
-    /// Returns the sort orders of a collection that are not used if the plan at `taken` is used, with reasons.
+    /// Returns the sort orders that are not used if the plan with the index `taken` is used, each with the
+    /// reason.
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let is_other = |(index, other): &(usize, &Arc<Plan>)| {
@@ -82,8 +83,8 @@ impl Plans {
         others.chain(refused.cloned()).collect()
     }
 
-    /// Adds the plans that intersect several sort orders. They come after the plans of single sort orders that do not
-    /// reject many of the rows that they read.
+    /// Adds plans that intersect several sort orders. For a sorted query, the plans are appended, because the
+    /// caller then sorts all plans by rank.
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
             // Without a sort, insert the plan only before a worse plan of the same identity, so
@@ -98,16 +99,17 @@ impl Plans {
 
 /// Returns the plans for a query over the sort orders of a collection.
 ///
-/// Without a sort, the first sort order that serves the query decides the order of the rows. So an additional sort
-/// order changes no list. With a sort, the best plan comes first:
+/// Without a sort, the first sort order that serves the query decides the order of the rows. Declaring an
+/// additional sort order therefore does not change existing results. With a sort, the plans have this order:
 ///
-/// 1. a plan without conditions that are checked row by row;
-/// 2. then the plan with the fewest sources;
-/// 3. then a plan that looks up no fields;
-/// 4. then the first.
+/// 1. plans without conditions that are checked row by row;
+/// 2. then plans with fewer sources;
+/// 3. then plans that look up no fields;
+/// 4. then plans of sort orders that are declared earlier.
 ///
-/// A plan that intersects several sort orders comes after a plan of a single sort order, and before a plan that checks
-/// conditions on many rows. Without a sort, it comes before such a plan only if the orders are the same.
+/// A plan that intersects several sort orders comes after the plans of single sort orders that check few
+/// rows. It comes before a plan that checks conditions on many rows. Without a sort, the latter is true only
+/// if both plans have the same order.
 ///
 /// # Errors
 /// No sort order serves the query, and several sort orders together do not serve it either. The refusal contains the
@@ -190,7 +192,7 @@ pub fn plan(
     })
 }
 
-/// Returns a rank by the rows that a plan reads and rejects:
+/// Returns a rank by the rows that a plan reads and discards. A plan with a lower rank is better:
 ///
 /// - 0: no rows
 /// - 1: rows at the edges of the slices
@@ -208,7 +210,7 @@ fn rank(plan: &Plan) -> u8 {
 
 /// Reason why a sort order does not serve a query.
 enum Unserved {
-    /// The query needs other columns, for the reason given.
+    /// The query needs columns that the sort order lacks, or in another order. The text gives the reason.
     SortOrder(String),
     /// The query does not fix these columns of the partition.
     MissingPartitionFields(Vec<usize>),
@@ -253,8 +255,8 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
         let sort_order = SortOrder::new(&collection.arranged(view), &*view.name).map(Arc::new);
         sort_order.is_ok_and(|sort_order| plan_on(collection, &sort_order, query, &wishes).is_ok())
     };
-    // Also try a view that leaves out records without a value: no column for null separates its
-    // fields, so it may serve more.
+    // Also try a view that skips records in which an order field is null. Such a view needs no columns that
+    // say whether a field is null, so its order fields are adjacent, and it may serve more queries.
     for with_filter_scan in [false, true] {
         for nulls in [Nulls::Last, Nulls::Skip] {
             let view = suggested.view(collection, nulls);
@@ -315,8 +317,9 @@ fn lacks_empty(sort_order: &SortOrder, query: &Query) -> Option<usize> {
     query.allows_empty(field).then_some(field)
 }
 
-/// Rejects a sort order that lacks records that may match the query. Records whose key is too large may match any
-/// query. The operator allowed the view to lack these records, so they are only reported, in pages and explanations.
+/// Rejects a sort order that lacks records that may match the query. Records that are missing because their
+/// key is too large may match any query. The operator allowed the view to lack these records, so pages and
+/// explanations only report them.
 fn check_records(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -387,7 +390,7 @@ fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Que
     }
 }
 
-/// Part of a query that a sort order serves, independent of the values in its conditions.
+/// Assignment of a query to a sort order, independent of the values in the query's conditions.
 struct LaidOut<'a> {
     layout: Layout<'a>,
     order: Vec<OrderTerm>,
@@ -416,7 +419,7 @@ fn lay_out<'a>(
     })
 }
 
-/// Part of a query that a sort order serves. [`serves`] returns it.
+/// Order and filter scan with which a sort order serves a query. [`serves`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
     /// Fields of the query's total order, the most significant first.
@@ -425,8 +428,8 @@ pub struct Serves {
     pub filter_scan: Vec<usize>,
 }
 
-/// Returns the part of a query that a sort order serves, if it can serve the query. The values in conditions and the
-/// number of sources do not matter.
+/// Returns the order and the filter scan with which a sort order serves a query. `None` if it does not serve
+/// the query. The values in conditions and the number of sources do not matter.
 pub fn serves(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -441,7 +444,8 @@ pub fn serves(
     Some(Serves::new(sort_order, &laid_out.order, &laid_out.filter_scan))
 }
 
-/// Returns the part of a query that several sort orders serve together, if none serves the query alone.
+/// Returns the order and the filter scan with which several sort orders serve a query together. `None` if no
+/// plan that intersects sort orders serves the query.
 pub fn serve_together(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -477,7 +481,8 @@ pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) ->
     columns.filter(|column| !is_pinned(column)).collect()
 }
 
-/// Returns whether a query fixes every field of a sort order's partition, if the partition has a field.
+/// Returns whether a query fixes every field of a sort order's partition. Returns false if the partition has
+/// no field.
 fn names_partition(sort_order: &SortOrder, query: &Query) -> bool {
     let is_hidden = |column: &usize| matches!(sort_order.holds[*column], Holds::Hidden);
     !(0..sort_order.partition_len()).all(|column| is_hidden(&column))
@@ -500,8 +505,8 @@ fn serves_with_pinned(
     }
     let has_records_for =
         |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
-    // Do not look up the placeholder value among the values whose records a view lacks: the user
-    // would add another value.
+    // Do not call `check_records`: the empty placeholder value would count as a value whose records the view
+    // lacks, but the user would fix another value.
     sort_order.skips_nulls_of.iter().all(has_records_for)
         && lay_out(collection, sort_order, &pinned, wishes.allow_filter_scan).is_ok()
 }
@@ -509,25 +514,28 @@ fn serves_with_pinned(
 /// Assignment of a query's conditions to the columns of a sort order.
 struct Layout<'a> {
     sort_order: &'a SortOrder,
-    /// Values of every partition column, then of the leading clustering columns that have an IN or an `=`. A hidden
-    /// partition column has one value per bucket; here it has a placeholder that is not used.
+    /// Values of every partition column, then of the leading clustering columns that have an IN or an `=`. A
+    /// hidden partition column has a placeholder.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
     /// Range on the clustering column after the fixed columns.
     range: Option<Cow<'a, Constraint>>,
-    /// Tuple ranges whose columns are fixed columns, followed by the columns after them.
+    /// Tuple ranges that slices serve. Their columns are fixed columns, followed by the first columns that
+    /// are not fixed.
     tuples: Vec<ServedTuple<'a>>,
-    /// Columns whose conditions the fields above serve.
+    /// Columns whose conditions `pinned` and `range` serve.
     served: Vec<usize>,
-    /// Fields of these columns that are rounded, so that the slices contain more rows than satisfy the condition.
+    /// Fields whose columns contain rounded values. The slices can contain rows that do not satisfy the
+    /// conditions on these fields.
     edges: Vec<usize>,
 }
 
 /// Tuple range that slices serve.
 struct ServedTuple<'a> {
     tuple: &'a TupleRange,
-    /// Columns of the tuple's fields. The column of a field's sort keys precedes the column of the field.
+    /// Columns of the tuple's fields. If a field has a column of sort keys, that column precedes the column
+    /// of the field.
     columns: Vec<usize>,
-    /// A value for each column.
+    /// Values with which the columns are compared, one for each column.
     values: Cow<'a, [Vec<u8>]>,
 }
 
@@ -550,8 +558,8 @@ impl<'a> Layout<'a> {
                     constraint.map(|constraint| layout.collated(constraint, column))
                 }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
-                    // A condition on the field excludes null. So all matching rows have the same
-                    // cell in this column: the cell of a value that is not null.
+                    // A condition on the field excludes null, so all matching rows have the same cell in this
+                    // column: the cell of a value that is not null.
                     let cell = sort_order.derived(column, Some(&[])).unwrap_or_default();
                     layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
@@ -691,9 +699,10 @@ impl<'a> Layout<'a> {
         let sort_order = self.sort_order;
         let partition_len = sort_order.partition_len();
         let mut order: Vec<OrderTerm> = Vec::new();
-        // The free columns decide the direction in which slices are read. If the sort has no free
-        // column, the view's first order column in the sort decides. After a sort of only some
-        // columns follow the view's other columns, reversed if the sort reverses the view's order.
+        // The free columns (the columns that the filter does not fix) decide the direction in which slices
+        // are read. If the sort has no free column, its first column that is in the view's order decides. If
+        // the sort has only some of the view's columns, the other columns follow, reversed if the sort
+        // reverses the view's order.
         let mut reversed_by_free = None;
         let mut reversed_by_first = None;
         let mut next_free = self.pinned.len();
@@ -839,8 +848,8 @@ impl<'a> Layout<'a> {
         Ok(sources)
     }
 
-    /// Returns the maximum number of combinations of fixed values. If the buckets of a source have shards, each shard
-    /// is read concurrently with all others, so each shard counts.
+    /// Returns the maximum number of combinations of fixed values. If buckets have several shards, all shards
+    /// of a source are read concurrently, so each shard counts as a source.
     fn most_combinations(&self) -> usize {
         (MAX_SOURCES / usize::from(self.shards())).max(1)
     }
@@ -865,8 +874,8 @@ impl<'a> Layout<'a> {
         ))
     }
 
-    /// Returns the values of the fixed columns in the combination with this number. The last column changes fastest. A
-    /// sort key changes together with its text.
+    /// Returns the values of the fixed columns in the combination with this number. Consecutive numbers
+    /// differ in the last columns first. A sort key changes together with its text.
     fn combination(&self, number: usize) -> Vec<&[u8]> {
         let (mut rest, mut choice) = (number, 0);
         let mut values: Vec<&[u8]> = self
@@ -943,7 +952,7 @@ impl<'a> Layout<'a> {
         pieces
     }
 
-    /// Evaluates a tuple range as far as the fixed values decide it.
+    /// Evaluates a tuple range on the fixed values, as far as they decide it.
     fn reduce(&self, values: &[&[u8]], served: &ServedTuple<'_>) -> Reduced {
         let tuple = served.tuple;
         for (index, &column) in served.columns.iter().enumerate() {
@@ -971,13 +980,13 @@ fn against_or_with(direction: Direction, against: bool) -> Direction {
     if against { direction.reversed() } else { direction }
 }
 
-/// Rest of a tuple range after the fixed columns are evaluated.
+/// Result of evaluating a tuple range on the fixed values.
 enum Reduced {
-    /// The tuple range is true.
+    /// Every row with the fixed values satisfies the tuple range.
     Always,
-    /// The tuple range is false.
+    /// No row with the fixed values satisfies the tuple range.
     Never,
-    /// The values from this index on decide.
+    /// The fixed values equal the first values of the tuple. The values from this index on decide.
     From(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Queries of a collection in normal form, with at most one constraint per field.
+//! Queries of a collection in normal form: at most one constraint for each field.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,8 @@ use crate::text::Operator;
 use crate::text::filter::{MAX_CONDITIONS, MAX_VALUES};
 
 impl Operator {
-    /// Returns whether a value that compares as `ordering` to the condition's value satisfies the condition.
+    /// Returns whether a value satisfies a condition with this operator. `ordering` compares the value with
+    /// the condition's value.
     pub fn holds(self, ordering: Ordering) -> bool {
         match self {
             Self::Equal => ordering.is_eq(),
@@ -31,54 +32,54 @@ impl Operator {
 pub enum Condition {
     /// Comparison of a field with a value.
     Compare {
-        /// Index of the field.
+        /// Index of the field in the collection.
         field: usize,
         /// Operator of the comparison.
         operator: Operator,
-        /// Value.
+        /// Value with which the field is compared.
         value: Vec<u8>,
     },
     /// Condition that a field equals one of several values.
     AnyOf {
-        /// Index of the field.
+        /// Index of the field in the collection.
         field: usize,
-        /// Values.
+        /// Values, one of which the field must have.
         values: Vec<Vec<u8>>,
     },
     /// Condition that a text field starts with a text.
     StartsWith {
-        /// Index of the field.
+        /// Index of the field in the collection.
         field: usize,
-        /// Prefix.
+        /// Text with which the field must start.
         prefix: String,
     },
     /// Comparison of several fields with the same number of values, as tuples. The first field that differs
     /// from its value decides.
     Tuple {
-        /// Indexes of the fields.
+        /// Indexes of the fields in the collection.
         fields: Vec<usize>,
         /// Operator of the comparison.
         operator: Operator,
-        /// Values, one for each field.
+        /// Values with which the fields are compared, one for each field.
         values: Vec<Vec<u8>>,
     },
 }
 
-/// End of a range.
+/// Lower or upper end of a range of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RangeEnd {
-    /// Value of the end.
+    /// Value at the end of the range, as a cell.
     pub value: Vec<u8>,
     /// True if the range includes the value.
     pub inclusive: bool,
 }
 
-/// Combination of all conditions on one field.
+/// Combination of all conditions on one field, except tuple comparisons.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The field has one of these values. The list is sorted, has no duplicates, and has at least one value.
     In(Vec<Vec<u8>>),
-    /// The field is between two ends.
+    /// The value of the field is between two ends.
     Range {
         /// Lower end. `None`: the range has no lower end.
         lower: Option<RangeEnd>,
@@ -87,14 +88,14 @@ pub enum Constraint {
     },
 }
 
-/// Tuple range over two or more different fields.
+/// Comparison of two or more different fields with values, as tuples: `(a, b) > (1, 2)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TupleRange {
-    /// Indexes of the fields.
+    /// Indexes of the fields in the collection.
     pub fields: Vec<usize>,
     /// Operator of the comparison; never [`Operator::Equal`].
     pub operator: Operator,
-    /// Values, one for each field.
+    /// Values with which the fields are compared, one for each field.
     pub values: Vec<Vec<u8>>,
 }
 
@@ -115,7 +116,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns whether the list of values that a field may have contains the empty value.
+    /// Returns whether the query fixes a field to a list of values that contains the empty value.
     pub fn allows_empty(&self, field: usize) -> bool {
         self.constraints.iter().any(|(of, constraint)| {
             let is_empty = |values: &Vec<Vec<u8>>| values.iter().any(Vec::is_empty);
@@ -159,7 +160,7 @@ impl Query {
         Ok(query)
     }
 
-    /// Returns the constraint on a field.
+    /// Returns the constraint on the field with this index, if there is one.
     pub fn constraint(&self, field: usize) -> Option<&Constraint> {
         self.constraints
             .binary_search_by_key(&field, |(field, _)| *field)
@@ -167,7 +168,7 @@ impl Query {
             .map(|index| &self.constraints[index].1)
     }
 
-    /// Returns the fields that have conditions.
+    /// Returns the indexes of the fields that have conditions.
     pub fn fields(&self) -> impl Iterator<Item = usize> {
         let of_constraints = self.constraints.iter().map(|(field, _)| *field);
         let of_tuples = self.tuples.iter().flat_map(|tuple| tuple.fields.iter().copied());
@@ -373,7 +374,7 @@ impl Query {
         Ok(())
     }
 
-    /// Replaces the constraint of a field.
+    /// Sets the constraint of a field. Replaces a constraint that the field already has.
     pub fn constrain(&mut self, field: usize, constraint: Constraint) {
         match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Ok(index) => self.constraints[index].1 = constraint,
@@ -381,7 +382,7 @@ impl Query {
         }
     }
 
-    /// Narrows the constraint of a field by another constraint.
+    /// Combines the constraint of a field with another constraint: the field must satisfy both.
     fn merge(&mut self, order: FieldOrder<'_>, field: usize, constraint: Constraint) {
         let slot = match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Err(index) => {
@@ -453,7 +454,7 @@ fn field_of(collection: &Collection, field: usize) -> Result<&Field, QueryError>
     })
 }
 
-/// Returns the value in the form that keys use. Checks that the value has the type of the field.
+/// Checks that the value has the type of the field, and returns the value in the form that keys use.
 fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8>, QueryError> {
     let definition = field_of(collection, field)?;
     let malformed = |error: cell::CellError| {
@@ -525,8 +526,8 @@ impl Query {
 }
 
 /// Returns whether cells, each with the order of its field, satisfy a tuple range. If one cell is null, the
-/// tuple does not satisfy the range, even if an earlier cell decides the comparison. So a view that omits
-/// records without one of the fields still contains all records that the range selects.
+/// tuple does not satisfy the range, even if an earlier cell decides the comparison. A view that omits
+/// records without one of the fields therefore still contains all records that the range selects.
 pub(crate) fn tuple_satisfies<'a>(
     cells: impl Iterator<Item = (FieldOrder<'a>, Option<&'a [u8]>)>,
     operator: Operator,
@@ -561,10 +562,9 @@ pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constr
 }
 
 impl Constraint {
-    /// Returns the weakest constraint on the derived value of a field: every value of the field, of type
-    /// `ty`, that satisfies `self` has a derived value that satisfies the result. Also returns whether the
-    /// converse is true. The derivation must be monotonic, and the derived value must never be above the
-    /// value.
+    /// Returns the weakest constraint on the derived value of a field: if a value of the field, of type `ty`,
+    /// satisfies `self`, its derived value satisfies the result. Also returns whether the converse is true.
+    /// The derivation must be monotonic, and the derived value must never be above the value.
     pub(crate) fn rounded(&self, derivation: Derivation, ty: &Type) -> (Self, bool) {
         let rounded = |value: &[u8]| derivation.of(ty, Some(value)).into_owned();
         let of = derivation.ty(ty);
@@ -627,8 +627,8 @@ fn intersect(order: FieldOrder<'_>, left: &Constraint, right: &Constraint) -> Op
     }
 }
 
-/// Returns the tighter of two ends of the same side. `wins` is the ordering of the tighter value to the
-/// other.
+/// Returns the tighter of two ends of the same side. `wins` is the ordering of the tighter value compared
+/// with the other value.
 fn tighter(
     order: FieldOrder<'_>,
     left: Option<&RangeEnd>,
@@ -662,7 +662,7 @@ fn is_empty(order: FieldOrder<'_>, constraint: &Constraint) -> bool {
 /// Returns the smallest text that is greater than every text that starts with `prefix`. `None`: no
 /// such text exists.
 ///
-/// UTF-8's byte order is the order of code points. So the function finds the last code point of the prefix
+/// The byte order of UTF-8 is the order of code points. The function finds the last code point of the prefix
 /// that has a successor, replaces it by the successor, and drops the rest. Surrogates are not code points of
 /// text, so the function skips them. The last code point of ASCII is U+007F.
 fn text_successor(prefix: &str, ty: &Type) -> Option<String> {

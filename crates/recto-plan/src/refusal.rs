@@ -1,5 +1,5 @@
-//! Refusal of a query that no view serves, and advice: a view that would serve it, or another collection of the same
-//! records.
+//! Rejection of a query that no view serves, and advice: a view that would serve it, or another collection of
+//! the same records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::query::{Constraint, Query};
 /// View that does not serve a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedView {
-    /// Title of the view.
+    /// Title of the view for messages, such as `view by_team`.
     pub view: String,
     /// Reason why the view does not serve the query.
     pub reason: String,
 }
 
-/// Error: no view serves a query.
+/// Error for a query that no view serves, with reasons and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// All views that were considered, each with the reason why it does not serve the query.
@@ -30,7 +30,7 @@ pub struct Refusal {
     /// Fields to fix with `=`: the missing partition fields of the first view that would then serve the query. Empty if
     /// no view would serve it, or if the query fixes the partition of another view.
     pub missing_partition_fields: Vec<String>,
-    /// Advice to the caller.
+    /// Advice on how to change the query or the schema.
     pub advice: Advice,
 }
 
@@ -128,10 +128,11 @@ pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
     each.join(" and ")
 }
 
-/// Suggested size of a bucket for a view that is a single partition, in bytes. Such a view must be kept in buckets.
+/// Suggested size of a bucket, in bytes, for a view of all records. Such a view is a single partition, so it
+/// must be divided into buckets.
 const SUGGESTED_BUCKET_BYTES: u64 = 10_000_000;
 
-/// Sort order made for a query.
+/// View that is designed to serve a query that no existing view serves.
 pub(crate) struct SuggestedView {
     /// Fields of the partition; empty for a view of all records.
     partition: Vec<usize>,
@@ -195,7 +196,8 @@ impl SuggestedView {
         self.partition.is_empty()
     }
 
-    /// Returns the sort order as a view of the collection.
+    /// Returns the suggestion as a view of the collection. `nulls` applies if a field of the order can be
+    /// null.
     pub(crate) fn view(&self, collection: &Collection, nulls: Nulls) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {

@@ -1,7 +1,8 @@
-//! Resume tokens of scans: progress of a scan of a collection, encrypted so that only this scan can continue.
+//! Resume tokens of scans: progress of a scan of a collection, encrypted so that only the same scan can
+//! continue.
 //!
-//! A token contains keys of rows, even of rows that a row filter hides from the holder of the token. So a
-//! token is encrypted like a cursor, with the same keys. No cursor opens as a resume token, and no resume
+//! A token contains keys of rows, even of rows that a row filter hides from the holder of the token. Tokens
+//! are therefore encrypted like cursors, with the same keys. No cursor opens as a resume token, and no resume
 //! token opens as a cursor. The section Resume token of `docs/format.md` describes the bytes.
 
 use recto_model::Environment;
@@ -25,13 +26,13 @@ pub(crate) const MARK: u8 = b'R';
 const FORMAT_VERSION: u8 = 1;
 /// Version of the layout of the content.
 const CONTENT_VERSION: u8 = 1;
-/// Unit of the content's length, in bytes. The padding hides the exact length of the keys in a token. The
-/// keys can belong to rows that the holder of the token must not see.
+/// The content is padded to a multiple of this number of bytes. The padding hides the exact length of the
+/// keys in a token. The keys can belong to rows that the holder of the token must not see.
 const PADDED_BYTES: usize = 256;
-/// Length of the shortest content: version, flags, identity, padding.
+/// Length of the shortest content, in bytes: version, flags, identity, padding.
 const MIN_BYTES: usize = PADDED_BYTES;
 
-/// Format of resume tokens.
+/// Format of resume tokens: their prefix, and the limits of their length.
 pub(crate) const SCAN_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_SCAN_TOKEN_CHARACTERS,
@@ -43,14 +44,14 @@ const EXPIRES: u8 = 2;
 const AFTER: u8 = 4;
 const KNOWN_FLAGS: u8 = AT_POSITION | EXPIRES | AFTER;
 
-/// Progress of a scan.
+/// Progress of a scan: what the scan must still read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanProgress {
     /// Progress of a scan that reads whole tables, in the store's own order.
     Ranges {
-        /// Kind of the store that defines the order.
+        /// Kind of the store that defines the order, such as `embedded`.
         store: String,
-        /// Ranges that are not completely read.
+        /// Ranges that are not completely read yet.
         ranges: Vec<ScanRange>,
     },
     /// Progress of a scan that reads the rows of a plan, in the plan's order: the position where the scan
@@ -66,7 +67,7 @@ pub struct ScanRange {
     pub start: Vec<u8>,
     /// End of the range. Empty for the end of the table.
     pub end: Vec<u8>,
-    /// Last row of the range that was read.
+    /// Last row that was read in the range. `None` if no row of the range was read.
     pub after: Option<Vec<u8>>,
 }
 
@@ -77,7 +78,7 @@ pub enum ScanTokenError {
     /// The text is empty.
     #[error("the resume token is empty")]
     Empty,
-    /// The text is longer than any token.
+    /// The text is longer than any resume token.
     #[error("the resume token has {characters} characters; it has at most {MAX_SCAN_TOKEN_CHARACTERS}")]
     TooLong {
         /// Length of the text, in characters.
@@ -89,7 +90,7 @@ pub enum ScanTokenError {
         /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
-    /// The text has a length that no token has.
+    /// The text is too short for a resume token, or it has a length that base64url text cannot have.
     #[error("the resume token is incomplete, or has an extra character")]
     Truncated,
     /// The text is not a resume token: it is the cursor of a page, or a token from the time before tokens were
@@ -99,7 +100,7 @@ pub enum ScanTokenError {
     /// The token has a format that this release does not know.
     #[error("the resume token has format {version}, which this release does not support")]
     UnknownFormat {
-        /// Version of the format.
+        /// Version of the token's format.
         version: u8,
     },
     /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
@@ -115,13 +116,13 @@ pub enum ScanTokenError {
     /// The collection had another key or order when the token was created.
     #[error("the resume token belongs to an earlier sort order of the collection")]
     OtherSortOrder,
-    /// A scan of other rows created the token.
+    /// A scan with another filter or other visible rows created the token.
     #[error("the resume token belongs to a scan with another filter, or with other visible rows")]
     OtherFilter,
     /// A scan on a store of another kind, which sorts its rows in another order, created the token.
     #[error("the resume token belongs to a scan of another kind of store")]
     OtherStore,
-    /// The token has expired.
+    /// The lifetime of the token has ended.
     #[error("the resume token expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
     Expired {
         /// First second in which the token no longer opened, since 1970-01-01T00:00:00Z.
@@ -244,14 +245,14 @@ fn check_prefix(sealed: &[u8]) -> Result<(), ScanTokenError> {
     }
 }
 
-/// Content of a token to write.
+/// Content of a token before it is encrypted.
 struct Content<'a> {
     identity: &'a QueryIdentity,
     progress: &'a ScanProgress,
     expires_at_seconds: Option<u64>,
 }
 
-/// Content of an authentic token.
+/// Content of a token that was authenticated and decrypted.
 struct Found {
     identity: QueryIdentity,
     progress: ScanProgress,
@@ -310,7 +311,7 @@ impl Content<'_> {
     }
 }
 
-/// Reads a content. Returns `None` if the content does not have this version.
+/// Reads the content of a token. Returns `None` if it has another version or is malformed.
 fn read(content: &[u8]) -> Option<Found> {
     let mut reader = Reader::new(content);
     let [version, flags] = reader.array()?;

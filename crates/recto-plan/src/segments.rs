@@ -1,8 +1,8 @@
 //! Conversion of ranges of values to ranges of the clustering order.
 //!
 //! Cassandra compares tuples by value. A table sorts rows in clustering order, in which columns can ascend
-//! and descend. If all columns have the same direction, a range of values is therefore one contiguous range
-//! of the clustering order. If directions differ, it is several ranges (10-pages, "Planning onto CQL").
+//! and descend. If all columns have the same direction, a range of tuples is therefore one contiguous range
+//! of the clustering order. If directions differ, it is several ranges.
 
 use std::cmp::Ordering;
 
@@ -15,14 +15,14 @@ use crate::text::Operator;
 /// Contiguous range of one partition: the rows between two edges, in clustering order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Start of the range.
+    /// Edge at which the range starts.
     pub from: Bound,
-    /// End of the range.
+    /// Edge at which the range ends.
     pub to: Bound,
 }
 
 impl Segment {
-    /// Returns the range of all rows that begin with `prefix`.
+    /// Returns the range of all rows whose clustering cells begin with `prefix`.
     pub fn of_prefix(prefix: &Cells) -> Self {
         Self {
             from: Bound::Before(prefix.clone()),
@@ -64,7 +64,8 @@ pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &
     }
 }
 
-/// Returns the ranges that are in both lists, in clustering order.
+/// Returns the intersections of each range of one list with each range of the other list, in clustering
+/// order.
 pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> Vec<Segment> {
     let mut pieces: Vec<Segment> = left
         .iter()
@@ -74,7 +75,7 @@ pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> V
     pieces
 }
 
-/// Returns the range of the rows with `prefix` whose next column is between two ends.
+/// Returns the range of the rows that begin with `prefix` and whose next column is between two ends.
 pub(crate) fn of_range(
     table: &Table,
     prefix: &Cells,
@@ -96,11 +97,11 @@ pub(crate) fn of_range(
     Segment { from, to }
 }
 
-/// Returns the ranges of the rows with `prefix` whose next columns satisfy a comparison with `values`, as
-/// tuples.
+/// Returns the ranges of the rows that begin with `prefix` and whose next columns satisfy a comparison with
+/// `values`, as tuples.
 ///
-/// "Greater than (v1, v2)" means "x1 > v1", and for x1 = v1 "x2 > v2". So there is one range for each column.
-/// The direction of the column determines the side of the range. Ranges that touch are joined, so that
+/// "Greater than (v1, v2)" means "x1 > v1, or x1 = v1 and x2 > v2". Each column therefore gives one range,
+/// and the direction of the column determines the side of the range. Ranges that touch are joined, so that
 /// columns of the same direction give one range.
 pub(crate) fn of_tuple(
     table: &Table,

@@ -17,21 +17,21 @@ use crate::query::FieldOrder;
 /// Sort order of a collection: a table, and the meaning of each of its columns in the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortOrder {
-    /// Name of the sort order in queries.
+    /// Name of the sort order in queries, such as the name of a view.
     pub name: String,
     /// True if the table is the base table, which contains every record.
     pub is_base: bool,
-    /// Table.
+    /// Table that has the rows in this order.
     pub table: Arc<Table>,
-    /// Content of each column of the table.
+    /// For each column of the table, the field or the derived value that it contains.
     pub holds: Vec<Holds>,
-    /// For each field of the collection, the column that contains it.
+    /// For each field of the collection, the column that contains it. `None` if the table lacks the field.
     pub column_of_field: Vec<Option<usize>>,
-    /// For each field, the column that contains its rounded value. Rows are sorted by this column and not by
-    /// the field.
+    /// For each field, the column that contains its rounded value, if the order rounds the field. Rows are
+    /// sorted by this column and not by the field.
     rounding_column_of_field: Vec<Option<usize>>,
-    /// For each field, the column that contains the sort keys of its text. Rows are sorted by this column,
-    /// then by the field.
+    /// For each field, the column that contains the sort keys of its text, if the order uses a collation.
+    /// Rows are sorted by this column, then by the field.
     sort_column_of_field: Vec<Option<usize>>,
     /// For each field, the collation that compares its values. Rows are not necessarily sorted by the
     /// collation.
@@ -44,10 +44,11 @@ pub struct SortOrder {
     pub skips_nulls_of: Vec<usize>,
     /// Column that contains the version of a record. `None` if the records of the collection have no version.
     pub version: Option<usize>,
-    /// In the base table of records that change: column that contains the lifetime of a record.
+    /// Column with the state of a record, such as its expiry. `None` except in the base table of records that
+    /// change.
     pub head: Option<usize>,
-    /// True if a row is shown only if the base row, which is read afterwards, confirms that the
-    /// record has this position. All field values then come from the base row.
+    /// True if a row is shown only if its base row confirms that the record has this position. The base row
+    /// is read after the row, and all field values come from it.
     pub is_verified: bool,
     /// Maximum number of records that belong to the sort order but are missing.
     pub lacks: LackedRecords,
@@ -145,7 +146,8 @@ impl SortOrder {
         }
     }
 
-    /// Returns the field for whose empty value records are missing. `None` if no records are missing.
+    /// Returns the field such that records with an empty value of this field are missing. `None` if no
+    /// records are missing for that reason.
     pub fn lacks_empty_values_of(&self) -> Option<usize> {
         if self.lacks.empty == 0 || self.table.partition().len() != 1 {
             return None;
@@ -209,8 +211,8 @@ impl SortOrder {
         FieldOrder::new(self.type_of(column), self.collation_of_field[field])
     }
 
-    /// Returns the interval to which the sort rounds a field. `None` if rows are sorted by the exact values,
-    /// or not by the field.
+    /// Returns the interval to which the order rounds a field, such as one hour. `None` if rows are sorted by
+    /// the exact values, or not by the field.
     pub fn rounding_of(&self, field: usize) -> Option<Width> {
         match self.holds[self.rounding_column_of_field[field]?] {
             Holds::Derived(_, Derivation::Rounding(width)) => Some(width),
@@ -238,12 +240,13 @@ impl SortOrder {
         self.column_of_field.iter().all(Option::is_some)
     }
 
-    /// Returns whether another column says that a field is null. In that case use [`cell`](Self::cell).
+    /// Returns whether some columns say that other fields are null. If so, read cells with
+    /// [`cell`](Self::cell).
     pub fn derives_nulls(&self) -> bool {
         !self.null_columns.is_empty()
     }
 
-    /// Returns the cell of a column in a row. `None` if its field is null.
+    /// Returns the cell of a column in a row. `None` if the field of the column is null.
     pub fn cell<'r>(&self, row: RowRef<'r>, column: usize) -> Option<&'r [u8]> {
         if let Some(Some(nulls)) = self.null_columns.get(column)
             && row.get(*nulls) != Some(&[0])
@@ -271,12 +274,12 @@ impl SortOrder {
         }
     }
 
-    /// Returns the type of a column.
+    /// Returns the type of the column with this index.
     pub fn type_of(&self, column: usize) -> &Type {
         &self.table.columns()[column].ty
     }
 
-    /// Returns the name of a column.
+    /// Returns the name of the column with this index.
     pub fn name_of(&self, column: usize) -> &str {
         &self.table.columns()[column].name
     }

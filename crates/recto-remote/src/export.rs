@@ -1,7 +1,8 @@
-//! All records of a collection or of a filter: a stream that continues after a cut connection.
+//! Export of a collection or of a filter's records, as a stream that continues after a cut
+//! connection.
 //!
-//! The lines of the reply are records, and a token after each step of the scan. Records are returned when the token after them
-//! has arrived, so that each record is returned once.
+//! The lines of the server's reply are records, and a token after each step of the scan. The stream
+//! returns records only when the token after them has arrived, so that it returns each record once.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use recto::session::{JsonRecord, ScanRequest, ScanStep};
@@ -14,12 +15,12 @@ use tokio::time::sleep;
 
 use crate::session::number;
 
-/// Maximum number of attempts in a row to continue an export without a further token.
+/// Maximum number of consecutive attempts to continue an export without receiving a further token.
 pub const MAX_RESUMES: u32 = 5;
-/// Maximum number of bytes of the records between two tokens, and of one line.
+/// Maximum size of the records between two tokens, and of one line, in bytes.
 pub const MAX_STEP_BYTES: usize = 256 << 20;
 
-/// A line of an export with tokens.
+/// Line of the server's reply to an export.
 #[derive(Debug, Deserialize)]
 struct Line {
     record: Option<JsonRecord>,
@@ -28,7 +29,7 @@ struct Line {
     problem: Option<ProblemBody>,
 }
 
-/// Returns the steps of an export. It sends no request until it is polled.
+/// Returns the steps of an export. The stream sends no request before it is polled.
 pub(crate) fn steps<'a>(
     client: &'a Client,
     collection: &str,
@@ -75,25 +76,25 @@ pub(crate) fn steps<'a>(
         .boxed()
 }
 
-/// State of an export.
+/// State of an export that is being read.
 struct Export<'a> {
     client: &'a Client,
     collection: String,
-    /// Request whose resume token is after the records that were returned.
+    /// Request with the last token that arrived. It continues after the records that were returned.
     request: ScanRequest,
     response: Option<Response<'a>>,
-    /// Records that arrived after the last token.
+    /// Records that arrived after the last token and are not yet returned.
     records: Vec<JsonRecord>,
-    /// Versions of the records, if the request asks for versions.
+    /// Versions of `records`, if the request asks for versions.
     versions: Option<Vec<Option<i64>>>,
     step_bytes: usize,
-    /// Number of cut connections since the last token.
+    /// Number of cut connections since the last token arrived.
     failures: u32,
     is_over: bool,
 }
 
 impl<'a> Export<'a> {
-    /// Returns the next step, or `None` after the last one and after an error.
+    /// Returns the next step, or `None` after the last step and after an error.
     async fn next(&mut self) -> Option<Result<ScanStep>> {
         while !self.is_over {
             match self.advance().await {
@@ -108,7 +109,8 @@ impl<'a> Export<'a> {
         None
     }
 
-    /// Reads one more line, which may complete a step.
+    /// Sends the request if there is no response yet; otherwise reads one more line. Returns a step
+    /// if the line completes it.
     async fn advance(&mut self) -> Result<Option<ScanStep>> {
         let Some(response) = &mut self.response else {
             self.response = Some(self.begin().await?);
@@ -127,7 +129,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Requests the records after the token.
+    /// Requests the records after the last token.
     async fn begin(&self) -> Result<Response<'a>> {
         let options = ExportOptions { resume_tokens: true };
         let query = Query::of(&self.request).and(&options);

@@ -1,7 +1,8 @@
-//! A running server as a [`Session`](recto::Session), so that tools work with a server as with an open store.
+//! Session of a running server: the trait [`Session`](recto::Session) over HTTP, so that tools work
+//! with a server as with a store that they open.
 //!
-//! The same requests have the same results and errors. A load sends its file to the server. A backup is created in a folder of
-//! the server.
+//! A request has the same result or error as in a session of an open store. Two operations differ:
+//! a load sends its file to the server, and a backup is created in a folder of the server.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Queues and their messages.
+//! Queues and their messages over HTTP: the trait [`Queues`] for [`HttpSession`].
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use serde_json::{Value as Json, json};
 
 use crate::session::HttpSession;
 
-/// Maximum number of bytes of the messages of one request, unless one message is larger. Servers accept 16 MiB unless they are
-/// configured otherwise.
+/// Maximum size of the messages that one request sends, in bytes, unless a single message is
+/// larger. Servers accept 16 MiB unless they are configured otherwise.
 pub const MAX_SENT_BYTES: usize = 8 << 20;
 
-/// Path of the state of the tables of queues.
+/// Path of the resource that describes the tables of all queues.
 const QUEUE_TABLES: &str = "/v1/queue-tables";
-/// Hint about messages whose reply was lost.
+/// Hint if the reply with received messages was lost.
 const COMES_AGAIN: &str = "receive again after the visibility timeout: delivered messages come back then";
-/// Hint about messages that may or may not have been sent.
+/// Hint if it is unknown whether messages were sent.
 const SETTLES: &str = "send the message again with the same deduplication id to resolve the outcome";
 
 impl HttpSession {
-    /// Sends the messages of one request.
+    /// Sends messages in one request, and returns the result of each message.
     async fn send_some(&self, queue: &str, messages: &[Json]) -> Result<Vec<Result<SentMessage>>> {
         let body = json!({ "messages": messages });
         let request = Request::change(Method::POST, queue_path(queue, "/messages:send"), Some(&body));
@@ -55,7 +55,7 @@ fn result(result: SendResult) -> Result<SentMessage> {
     }
 }
 
-/// Returns the JSON of a body.
+/// Returns a struct as the JSON body of a request.
 fn body(of: &impl Serialize) -> Result<Json> {
     serde_json::to_value(of).map_err(|error| {
         Error::new(
@@ -66,7 +66,7 @@ fn body(of: &impl Serialize) -> Result<Json> {
     })
 }
 
-/// Returns the verb and the body of a request about received messages.
+/// Returns the last part of the path and the body of a request that settles received messages.
 fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, Json) {
     let nack = |delay_seconds: u32, error: &str, counted: bool, receipts| {
         json!(NackRequest {
@@ -91,7 +91,7 @@ fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, J
     }
 }
 
-/// Returns the number of messages that fit one request.
+/// Returns the number of messages, counted from the first one, that fit in one request.
 fn fitting(messages: &[Json]) -> usize {
     let mut bytes = 0;
     let fits = |message: &&Json| {
@@ -102,7 +102,7 @@ fn fitting(messages: &[Json]) -> usize {
     count.max(1)
 }
 
-/// Returns the error of a request as the error of one of its messages.
+/// Returns the error of a whole request as the error of the message with this number.
 fn of_message(error: &Error, number: usize) -> Error {
     let mut of_message = Error::new(error.kind(), error.message()).with_change(number);
     if let Some(hint) = error.hint() {
@@ -111,7 +111,8 @@ fn of_message(error: &Error, number: usize) -> Error {
     of_message
 }
 
-/// Returns the error of a message that was not sent, because messages before it may not have been sent.
+/// Returns the error for a message that was not sent, because the outcome of earlier messages is
+/// unknown.
 fn not_sent_behind(number: usize) -> Result<SentMessage> {
     let message = "the message was not sent, because the outcome of an earlier message is unknown";
     Err(Error::new(ErrorKind::Unavailable, message)
@@ -279,7 +280,7 @@ impl Queues for HttpSession {
     }
 
     /// Returns the settings of the tables of queues, which the server reports with the schema.
-    /// `None`: there are no queues.
+    /// Returns `None` if there are no queues.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let queues = self.recorded_schema().await?.queues;
         Ok((!queues.is_empty()).then(|| QueueTableSettings::of_schema(&queues)))

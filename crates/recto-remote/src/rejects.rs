@@ -1,18 +1,19 @@
-//! The file of the rows that a load rejected.
+//! File with the rows that a load rejected.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use recto::{Error, ErrorKind, Result};
 
-/// Number of bytes that are compared together.
+/// Number of bytes of two files that are compared at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Rejected rows of a load. The file gets its name when all rows have arrived.
+/// File that collects the rejected rows of a load. It gets its final name when all rows have
+/// arrived.
 #[derive(Debug)]
 pub(crate) struct RejectFile {
-    /// Name of the file. If the user named none, the name lacks the extension, which the server
-    /// reports at the end.
+    /// Final path of the file. If the user did not choose it, it lacks the extension, which the
+    /// server reports at the end.
     path: PathBuf,
     is_named: bool,
     received: PathBuf,
@@ -20,7 +21,8 @@ pub(crate) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Returns the file at the path that the user named, or else a file next to the loaded file.
+    /// Returns a file at the path `named` that the user chose. If the user chose none, it is next
+    /// to the loaded file `file`.
     pub(crate) fn new(named: Option<&Path>, file: &Path) -> Self {
         let path = named.map_or_else(|| with_suffix(file, ".rejects"), Path::to_owned);
         Self {
@@ -43,7 +45,8 @@ impl RejectFile {
         added.map_err(|error| unwritable(&self.path, error))
     }
 
-    /// Gives the file its name, with `ending` as its extension. Returns `None` if no row was rejected.
+    /// Gives the file its final name, with the extension `ending` unless the user chose the name.
+    /// Returns `None` if no row was rejected.
     pub(crate) fn finish(self, ending: Option<&str>) -> Result<Option<PathBuf>> {
         let (Some(file), Some(ending)) = (self.file, ending) else {
             return Ok(None);
@@ -53,8 +56,8 @@ impl RejectFile {
         } else {
             with_suffix(&self.path, &format!(".{ending}"))
         };
-        // Accept an existing file with the same content, because the server sends the same rejects
-        // again if a load is repeated.
+        // Accept an existing file with the same content: if a load is repeated, the server sends
+        // the same rejected rows again.
         let is_other = path.exists() && !same_content(&path, &self.received).unwrap_or(false);
         if is_other {
             let message = format!(

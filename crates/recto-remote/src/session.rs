@@ -1,4 +1,4 @@
-//! The session of a running server.
+//! Session of a running server: collections, records and maintenance.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -34,22 +34,23 @@ use serde_json::{Value as Json, json};
 use crate::rejects::RejectFile;
 use crate::{export, work};
 
-/// Hint about work that continues on the server if its reply is lost.
+/// Hint if the reply of an operation is lost that continues on the server.
 const CONTINUES: &str = "see the server's log for the outcome: the server completes the operation";
-/// Hint about a load whose reply is lost.
+/// Hint if the reply of a load is lost.
 const STOPS: &str = "run the same command again to continue; stored rows remain";
-/// Hint about work that stops if its reply is lost.
+/// Hint if the reply of an operation is lost that the server then stops.
 const ENDS: &str = "run the same command again; with --checkpoint it continues. The server stopped the \
                     operation, and repaired entries remain";
 
-/// A [`Session`] over a running server.
+/// [`Session`] that sends its requests to a running server.
 #[derive(Debug)]
 pub struct HttpSession {
     pub(crate) client: Client,
 }
 
 impl HttpSession {
-    /// Returns the session of the server at an address. It does not connect yet.
+    /// Returns a session of the server at an address. The session connects when it sends the first
+    /// request.
     ///
     /// # Errors
     /// The token or the certificate authorities cannot be used.
@@ -71,7 +72,7 @@ impl HttpSession {
         self.fetch("/v1/schema").await
     }
 
-    /// Returns the schema as the server reports it, with the settings of queues.
+    /// Returns the schema as the server reports it, including the settings of queues.
     pub(crate) async fn recorded_schema(&self) -> Result<Schema> {
         let recorded = self.recorded().await?;
         self.parse(&recorded)
@@ -82,8 +83,8 @@ impl HttpSession {
             .map_err(|errors| unexpected_reply(self.client.server()).with_source(errors))
     }
 
-    /// Returns an error about a collection, in the words of every session if the collection is
-    /// missing.
+    /// Adds the name of a missing collection to an error, so that the error is the same as in other
+    /// sessions.
     async fn about(&self, collection: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -94,7 +95,7 @@ impl HttpSession {
         }
     }
 
-    /// Reads a report about the buckets of a collection.
+    /// Reads a report about the buckets of a collection. `report` is the last part of its path.
     async fn report_buckets<R: DeserializeOwned>(
         &self,
         collection: &str,
@@ -108,8 +109,8 @@ impl HttpSession {
         }
     }
 
-    /// Returns an error about one of several collections, in the words of every session if the
-    /// collection is missing.
+    /// Adds the name of the first missing collection to an error, so that the error is the same as
+    /// in other sessions.
     async fn about_all(&self, collections: &[String], error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -124,7 +125,8 @@ impl HttpSession {
         }
     }
 
-    /// Starts work, reports its progress, and returns its result. `lost_hint` is the hint of the error if the reply is lost.
+    /// Starts an operation on the server, reports its progress, and returns its result. If the
+    /// reply is lost, the error has the hint `lost_hint`.
     async fn work<P: DeserializeOwned, R: DeserializeOwned>(
         &self,
         target: &str,
@@ -137,7 +139,7 @@ impl HttpSession {
         work::result(&self.client, response, progress, &mut ignore, lost_hint).await
     }
 
-    /// Reads the result of a write.
+    /// Reads the reply to a write of `changes`.
     async fn written(&self, response: Response<'_>, changes: &[RecordChange]) -> Result<Written> {
         let body: BatchResult = match self.client.rest(response).await {
             Ok(reply) => reply.body,
@@ -156,8 +158,8 @@ impl HttpSession {
         })
     }
 
-    /// Returns the result of a write whose reply was lost after its status of success: all changes
-    /// were made. For records with versions, returns an error, because the server may have rejected
+    /// Returns the result of a write whose successful reply lost its body: all changes were made.
+    /// Returns an error if a changed record has a version, because the server may have rejected
     /// some of the changes.
     async fn written_without_reply(&self, changes: &[RecordChange]) -> Result<Written> {
         let schema = self.schema().await.unwrap_or_default();
@@ -185,7 +187,7 @@ fn is_of_version(change: &RecordChange) -> bool {
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
 }
 
-/// Returns a change as it is in a batch.
+/// Returns a change as JSON, as it is in the body of a batch.
 fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     let key_json = |key: &[String]| {
         let definition = schema.collection(&change.collection);
@@ -205,7 +207,7 @@ fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     Ok(json)
 }
 
-/// Returns the JSON of the values of a key, whose texts are `key`.
+/// Returns the values of a key as JSON. `key` contains the text of each value.
 fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     let values = key.iter().enumerate().map(|(index, text)| {
         let field = definition.key.get(index).and_then(|name| definition.field(name));
@@ -217,7 +219,7 @@ fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     values.collect()
 }
 
-/// Returns the name of a backup. It has no path, because the server chooses the folder.
+/// Returns the name of a backup. It must not contain a path, because the server chooses the folder.
 fn backup_name(to: &Path) -> Result<&str> {
     let mut steps = to.components();
     match (steps.next(), steps.next()) {
@@ -231,7 +233,8 @@ fn backup_name(to: &Path) -> Result<&str> {
     })
 }
 
-/// Returns the progress of a load whose file is sent first and then loaded.
+/// Returns the total progress of a load. The server first receives the whole file of `sent` bytes,
+/// and then loads it.
 fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     LoadProgress {
         bytes_consumed: sent + progress.bytes_consumed,
@@ -240,14 +243,14 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     }
 }
 
-/// Result of a compaction.
+/// Result of a compaction, as the server reports it.
 #[derive(Debug, Deserialize)]
 struct CompactBody {
     bytes_before: u64,
     bytes_after: u64,
 }
 
-/// Result of a load.
+/// Result of a load, as the server reports it.
 #[derive(Debug, Deserialize)]
 struct LoadBody {
     #[serde(flatten)]
@@ -256,18 +259,18 @@ struct LoadBody {
     rejects: Option<String>,
 }
 
-/// Returns the version in a text of JSON.
+/// Parses the version of a record from text in a JSON reply.
 pub(crate) fn number(text: Option<String>) -> Option<i64> {
     text?.parse().ok()
 }
 
-/// Returns the version in the entity tag.
+/// Parses the version of a record from the header `ETag`.
 fn version(headers: &HeaderMap) -> Option<i64> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }
 
-/// Adds the cost that the headers report to a page.
+/// Returns a page with the cost that a header of the reply reports.
 fn with_cost(page: PageReply, headers: &HeaderMap) -> PageReply {
     let cost = headers.get(PageCost::HEADER);
     PageReply {
@@ -290,7 +293,7 @@ fn outcome(outcome: ChangeOutcome) -> Result<Outcome> {
     }
 }
 
-/// Returns the body of a request about a schema.
+/// Returns the body of a request that plans or applies a schema.
 fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
     json!(SchemaRequest {
         toml: schema.to_toml(),

@@ -1,4 +1,5 @@
-//! Work of the server that reports its progress: lines of progress, then the result.
+//! Long operations of the server, whose replies have lines of progress, then a line with the
+//! result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +9,11 @@ use recto_client::{Client, Response, error_of_problem, unexpected_reply};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Maximum size of a line, in bytes: the plan of a schema, or the findings of a check.
+/// Maximum size of a line of the reply, in bytes. The plan of a schema and the findings of a check
+/// can be long.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// A line of the reply.
+/// Line of the reply of a long operation.
 #[derive(Debug, Deserialize)]
 struct Line<P, R> {
     progress: Option<P>,
@@ -21,10 +23,11 @@ struct Line<P, R> {
     problem: Option<ProblemBody>,
 }
 
-/// Reads the reply to its result. `lost_hint` is the hint of the error if the reply is cut.
+/// Reads the lines of a reply up to its result. If the connection is cut before the result, the
+/// error has the hint `lost_hint`.
 ///
 /// # Errors
-/// The problem at the end of the reply; `Unavailable` if the reply is cut.
+/// The error at the end of the reply, or `Unavailable` if the connection is cut.
 pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
     client: &Client,
     mut response: Response<'_>,

@@ -1,6 +1,6 @@
-//! Server for tools that read the `OpenAPI` description. Its embedded store has its own folder,
-//! with the schema and some rows of the API's suite. It prints its address and serves until it is
-//! killed.
+//! Server for tools that test an API by its `OpenAPI` description. Its embedded store is in a
+//! temporary folder, with the schema and some rows of the API's test suite. It prints its address
+//! and serves until it is killed.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -15,8 +15,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 const SCHEMA: &str = include_str!("../tests/http/api/schema.toml");
-/// Collection of records with versions, in addition to those of the suite. It has no views, because
-/// a tool that draws random requests could request a comparison at one row a second.
+/// Collection of records with versions, in addition to those of the test suite. It has no views,
+/// because a tool that generates random requests could request a comparison of views at one row a
+/// second.
 const VERSIONED: &str = r#"
 [collection.users]
 fields = { id = "int", status = "text", note = "text" }

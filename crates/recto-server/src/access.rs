@@ -1,4 +1,4 @@
-//! Sessions for the access of a request.
+//! Sessions that are restricted to the rights and the rows of a request's access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::rights::queue_of;
 pub use crate::rights::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
 impl Access {
-    /// Returns a session for one right in a collection, restricted to the rows of the grant.
+    /// Returns a session for one right in a collection, restricted to the rows that the grant of
+    /// the collection allows.
     ///
     /// # Errors
     /// 404 if the access has no right in the collection, 403 if it has only other rights.
@@ -25,10 +26,11 @@ impl Access {
         self.session_over(session, [(collection, right)])
     }
 
-    /// Returns a session for rights in several collections, restricted to the rows of each grant.
+    /// Returns a session for rights in several collections, restricted to the rows that each grant
+    /// allows.
     ///
     /// # Errors
-    /// As of [`session`](Self::session), for the first missing right.
+    /// The errors of [`session`](Self::session), for the first missing right.
     pub fn session_over<'a>(
         &self,
         session: &LocalSession,
@@ -64,11 +66,12 @@ impl Access {
         Arc::new(Observed::new(session.clone()))
     }
 
-    /// Checks that the access has a right with a queue. The right also applies to the work units of the queue.
+    /// Checks that the access has a right with a queue. For a work unit, checks the right with its
+    /// queue.
     ///
     /// # Errors
-    /// 404 if the access has no right with the queue, as for a queue that does not exist; 403 if it has only other
-    /// rights.
+    /// 404 if the access has no right with the queue, as for a queue that does not exist; 403 if it
+    /// has only other rights.
     pub(crate) fn check_queue(&self, queue: &str, right: Right) -> Result<(), Problem> {
         let queue = queue_of(queue);
         match self.of_queue(queue) {
@@ -108,7 +111,7 @@ impl Access {
         Ok(views)
     }
 
-    /// Returns whether the access may read all records of a collection.
+    /// Returns whether the access may read all records of a collection, and not only some rows.
     pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
         let grant = self.grant(collection);
         grant.is_some_and(|grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read))
@@ -117,7 +120,8 @@ impl Access {
     /// Checks that the access has a right in a collection, and the right to read all of its records.
     ///
     /// # Errors
-    /// As of [`session`](Self::session). It also fails for a token that may read only some of the records.
+    /// The errors of [`session`](Self::session), and 403 for a token that may read only some of the
+    /// records.
     pub(crate) fn check_reads_all_of(&self, collection: &str, right: Right) -> Result<(), Problem> {
         self.granted_right(collection, right)?;
         if self.reads_all_of(collection) {
@@ -129,10 +133,10 @@ impl Access {
         Err(Problem::forbidden(collection, Right::Read))
     }
 
-    /// Returns the grant that contains this right in a collection.
+    /// Returns the grant for a collection, if it contains this right.
     ///
     /// # Errors
-    /// As of [`session`](Self::session).
+    /// The errors of [`session`](Self::session).
     pub(crate) fn granted_right(&self, collection: &str, right: Right) -> Result<&Grant, Problem> {
         let grant = self.grant(collection);
         let grant = grant.filter(|grant| !grant.rights.is_empty());

@@ -16,17 +16,19 @@ pub struct App {
     upkeep: Arc<Upkeep>,
     stopping: Arc<Stopping>,
     asked: Arc<AskedQueries>,
-    /// Permit of the search for views. Only one search runs at a time.
+    /// Permit to search for views that a collection needs for its queries. Only one search runs at
+    /// a time.
     designing: Arc<Semaphore>,
 }
 
 impl App {
-    /// Creates the app over an open store.
+    /// Creates the state for an open store, without a server that could stop.
     pub fn new(session: LocalSession) -> Self {
         Self::of_server(session, Arc::default(), Arc::default(), Arc::default())
     }
 
-    /// Creates the app of a server, which runs maintenance work and can stop.
+    /// Creates the state of a server. The server shares the maintenance operations, the stop signal
+    /// and the query counts with it.
     pub(crate) fn of_server(
         session: LocalSession,
         upkeep: Arc<Upkeep>,
@@ -54,8 +56,8 @@ impl App {
         &self.stopping
     }
 
-    /// Returns the permit of a search for views. The search holds it until it ends, even if the client disconnects.
-    /// Returns `None` while another search runs.
+    /// Returns the permit to search for views, or `None` while another search runs. The search
+    /// keeps the permit until it ends, even if the client disconnects.
     pub(crate) fn begin_design(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.designing).try_acquire_owned().ok()
     }

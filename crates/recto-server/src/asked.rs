@@ -8,18 +8,20 @@ use recto::design::{Log, MAX_SHAPES, Tally};
 
 /// Maximum number of different queries that are counted for each collection.
 const MAX_TALLIED: usize = 256;
-/// Maximum length of a counted shape, filter and sort order together, in bytes. A longer shape is
-/// not a typical query of a list for people.
+/// Maximum length of a counted query, in bytes: its filter and its sort order together. A longer
+/// query is not a typical query of a list for people.
 const MAX_TALLIED_BYTES: usize = 1 << 10;
 
-/// Number of requests for each query, by collection.
+/// Number of requests for each query, by collection. A query is a filter without values, and a sort
+/// order.
 #[derive(Debug, Default)]
 pub(crate) struct AskedQueries {
     by_collection: Mutex<BTreeMap<String, Tally>>,
 }
 
 impl AskedQueries {
-    /// Counts a query. The collection must exist.
+    /// Counts a request with this query. The collection must exist. A query that is too long is not
+    /// counted.
     pub(crate) fn count(&self, collection: &str, filter: String, order_by: String) {
         if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
             return;

@@ -40,12 +40,12 @@ pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
 const MAKE_A_TOKEN: &str = "create a token with `recto token create NAME --grant '*:read' --tokens \
     tokens.toml`, and serve with --tokens tokens.toml";
 
-/// Access to `/metrics`.
+/// Clients that may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsAccess {
-    /// For tokens that may read every collection without a row filter.
+    /// Clients with a token that may read every collection without a row filter.
     Token,
-    /// For everybody who can reach the server.
+    /// Everybody who can reach the server.
     Open,
 }
 
@@ -90,7 +90,7 @@ pub struct Config {
     pub behind_proxy: bool,
     /// Host names that requests may use, without ports, in addition to `localhost`, `127.0.0.1` and `[::1]`.
     pub hosts: Vec<String>,
-    /// Access to `/metrics`.
+    /// Clients that may read `/metrics`.
     pub metrics: MetricsAccess,
     /// Format of log lines.
     pub log_format: LogFormat,

@@ -1,8 +1,8 @@
 //! Recto over HTTP: the JSON API, its `OpenAPI` description, and the console for people.
 //!
 //! Every request uses the store through a [`Session`](recto::Session) that its
-//! [`Access`](access::Access) restricts. So the API and the console have the same rights, and
-//! neither shows rows that the row filter of a token hides.
+//! [`Access`](access::Access) restricts. The API and the console therefore have the same rights,
+//! and neither shows rows that the row filter of a token hides.
 //!
 //! | module | content |
 //! |---|---|

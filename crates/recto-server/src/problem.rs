@@ -22,8 +22,8 @@ pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patc
 /// - `position`: a position in the parameter or the body, counted in characters from 1
 ///
 /// `part` is the part of the request in the engine's terms, independent of its name in the request.
-/// `missing_partition_fields` are the partition fields that a query must fix by `=`. `version` and
-/// `record` belong to the record that prevented a change.
+/// `missing_partition_fields` are the partition fields that a query must fix by `=`. If a stored
+/// record prevented a change, `version` is the version of this record, and `record` is its content.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -47,7 +47,7 @@ struct More {
     /// The record that prevented a change, if the token may read it.
     record: Option<JsonRecord>,
     hint: Option<String>,
-    /// Collection that the hint is about, for the console.
+    /// View or collection that the hint proposes, for the console.
     suggestion: Option<Suggestion>,
     /// Hint for programs only; the console does not show it.
     hint_for_programs: Option<&'static str>,
@@ -185,7 +185,7 @@ impl Problem {
         self
     }
 
-    /// Rejects a file that is sent with a Content-Encoding.
+    /// Creates the problem of a file that is sent with a `Content-Encoding`.
     pub(crate) fn packed_body(coding: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -194,7 +194,7 @@ impl Problem {
         .with_hint("name the compression in the name of the file: name=orders.csv.gz")
     }
 
-    /// Rejects a body with an unknown Content-Encoding.
+    /// Creates the problem of a body with an unknown `Content-Encoding`.
     pub(crate) fn unsupported_coding(given: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -203,22 +203,22 @@ impl Problem {
         .with_hint("send the body with gzip, with deflate, or without Content-Encoding")
     }
 
-    /// Reports that the body did not arrive in time.
+    /// Creates the problem of a body that did not arrive in time.
     pub(crate) fn late_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::RequestTimeout, detail).with_hint("send the request again")
     }
 
-    /// Rejects a body that the resource does not accept.
+    /// Creates the problem of a body that the resource does not accept.
     pub(crate) fn invalid_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidBody, detail)
     }
 
-    /// Rejects a record that does not fit its collection.
+    /// Creates the problem of a record that does not fit its collection.
     pub(crate) fn invalid_record(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidRecord, detail)
     }
 
-    /// Reports that the body could not be read to its end.
+    /// Creates the problem of a body that could not be read to its end.
     pub(crate) fn unreadable_body(status: StatusCode, detail: &str) -> Self {
         if status == StatusCode::PAYLOAD_TOO_LARGE {
             return Self::limit_exceeded("the body is larger than this server accepts")
@@ -231,23 +231,23 @@ impl Problem {
         Self::new(ProblemType::LimitExceeded, detail)
     }
 
-    /// Rejects a part of the interface that is not implemented.
+    /// Creates the problem of a request for a part of the interface that is not implemented.
     pub(crate) fn unsupported(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Unsupported, detail)
     }
 
-    /// Rejects a request whose body contradicts its address.
+    /// Creates the problem of a request whose body contradicts its address.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Conflict, detail)
     }
 
-    /// Reports a defect of the server.
+    /// Creates the problem of a defect of the server.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Internal, detail)
     }
 
-    /// Converts an error of a query. If a limit was exceeded, the status is 400, because the text
-    /// of the query is too long, not the body.
+    /// Converts an error of a query. An exceeded limit gets status 400 and not 413, because the
+    /// text of the query is too long, not the body.
     pub(crate) fn of_query(error: Error) -> Self {
         let is_limit = error.kind() == ErrorKind::LimitExceeded;
         let mut problem = Self::from(error);
@@ -257,7 +257,8 @@ impl Problem {
         problem
     }
 
-    /// Converts an error of the only record in a request, so that its field has no prefix.
+    /// Converts an error of a request with one record. The field of the problem has no prefix
+    /// `changes[…].`, which only requests with several changes have.
     pub(crate) fn of_record(error: Error) -> Self {
         let field = error.field().map(str::to_owned);
         let mut problem = Self::from(error);
@@ -265,7 +266,8 @@ impl Problem {
         problem
     }
 
-    /// Converts an error of a queue, or of one element of `list`, which has messages or receipts.
+    /// Converts an error of a request to a queue. `list` is the request's list of messages or
+    /// receipts. If one of its elements is wrong, the field of the problem names this element.
     pub(crate) fn of_queue(error: Error, list: &str) -> Self {
         let kind = error.kind();
         let within = error.change().map(|number| format!("{list}[{number}]"));
@@ -276,8 +278,8 @@ impl Problem {
         match kind {
             ErrorKind::Conflict => problem.kind = ProblemType::QueueConflict,
             ErrorKind::Changed => problem.kind = ProblemType::QueueChanged,
-            // Report a full store: the store has no space for more queues, units or messages. The
-            // request itself is not too large.
+            // Report a full store, because the store has no space for more queues, units or
+            // messages. The size of the request is not the cause.
             ErrorKind::LimitExceeded => {
                 problem.kind = ProblemType::Full;
                 problem.status = usual_status(problem.kind);
@@ -298,7 +300,8 @@ impl Problem {
         ))
     }
 
-    /// Rejects a token that can read only some records, if the response would reveal all of them.
+    /// Creates the problem of a token that may read only some records, if the reply would reveal
+    /// information about all records.
     pub(crate) fn forbidden_to_some(collection: &str) -> Self {
         let detail = format!(
             "the token can read only some records of {collection}, but this reply concerns all of them"
@@ -316,7 +319,7 @@ impl Problem {
         Self::new(ProblemType::Forbidden, detail)
     }
 
-    /// Rejects a change, because the server is read-only.
+    /// Creates the problem of a request that would change the store, on a read-only server.
     pub(crate) fn read_only() -> Self {
         Self::new(
             ProblemType::ReadOnly,
@@ -333,7 +336,7 @@ impl Problem {
         ))
     }
 
-    /// Replaces a name in the message by the name that the request uses for the same thing.
+    /// Replaces a name in the message by the name that the client knows.
     pub(crate) fn renamed(mut self, from: &str, to: &str) -> Self {
         self.detail = self.detail.replace(from, to);
         self
@@ -363,7 +366,7 @@ impl Problem {
         self.more.hint.as_deref()
     }
 
-    /// Returns the collection that would serve the query, if the hint is about one.
+    /// Returns the view or collection that would serve the query, if the hint proposes one.
     pub(crate) fn suggestion(&self) -> Option<&Suggestion> {
         self.more.suggestion.as_ref()
     }
@@ -484,7 +487,7 @@ mod tests {
 
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/http.md");
 
-    /// Returns the row of a problem type in the book.
+    /// Returns the row of a problem type in the table of the user guide.
     fn row(kind: ProblemType) -> String {
         let mut statuses = kind.statuses().to_vec();
         statuses.sort_unstable();

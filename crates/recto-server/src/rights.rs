@@ -31,7 +31,7 @@ pub struct Access {
     /// Public id of the token; absent on a server without tokens.
     pub token_id: Option<Arc<str>>,
     grants: Grants,
-    /// `None` for access that never ends.
+    /// Validity of the token; `None` for access that never ends.
     validity: Option<Validity>,
     /// True if the server rejects every change.
     is_read_only: bool,
@@ -47,9 +47,10 @@ impl Validity {
         Self(is_over)
     }
 
-    /// Returns when the token is revoked or changed, or expires.
+    /// Waits until the token is revoked or changed, or expires.
     pub(crate) async fn ended(mut self) {
-        // Treat an error as the end too: the sender was dropped, so the token no longer exists.
+        // Treat an error as the end too. It means that the sender was dropped, because the token no
+        // longer exists.
         let _ = self.0.wait_for(|over| *over).await;
     }
 }
@@ -57,9 +58,10 @@ impl Validity {
 #[derive(Debug, Clone)]
 enum Grants {
     All,
-    /// Access with grants.
+    /// Access with only the listed grants.
     Some {
-        /// Grants by collection. `*` is every collection without an entry of its own. The store is not one of them.
+        /// Grants by collection. `*` is every collection without an entry of its own. Rights with
+        /// the store are in `store`.
         collections: Arc<BTreeMap<String, Grant>>,
         /// Rights by queue. `*` is every queue without an entry of its own.
         queues: Arc<BTreeMap<String, Vec<Right>>>,
@@ -71,8 +73,8 @@ enum Grants {
 pub const EVERY_COLLECTION: &str = "*";
 /// Name for the store. No collection has it, because their names have no `@`.
 pub const STORE: &str = "@store";
-/// Prefix of names for queues. The name of the queue follows, or `*` for every queue that no other grant names. No collection
-/// has such a name, because their names have no `.`.
+/// Prefix of names for queues. The name of the queue follows, or `*` for every queue that no other
+/// grant names. No collection has such a name, because names of collections have no `.`.
 pub const QUEUE_PREFIX: &str = "queue.";
 /// Name, after [`QUEUE_PREFIX`], for every queue that no other grant names.
 pub const EVERY_QUEUE: &str = "*";
@@ -89,9 +91,11 @@ impl Access {
         }
     }
 
-    /// Returns access with these grants, by collection ([`EVERY_COLLECTION`] for those without a
-    /// grant), by queue ([`QUEUE_PREFIX`] and its name), and for the [`STORE`]. With a grant for
-    /// some rows only, the access has no rights with the store.
+    /// Returns access with these grants. The name of a grant is one of these:
+    ///
+    /// - the name of a collection, or [`EVERY_COLLECTION`] for all collections without a grant
+    /// - [`QUEUE_PREFIX`] and the name of a queue
+    /// - [`STORE`]; such a grant is ignored if another grant has a row filter
     pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
         let store = grants.remove(STORE).map(|grant| grant.rights);
         let mut queues = BTreeMap::new();
@@ -136,7 +140,8 @@ impl Access {
         Right::OF_STORE.into_iter().any(|right| self.allows_store(right))
     }
 
-    /// Returns the rights with a queue, or with a work unit of it. Without any, requests find no such queue.
+    /// Returns the rights with a queue, or with the queue of a work unit. If there are none, the
+    /// server answers as if the queue did not exist.
     pub fn of_queue(&self, queue: &str) -> &[Right] {
         let granted = match &self.grants {
             Grants::All => &Right::OF_QUEUE,
@@ -153,7 +158,8 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right with every queue, also with queues of the future.
+    /// Returns whether the access has this right with every queue, including queues that are
+    /// created later.
     pub(crate) fn allows_every_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -166,7 +172,7 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right with some queue.
+    /// Returns whether the access has this right with at least one queue.
     pub(crate) fn allows_some_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -196,7 +202,8 @@ impl Access {
         self.validity.as_ref()
     }
 
-    /// Returns when the token is revoked or changed, or expires.
+    /// Waits until the token is revoked or changed, or expires. Waits forever if the access never
+    /// ends.
     pub(crate) async fn ended(&self) {
         match &self.validity {
             Some(validity) => validity.clone().ended().await,
@@ -204,7 +211,7 @@ impl Access {
         }
     }
 
-    /// Returns the grants by collection; none if the access has all rights.
+    /// Returns the grants by collection. The iterator is empty if the access has all rights.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -213,7 +220,7 @@ impl Access {
         some.into_iter().flatten()
     }
 
-    /// Returns the grants by queue; none if the access has all rights.
+    /// Returns the grants by queue. The iterator is empty if the access has all rights.
     pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Right>)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -268,7 +275,8 @@ impl Access {
         }
     }
 
-    /// Returns the rights in a collection as bits. The highest bit says whether they are for all of its rows.
+    /// Returns the rights in a collection as bits. The highest bit is set if they apply to all
+    /// rows.
     pub(crate) fn rights(&self, collection: &str) -> u16 {
         const ALL_ROWS: u16 = 1 << 15;
         const { assert!((Right::Manage as u16) < 15) };
@@ -284,7 +292,8 @@ impl Access {
         bits(Right::OF_STORE.into_iter().filter(|one| self.allows_store(*one)))
     }
 
-    /// Returns the rights with any queue, and those with every queue, as bits.
+    /// Returns two sets of rights as bits: the rights with at least one queue, and the rights with
+    /// every queue.
     pub(crate) fn queue_rights(&self) -> [u16; 2] {
         let rights = || Right::OF_QUEUE.into_iter();
         [
@@ -293,26 +302,27 @@ impl Access {
         ]
     }
 
-    /// Returns whether the access has any right in the collection. Without one, requests find no
-    /// such collection.
+    /// Returns whether the access has any right in the collection. If it has none, the server
+    /// answers as if the collection did not exist.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
             .is_some_and(|grant| !grant.rights.is_empty())
     }
 }
 
-/// Returns the queue of a work unit `QUEUE/UNIT`; of a queue, its name.
+/// Returns the name of the queue, given the name of a queue or of a work unit (`QUEUE/UNIT`).
 pub(crate) fn queue_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(queue, _)| queue)
 }
 
-/// Returns rights as bits.
+/// Returns a set of rights as bits, one bit for each right.
 fn bits(rights: impl Iterator<Item = Right>) -> u16 {
     rights.fold(0, |bits, right| bits | 1 << right as u16)
 }
 
-/// Returns whether a request may change the store. A request without an operation counts as a
-/// change, unless its method only reads.
+/// Returns whether a request may change the store. A POST, PUT, PATCH or DELETE that the table of
+/// operations does not contain counts as a change. The only exception is the console's search for
+/// views.
 pub(crate) fn changes_store(method: &Method, path: &str) -> bool {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return false;

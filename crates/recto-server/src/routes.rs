@@ -1,4 +1,4 @@
-//! The routes together.
+//! Router with all routes of the server.
 
 use axum::Router;
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -7,8 +7,9 @@ use axum::response::{IntoResponse as _, Response};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// All routes, without guards: those of `/v1` take an [`Access`](crate::access::Access) from the
-/// request's extensions and answer 500 without one.
+/// Returns all routes, without the checks of the guard. The routes of `/v1` read an
+/// [`Access`](crate::access::Access) from the request's extensions. They answer 500 if there is
+/// none.
 pub fn router(app: App) -> Router {
     crate::api::routes()
         .merge(crate::openapi::routes())
@@ -34,7 +35,7 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     accepted.any(|accepted| accepted.contains("text/html"))
 }
 
-/// Answers a problem as a page of the console, or as JSON.
+/// Returns the reply for a problem: a page of the console if `wants_page` is true, otherwise JSON.
 pub(crate) fn answer(problem: Problem, wants_page: bool) -> Response {
     if wants_page {
         crate::console::problem_page(problem)

@@ -160,7 +160,8 @@ impl Server {
     /// flight and closes connections within the configured time.
     ///
     /// # Errors
-    /// The time passed before all requests were finished.
+    /// The serving threads cannot be started, or the shutdown time passed before all requests and
+    /// all maintenance operations had ended.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let observer = Arc::clone(&self.guard.observer);
@@ -212,7 +213,7 @@ impl Server {
     }
 }
 
-/// Files that the configuration names. Each is optional.
+/// Content of the files that the configuration names. All of them are optional.
 struct Files {
     tokens: Option<Arc<Tokens>>,
     tls: Option<Arc<Tls>>,
@@ -238,7 +239,8 @@ fn read_files(config: &Config) -> Result<Files, ServeError> {
     Ok(Files { tokens, tls, audit })
 }
 
-/// Accepts the next connection once the limit allows one more. Returns `None` if the accept failed.
+/// Waits until the number of connections is below its limit, and accepts the next connection.
+/// Returns `None` if the accept failed.
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
@@ -246,8 +248,8 @@ async fn accept(
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            // Do not collect small segments: the server writes whole responses, so a wait for a
-            // full segment would only delay them.
+            // Send small segments at once. The server writes whole responses, so waiting for a full
+            // segment would only delay them.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
@@ -269,7 +271,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Waits at most `limit` until connections and work on the store have ended.
+/// Waits at most `limit` until all connections and all maintenance operations have ended.
 async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkeep) -> Result<(), ServeError> {
     let all = async {
         threads.idle().await;
@@ -325,6 +327,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
 }
 
 /// Logs the collections that are unavailable because of their tables, if they are not in `before`.
+/// Returns the errors of all such collections.
 fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     let errors = session.unavailable_collections();
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -26,18 +26,19 @@ pub(crate) struct Upkeep {
     pub(crate) load_folder: Option<PathBuf>,
     /// Maximum size of a file to load, in bytes.
     pub(crate) load_bytes: u64,
-    /// Maximum time for which a client may send nothing of its file.
+    /// Maximum time for which a client that uploads a file may send nothing.
     pub(crate) stall_time: Duration,
-    /// Maximum time for which one request moves messages.
+    /// Maximum time for which one request moves messages between queues.
     pub(crate) redrive_time: Duration,
     running: Mutex<Vec<(Right, Arc<str>)>>,
-    /// Result of the last comparison of each view with its records, by collection. Only comparisons
-    /// through this server count.
+    /// Result of the last comparison of each view with its records, by collection. Comparisons that
+    /// other programs made are not included.
     compared: Mutex<BTreeMap<String, Vec<Compared>>>,
     environment: Environment,
     tasks: Mutex<JoinSet<()>>,
-    /// Runtime of the operations, so that they do not run on the thread of the connection that
-    /// requested them. `None`: without a server, they run on the caller's runtime.
+    /// Runtime that executes the operations, so that they do not occupy the thread of the
+    /// connection that requested them. `None`: there is no server, and the caller's runtime
+    /// executes them.
     runtime: Option<Handle>,
     ended: Notify,
 }
@@ -175,13 +176,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Logs the outcome, because the client may have disconnected, and returns the result.
+    /// Logs the outcome and returns the result. The log line is the only report if the client has
+    /// disconnected.
     pub(crate) fn end(self, result: Outcome<Json>) -> Result<Json, Problem> {
         self.end_as(result, ToString::to_string)
     }
 
-    /// Logs the outcome and returns the result. `shown` formats the result for the log, without
-    /// keys.
+    /// Logs the outcome and returns the result. `shown` formats the result for the log, and must
+    /// leave out keys of records.
     pub(crate) fn end_as<T>(
         mut self,
         result: Outcome<T>,

@@ -15,9 +15,10 @@ use recto_model::{Bound, Cells, Environment, Slice, Table, Type, cell, extremes}
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 
-/// Longer cells would make the file unreadable; the differential tests of the engine have them.
+/// Maximum number of bytes of a recorded cell. Longer cells would make the file unreadable; the
+/// differential tests of the engine cover them.
 const MAX_CELL_BYTES: usize = 400;
-/// Rows of a slice: more than any type has values.
+/// Maximum number of rows of the read. It is greater than the number of values of any type.
 const LIMIT: u32 = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,7 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The values of a type in the order of a table clustered by it.
+/// Stores test values of a type in a Cassandra table and returns their cells in the order in which
+/// Cassandra reads them.
 async fn ordered(store: &CassandraStore, ty: &Type) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let column = |name: &str, ty: Type, kind| Column {
         name: name.into(),

@@ -26,8 +26,8 @@ pub use value::{neighbour, value};
 pub const MAX_PARTITION_COLUMNS: usize = 3;
 /// Maximum number of order columns of a generated collection.
 pub const MAX_ORDER_COLUMNS: usize = 6;
-/// Number of generated rows with an existing key after which no more rows are generated. Small pools of values have few
-/// combinations.
+/// Number of generated rows with an existing key after which [`data`] returns fewer rows than
+/// requested. Small pools of values do not have enough different keys.
 const MAX_REPEATS: usize = 50;
 
 /// Returns the generator of a seed.
@@ -94,9 +94,10 @@ fn order_type(rng: &mut Rng) -> Type {
 /// Rows of a collection, and the small pools of values from which they are made.
 #[derive(Debug, Clone)]
 pub struct Data {
-    /// Rows.
+    /// Oracle of the collection, filled with the generated rows.
     pub oracle: Oracle,
-    /// Values of each field in the rows. Empty for fields without an order type.
+    /// Values from which the rows of the collection are made, for each field. The list of a field
+    /// without an order type is empty.
     pub pools: Vec<Vec<Value>>,
 }
 
@@ -140,8 +141,9 @@ impl Data {
     }
 }
 
-/// Returns the pool of a field: few values for partition columns, so that partitions have several rows, and more values
-/// for order columns, with neighbors among them.
+/// Returns the pool of a field, from which rows get their values. The pool of a partition column
+/// has few values, so that partitions have several rows. The pool of an order column has more
+/// values, with neighbors among them.
 fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     let collection = oracle.collection();
     let is_collated = oracle.collations().contains_key(&field.name);
@@ -171,7 +173,8 @@ fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     pool
 }
 
-/// Stores do not accept an empty value as the only partition part.
+/// Returns whether a value is empty. A store does not accept an empty value in the only partition
+/// column.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Text(text) | Value::Ascii(text) => text.is_empty(),
@@ -180,7 +183,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns a value that is not empty, for a type that has an empty value.
+/// Returns a value to use instead of an empty value, for a type that has an empty value.
 fn filler(ty: &Type) -> Value {
     match ty {
         Type::Text => Value::Text("a".into()),

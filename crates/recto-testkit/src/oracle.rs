@@ -23,7 +23,7 @@ pub use question::{Comparison, Condition, Question};
 /// Record: a value or null for each field of its collection, in the collection's order.
 pub type Row = Vec<Option<Value>>;
 
-/// Rows of one collection.
+/// In-memory model of one collection: its rows, and the answers to questions on them.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     collection: Arc<Collection>,
@@ -51,7 +51,7 @@ impl Oracle {
         }
     }
 
-    /// Returns the locales of fields with a collation.
+    /// Returns the locale of each field that has a collation.
     pub fn collations(&self) -> &Collations {
         &self.collations
     }
@@ -100,8 +100,8 @@ impl Oracle {
         })
     }
 
-    /// Returns whether two rows are the same record: their keys are equal in order (a stored key has its canonical
-    /// form), and their other values have the same bytes.
+    /// Returns whether two rows are the same record. Their keys must be equal in order, because a
+    /// stored key has its canonical form. Their other values must have the same bytes.
     pub fn same_row(&self, left: &Row, right: &Row) -> bool {
         self.same_key(left, right)
             && self
@@ -116,7 +116,7 @@ impl Oracle {
                 })
     }
 
-    /// Returns the JSON of a row, for messages.
+    /// Returns a row as JSON, for the messages of failed tests.
     pub fn show(&self, row: &Row) -> String {
         let fields = self
             .collection
@@ -148,8 +148,8 @@ impl Oracle {
         }
     }
 
-    /// Returns whether the conditions on some field exclude all values that they list for it. Then there are no rows,
-    /// and it does not matter whether the field is fixed.
+    /// Returns whether the conditions list values for some field, and other conditions exclude all
+    /// of them. The answer then has no rows, and whether the field is fixed has no effect.
     pub fn leaves_no_value(&self, question: &Question) -> bool {
         let mut fields = 0..self.collection.fields.len();
         fields.any(|field| {
@@ -222,8 +222,9 @@ impl Oracle {
         self.collection.field(name).expect("a sort order names fields").0
     }
 
-    /// Returns the values that equalities and ORs of equalities allow for a field, without those that other conditions
-    /// on this field alone exclude. Returns `None` if there is no equality on the field.
+    /// Returns the values that the conditions allow for a field, if an equality or an OR of
+    /// equalities lists values. The result lacks the values that other conditions on this field
+    /// alone exclude. Returns `None` if no condition lists values.
     fn values_left(&self, question: &Question, field: usize) -> Option<Vec<Value>> {
         let mut listed = question
             .conditions
@@ -248,7 +249,7 @@ impl Oracle {
     }
 }
 
-/// Complete answer to a question. A page is a part of it.
+/// Complete answer to a question: the matching rows in order. A page is a part of it.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     order: Vec<(usize, Direction)>,
@@ -273,7 +274,7 @@ impl Sequence {
         &self.rows
     }
 
-    /// Returns the fields of the order, with their directions.
+    /// Returns the fields by which the rows are ordered, with their directions.
     pub fn order(&self) -> &[(usize, Direction)] {
         &self.order
     }
@@ -318,8 +319,8 @@ impl Sequence {
         self.cut(to.saturating_sub(count), to)
     }
 
-    /// Returns half of `count` rows before `row`, and the rest beginning at `row`. If there are too few rows on one
-    /// side, the other side has more.
+    /// Returns a page of `count` rows: half of them before `row`, and the rest beginning at `row`.
+    /// If there are too few rows on one side, the page has more rows from the opposite side.
     pub fn around(&self, row: &Row, count: usize) -> Cut<'_> {
         let place = self
             .rows
@@ -331,7 +332,7 @@ impl Sequence {
         self.cut(from, to)
     }
 
-    /// Returns the `count` rows that begin at some values of the first order fields.
+    /// Returns the `count` rows that begin at these values of the first order fields.
     pub fn from(&self, values: &[Value], count: usize) -> Cut<'_> {
         let from = self.rows.partition_point(|row| {
             for ((field, direction), value) in self.order.iter().zip(values) {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub use recto_api::address::{HttpAddress, Secret};
 use recto_api::address::{milliseconds, percent_decode};
 
-/// The address of a store.
+/// Address of a store: a folder, a keyspace of a Cassandra cluster, or the URL of a Recto server.
 ///
 /// ```
 /// use recto::StoreAddress;
@@ -30,7 +30,7 @@ pub enum StoreAddress {
     Embedded(PathBuf),
     /// A keyspace of a Cassandra cluster.
     Cassandra(Box<CassandraAddress>),
-    /// A running server.
+    /// URL of a running Recto server.
     Http(Box<HttpAddress>),
 }
 
@@ -48,24 +48,25 @@ pub struct CassandraAddress {
     pub hosts: Vec<String>,
     /// Name of the keyspace, `[a-z][a-z0-9_]{0,47}`.
     pub keyspace: String,
-    /// User name.
+    /// User name with which Recto logs in to the cluster.
     pub username: Option<String>,
-    /// Password.
+    /// Password of the user.
     pub password: Option<Secret>,
-    /// If true, connects by TLS.
+    /// True if Recto connects to the cluster with TLS.
     pub tls: bool,
     /// File with the trusted certificate authorities, in PEM. Required with TLS.
     pub tls_ca: Option<PathBuf>,
-    /// True if a node's certificate must name the address at which the node is reached, which is
-    /// the default.
+    /// If true (the default), the certificate of a node must contain the address that Recto
+    /// connects to.
     pub tls_check_server_name: bool,
-    /// The client's certificate chain, PEM.
+    /// PEM file with the client's certificate chain.
     pub tls_certificate: Option<PathBuf>,
-    /// The client's private key, PEM.
+    /// PEM file with the client's private key.
     pub tls_key: Option<PathBuf>,
     /// Data center whose nodes receive the requests.
     pub local_datacenter: Option<String>,
-    /// Number of replicas that must agree. `None`: `local_quorum`.
+    /// Consistency level of reads and writes: the number of replicas that must answer. `None`:
+    /// `local_quorum`.
     pub consistency: Option<ConsistencyLevel>,
     /// Replicas that decide conditional writes: `Serial` (of all data centers) or `LocalSerial`. `None`:
     /// `LocalSerial`.
@@ -80,7 +81,7 @@ pub struct CassandraAddress {
     pub retries: Option<u32>,
     /// Connections per node, 1 to 64. `None`: one.
     pub pool_size: Option<u16>,
-    /// Maximum number of writes of loads in flight, 1 to 4096. `None`: 128.
+    /// Maximum number of writes that a load has in flight at the same time, 1 to 4096. `None`: 128.
     pub in_flight: Option<usize>,
     /// Maximum size of one record's write in bytes, 64 KiB to 16 MiB. `None`: 2 MiB, or the cluster's limit
     /// if that is smaller.
@@ -114,7 +115,7 @@ const PARAMETERS: [&str; 18] = [
     "batch_bytes",
 ];
 
-/// Schemes before `://` in an address that is not a folder.
+/// Schemes (the text before `://`) of addresses that are not folders.
 const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
 
 const KINDS: &str =

@@ -42,7 +42,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Number of threads of the runtime.
+/// Number of background threads of Recto's own Tokio runtime.
 const THREADS: usize = 2;
 
 /// Waits for a future, or for each item of a stream. See the [module](self) for an example.
@@ -90,11 +90,11 @@ impl<T> Outcome for Vec<Result<T>> {
     }
 }
 
-/// The kind of futures.
+/// Marker type for [`Wait`] on a future.
 #[derive(Debug)]
 pub enum FutureKind {}
 
-/// The kind of streams.
+/// Marker type for [`Wait`] on a stream.
 #[derive(Debug)]
 pub enum StreamKind {}
 

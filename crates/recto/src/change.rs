@@ -1,4 +1,4 @@
-//! Changes of one record.
+//! Changes of one record: insert, put, update and delete.
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
@@ -20,7 +20,7 @@ use crate::filter::{Literal, literal_of};
 use crate::record::{CheckCell, no_field};
 use crate::writes::{Changed, Changes, MAX_BATCH_CHANGES, RowChange, change, not_changed, ttl_seconds};
 
-/// Maximum number of changes that are made concurrently.
+/// Maximum number of changes that a request makes concurrently.
 const MAX_AT_ONCE: usize = 256;
 
 /// A change of one record, made when it is awaited. The change is durable when the call returns.
@@ -65,7 +65,7 @@ pub struct Change {
     time_to_live: Option<Duration>,
 }
 
-/// A requested change and its collection.
+/// Requested change of one record, and the collection of this record.
 #[derive(Debug)]
 struct PendingChange {
     core: Arc<CollectionCore>,
@@ -77,7 +77,7 @@ enum ChangeAction {
     /// Cells of a record, in the order of the base table's columns.
     Insert(Cells),
     Put(Cells),
-    /// Cells of the key, and cells of the changed fields.
+    /// Cells of the key, then cells of the changed fields.
     Update(Cells, FieldCells),
     Delete(Cells),
 }
@@ -106,7 +106,7 @@ impl Change {
         }
     }
 
-    /// Rejects the change unless the record has this version.
+    /// Sets the version that the record must have. Otherwise awaiting the change fails.
     pub fn if_version(mut self, version: i64) -> Self {
         self.if_version = Some(version);
         self
@@ -118,7 +118,7 @@ impl Change {
         self
     }
 
-    /// Returns the change if it is valid. Does not read the stored record.
+    /// Returns the change if its arguments are valid. Does not read the stored record.
     pub(crate) fn checked(self) -> Result<Self> {
         Ok(Self {
             asked: Ok(self.asked?),
@@ -318,7 +318,7 @@ impl<T> Update<T> {
         self
     }
 
-    /// Rejects the update unless the record has this version.
+    /// Sets the version that the record must have. Otherwise awaiting the update fails.
     pub fn if_version(mut self, version: i64) -> Self {
         self.change = self.change.if_version(version);
         self
@@ -341,7 +341,7 @@ impl<T> IntoFuture for Update<T> {
 }
 
 impl PendingChange {
-    /// Sets a field to a value.
+    /// Adds a field and its new value to an update.
     fn set(&mut self, name: &str, value: &Literal, check_cell: CheckCell) -> Result<()> {
         let definition = &self.core.definition;
         let invalid = |message: String| {
@@ -393,7 +393,7 @@ fn key_of(core: &CollectionCore, cells: &Cells) -> Cells {
         .collect()
 }
 
-/// Returns the requested change of a record, and cells that begin with the record's key.
+/// Returns the change in the form of the view protocol, and cells that begin with the record's key.
 fn becomes(
     core: &CollectionCore,
     what: ChangeAction,

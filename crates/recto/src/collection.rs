@@ -1,4 +1,4 @@
-//! A collection: typed or dynamic records to read and write.
+//! Collection of records of an open store, with methods to read and write them.
 
 mod read;
 
@@ -20,8 +20,8 @@ use crate::record::{CheckCell, DynamicRecord, check_typed, decode_typed, row_of}
 use crate::scan::Scan;
 use crate::writes::{Changes, RowChange, ttl_seconds};
 
-/// Encodes a record: returns its cells in the base table's column order, and the collection as the record
-/// knows it.
+/// Function that encodes a record of type `T`. Returns the collection adapted to the fields of `T`,
+/// and the record's cells in the column order of the base table.
 type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
 
 /// A collection of an open store, whose records have the type `T`. A clone is cheap.
@@ -140,8 +140,8 @@ impl<T> Collection<T> {
         PageQuery::new(Arc::clone(&self.handle), self.decode)
     }
 
-    /// Returns a scan of every record, or of every record that a filter matches, in no particular order. For
-    /// exports, copies and counts.
+    /// Returns a scan of every record, or of every record that a filter matches, in no particular
+    /// order. A scan suits exports, copies and counts.
     pub fn scan(&self) -> Scan<T> {
         Scan::new(Arc::clone(&self.handle), self.decode)
     }

@@ -1,4 +1,4 @@
-//! Collection of an open store, as its handles share it.
+//! State of a collection of an open store. All handles of the collection share it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,28 +17,28 @@ use crate::planned::PlanCache;
 use crate::shared::Shared;
 use crate::viewed::Viewed;
 
-/// Collection of an open store.
+/// State of a collection of an open store, derived from one version of the cached schema.
 #[derive(Debug)]
 pub(crate) struct CollectionCore {
     pub(crate) shared: Arc<Shared>,
-    /// Version of the cached schema from which this was created.
+    /// Version of the cached schema from which this state was created.
     version: u64,
     pub(crate) definition: Arc<Collection>,
-    /// Recorded schema from which this was created.
+    /// Recorded schema from which this state was created.
     pub(crate) recorded: Recorded,
     /// Sort orders that can be read: first the sort order of the base table, then the sort orders
     /// of the ready views in the order of the schema.
     pub(crate) sort_orders: Vec<Arc<SortOrder>>,
     /// Views that writes must maintain; `None` if the collection has none and its records do not change.
     pub(crate) viewed: Option<Arc<Viewed>>,
-    /// Base table as inserts name it: without the columns that the record type of an append-only collection does not
-    /// know.
+    /// Base table with the columns that inserts name. For an append-only collection, it lacks the
+    /// columns that the record type does not know.
     pub(crate) written: Arc<Table>,
-    /// Column of each field of the record type, in its order, for each sort order; [`NO_COLUMN`] if the sort order does
-    /// not contain the field.
+    /// For each sort order, the column of each field of the record type, in the order of the record
+    /// type. [`NO_COLUMN`] means that the sort order does not contain the field.
     columns: Vec<Vec<u16>>,
-    /// Position of each field in the record type. A type may declare the fields in another order than they were added
-    /// to the collection, and may lack some.
+    /// For each field of the collection, its position in the record type. A record type may declare
+    /// the fields in another order than they were added to the collection, and may lack some.
     pub(crate) places: Vec<Option<usize>>,
     /// Names of the fields as JSON text, created when the first page is returned as text.
     field_names: OnceLock<FieldNames>,
@@ -48,7 +48,8 @@ pub(crate) struct CollectionCore {
 }
 
 impl CollectionCore {
-    /// Creates the collection of this definition, with the other definitions of the cached schema.
+    /// Creates the state of the collection with this definition, with the sort orders and views of
+    /// the cached schema.
     pub(crate) fn new(shared: Arc<Shared>, held: &Held, definition: Arc<Collection>) -> Self {
         Self::arranged(shared, held.version, &held.recorded, definition)
     }
@@ -89,14 +90,14 @@ impl CollectionCore {
         }
     }
 
-    /// Returns whether the cached schema is still the one from which this was created.
+    /// Returns whether the cached schema is still the version from which this state was created.
     pub(crate) fn is_current(&self) -> bool {
         self.version == self.shared.version()
     }
 
     /// Checks that an operation that began with this definition can continue, although another
-    /// schema may have been applied since. The table must exist, with its columns at the same
-    /// positions.
+    /// schema may have been applied since. The table must still exist and have its columns at the
+    /// same positions.
     ///
     /// # Errors
     /// The collection was removed, or created again with another definition, or its table cannot serve it.
@@ -121,11 +122,12 @@ impl CollectionCore {
         .with_hint("repeat the operation with the new collection"))
     }
 
-    /// Returns the views that an operation that began with this definition must write now, which may differ from those
-    /// at its beginning. Call it while [writing](Shared::writing), so that no view is added before the write has ended.
+    /// Returns the views that an operation must write now. They may differ from the views at the
+    /// beginning of the operation. Call it while [writing](Shared::writing), so that no view is
+    /// added before the write has ended.
     ///
     /// # Errors
-    /// As [`check_still_held`](Self::check_still_held).
+    /// The errors of [`check_still_held`](Self::check_still_held).
     pub(crate) fn viewed_now(&self) -> Result<Option<Arc<Viewed>>> {
         let name = &self.definition.name;
         if self.is_current() {
@@ -144,8 +146,9 @@ impl CollectionCore {
         self.recorded.unserved(&self.definition.name, refusal, asked)
     }
 
-    /// Returns the collection as it was declared before fields were added to it; `None` if it never had this
-    /// definition. Caches the last definition, because a caller that has one such record usually has many.
+    /// Returns the collection as `definition` declared it, before fields were added; `None` if it
+    /// never had this definition. Caches the result for the last definition, because a caller that
+    /// has one such record usually has many.
     pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Arc<Self>> {
         let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
         if earlier.as_ref().is_none_or(|core| core.definition != *definition) {
@@ -262,7 +265,7 @@ impl CollectionCore {
         self.field_names.get_or_init(|| FieldNames::new(&self.definition))
     }
 
-    /// Returns how rows of a view are joined with base rows.
+    /// Returns the settings by which rows of a view are joined with base rows.
     pub(crate) fn joining(&self, view: &SortOrder) -> Joining {
         let base = Arc::clone(self.base());
         let is_kept_by_transactions = self.shared.store.limits().transactions;
@@ -287,8 +290,9 @@ impl CollectionCore {
         &self.columns[index.expect("rows are read from sort orders of the collection")]
     }
 
-    /// Returns the fields that must be read of a row: the requested ones, or those that the record type knows. `None`
-    /// means all fields, and is returned if every sort order contains all fields.
+    /// Returns the fields that must be read of a row: the requested ones or, if none are requested,
+    /// those that the record type knows. Returns `None`, which means all fields, if every sort
+    /// order contains all fields.
     pub(crate) fn fields_needed(&self, asked: &[String]) -> Option<Vec<usize>> {
         if self.sort_orders.iter().all(|one| one.is_full()) {
             return None;
@@ -301,7 +305,7 @@ impl CollectionCore {
         Some(needed.map(|(index, _)| index).collect())
     }
 
-    /// Rejects writes of records of an attached table.
+    /// Rejects writes to an attached collection, because another program writes its table.
     pub(crate) fn check_written_here(&self) -> Result<()> {
         let name = &self.definition.name;
         self.definition.attached.as_ref().map_or(Ok(()), |table| {
@@ -321,7 +325,8 @@ impl CollectionCore {
         is_remote(&*self.shared.store, &self.base().table)
     }
 
-    /// Returns whether a put replaces the whole row. Otherwise columns that the put does not name remain.
+    /// Returns whether a put replaces the whole row. Otherwise the columns that a put does not name
+    /// keep their values.
     pub(crate) fn replaces(&self) -> bool {
         self.definition.writes != WriteMode::Append
     }
@@ -344,7 +349,8 @@ impl CollectionCore {
             .map_err(|error| damaged(&self.definition, &definition.name, &error))
     }
 
-    /// Returns the text of each value of a row's key, in the key's order, as far as it can be read.
+    /// Returns the text of each value of a row's key, in the key's order. Leaves out values that
+    /// cannot be read.
     pub(crate) fn key_texts(&self, sort_order: &SortOrder, row: RowRef<'_>) -> Vec<String> {
         let texts = self.definition.key.iter().filter_map(|name| {
             let (field, definition) = self.definition.field(name)?;
@@ -380,7 +386,7 @@ pub(crate) fn key_text(
     format!("({})", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the error of a stored cell that cannot be decoded.
+/// Returns the error that a stored cell cannot be decoded.
 pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellError) -> Error {
     let name = &collection.name;
     if let Some(table) = &collection.attached {
@@ -401,7 +407,8 @@ pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellEr
     .with_hint("run a check of the store, which finds every damaged row")
 }
 
-/// Returns the error of every session for a collection that does not exist.
+/// Returns the error that a collection does not exist, which is the same for local and remote
+/// sessions.
 #[cold]
 pub fn no_collection(schema: &Schema, name: &str) -> Error {
     let names: Vec<&str> = schema
@@ -417,7 +424,7 @@ pub fn no_collection(schema: &Schema, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }
 
-/// Text that each record repeats: `,"name":` of each field of a collection.
+/// Text that each JSON record repeats: `,"name":` for each field of a collection.
 #[derive(Debug)]
 pub(crate) struct FieldNames(pub(crate) Vec<Vec<u8>>);
 

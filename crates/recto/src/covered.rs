@@ -1,5 +1,5 @@
-//! Progress of work over the base tables of collections, stored in the target store of the work. The kinds of work are
-//! the filling of views and the copying of collections.
+//! Progress of work on the base tables of collections, stored in the target store of the work. The
+//! kinds of work are the filling of views and the copying of collections.
 //!
 //! Each kind of work has its own table. The table has a partition for each collection with unfinished work, and a row
 //! in it for each range of the base table. The row contains the rest of the range, and identifies the views or the
@@ -18,10 +18,10 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::error::Result;
 use crate::shared::Shared;
 
-/// Maximum number of ranges of a base table.
+/// Maximum number of ranges into which the work divides a base table.
 pub(crate) const MAX_PIECES: u32 = 64;
 
-/// Kind of work.
+/// Kind of work whose progress is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Name of the table that stores the progress.
@@ -44,14 +44,14 @@ impl Work {
     };
 }
 
-/// Range of the base table, with its progress.
+/// Range of the base table, with the progress of the work on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) number: i32,
     pub(crate) range: TokenRange,
-    /// Position at which the work continues; `None` at the beginning.
+    /// Position after which the work continues; `None` at the beginning.
     pub(crate) after: Option<ScanPosition>,
-    /// Number of records that were read.
+    /// Number of records of the range that were read.
     pub(crate) rows: u64,
     pub(crate) is_done: bool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Covered<'a> {
     shared: &'a Shared,
     table: Arc<Table>,
     collection: String,
-    /// Identity of the views or the copy.
+    /// Identity of the work: the numbers of the views, or the identity of the copy.
     of: String,
 }
 
@@ -86,13 +86,14 @@ fn table(work: Work) -> Table {
 }
 
 impl<'a> Covered<'a> {
-    /// Returns the progress of the filling of views with these numbers.
+    /// Returns a handle to the progress of the filling of views with these numbers. Reads nothing.
     pub(crate) fn filling(shared: &'a Shared, collection: &str, views: &[u64]) -> Self {
         let views: Vec<String> = views.iter().map(u64::to_string).collect();
         Self::new(shared, Work::FILL, collection, views.join(","))
     }
 
-    /// Returns the progress of this work.
+    /// Returns a handle to the progress of a kind of work on `collection`, identified by `of`.
+    /// Reads nothing.
     pub(crate) fn new(shared: &'a Shared, work: Work, collection: &str, of: String) -> Self {
         Self {
             shared,
@@ -102,13 +103,14 @@ impl<'a> Covered<'a> {
         }
     }
 
-    /// Creates the table if it does not exist.
+    /// Creates the table that stores the progress, if it does not exist.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let make = TableChange::Make(Table::clone(&self.table));
         change_table(&self.shared.store, &self.shared.environment, &make).await
     }
 
-    /// Reads the ranges. Returns none if this work was not begun, or if the stored progress belongs to other work.
+    /// Reads the ranges with their progress. Returns none if this work has not begun, or if the
+    /// stored progress belongs to other work.
     pub(crate) async fn read(&self) -> Result<Vec<Piece>> {
         let snapshot = self.shared.store.snapshot()?;
         let mut pieces = Vec::new();
@@ -133,7 +135,7 @@ impl<'a> Covered<'a> {
         Ok(pieces)
     }
 
-    /// Returns the number of records that were read so far.
+    /// Returns the number of records that were read so far; `None` if this work has not begun.
     pub(crate) async fn rows(&self) -> Result<Option<u64>> {
         let pieces = self.read().await?;
         Ok((!pieces.is_empty()).then(|| pieces.iter().map(|piece| piece.rows).sum()))
@@ -157,7 +159,7 @@ impl<'a> Covered<'a> {
         .filter(|_| is_ours)
     }
 
-    /// Stores new ranges, and deletes earlier progress.
+    /// Stores the ranges of new work, and deletes earlier progress.
     pub(crate) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
         self.forget().await?;
         self.put(pieces).await
@@ -184,7 +186,7 @@ impl<'a> Covered<'a> {
         self.write(operations.collect()).await
     }
 
-    /// Deletes the stored progress.
+    /// Deletes the stored progress of this work.
     pub(crate) async fn forget(&self) -> Result<()> {
         self.write(vec![Operation::DeletePartition]).await
     }
@@ -199,7 +201,7 @@ impl<'a> Covered<'a> {
         send(first.shared, writes, false, None).await.map(drop)
     }
 
-    /// Splits a table into about `pieces` ranges, at most [`MAX_PIECES`].
+    /// Splits a table into about `pieces` ranges of partitions, at most [`MAX_PIECES`].
     pub(crate) async fn split(
         snapshot: &dyn Snapshot,
         table: &Arc<Table>,

@@ -1,4 +1,4 @@
-//! The design of views: finds the fewest views that serve given queries.
+//! Design of views: finds the fewest views that serve given queries.
 //!
 //! ```
 //! use recto::design::{design, parse_queries};

@@ -7,7 +7,7 @@ use recto_protocol::views::collection::{KeyCells, ViewTable};
 use recto_protocol::views::{Entry, EntryOperation, Version, operations};
 use recto_store::{Limits, Mutation, Operation, PartitionWrite, Stamp};
 
-/// Way in which entries are written to a store.
+/// Converts view entries to writes in the form that a store needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryWrites {
     leaves_tombstones: bool,
@@ -50,8 +50,8 @@ impl EntryWrites {
         })
     }
 
-    /// Returns the write that inserts the entry of a record that never changes. Returns nothing in the same case as
-    /// [`put`](Self::put).
+    /// Returns the write that inserts the entry of a record that never changes. Returns nothing if
+    /// the entry does not have the number of columns of its view.
     pub(crate) fn insert(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -68,8 +68,8 @@ impl EntryWrites {
         })
     }
 
-    /// Returns the write that sets the known cells of an entry and keeps the others. Returns nothing in the same case
-    /// as [`put`](Self::put).
+    /// Returns the write that sets the known cells of an entry and keeps the others. Returns
+    /// nothing if the entry does not have the number of columns of its view.
     pub(crate) fn patch(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -94,8 +94,8 @@ impl EntryWrites {
     }
 }
 
-/// Returns the write to the row of a view with this key. Returns nothing if the key does not have the number of columns
-/// of the view's key.
+/// Returns the write that applies `mutations` to the row of a view with this key. Returns nothing
+/// if the key does not have the number of columns of the view's key.
 fn at(
     view: &ViewTable,
     key: &KeyCells,

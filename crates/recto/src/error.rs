@@ -1,4 +1,4 @@
-//! The error type of the public API, which is that of `recto-api`.
+//! Error type of the public API, re-exported from `recto-api`.
 
 use recto_plan::cursor::{CursorError, CursorName};
 use recto_store::StoreError;
@@ -82,13 +82,13 @@ pub(crate) fn of_cursor(error: &CursorError, name: CursorName) -> Error {
     Error::new(ErrorKind::InvalidCursor, error.message(name)).with_hint(error.hint(name))
 }
 
-/// Returns the node of the cluster that received the last request before an error, as `address:port`, if there was one. For
-/// logs.
+/// Returns the node of the cluster that received the last request before an error, as
+/// `address:port`, if there was one. Programs can log it.
 pub fn error_node(error: &Error) -> Option<&str> {
     error.cause::<StoreError>()?.node()
 }
 
-/// Returns the table whose read or write failed, if the store reports it. For logs.
+/// Returns the table whose read or write failed, if the store reports it. Programs can log it.
 pub fn error_table(error: &Error) -> Option<&str> {
     error.cause::<StoreError>()?.table()
 }

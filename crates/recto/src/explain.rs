@@ -1,4 +1,4 @@
-//! Explanations of how a query is answered.
+//! Explanation of a query: the plan, the reads and the expected cost of a page.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use crate::session::{
     TableOrder,
 };
 
-/// Explains how `planned` answers the page of `spec`. `asked` are the buckets that were read for the page, if
-/// it was read.
+/// Explains how `planned` answers the page of `spec`. `asked` are the buckets that the page read;
+/// it is empty if the page was not read.
 pub(crate) fn explain(
     core: &CollectionCore,
     planned: &Planned,
@@ -119,8 +119,8 @@ pub(crate) fn explain(
     }
 }
 
-/// Returns the number of records that the views of a plan lack. For several views, it is the maximum, because
-/// a row must be in each of them.
+/// Returns the number of records that the views of a plan lack because they cannot store them. For
+/// several views, this is the maximum, because a record must be in each of them.
 fn misfits(plan: &Plan) -> MisfitCounts {
     let others = plan.views.iter().map(|view| &view.sort_order);
     let lacks = std::iter::once(&plan.sort_order)
@@ -146,7 +146,7 @@ fn intersected(view: &Intersected) -> ExplainedView {
     }
 }
 
-/// Number of base rows that are read for each row of a view.
+/// Maximum number of base rows that are read for each row of a view.
 const BASE_READS_PER_ROW: u32 = 1;
 
 fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
@@ -158,9 +158,9 @@ fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
     }
 }
 
-/// Returns the maximum number of rows that the page reads: one row more than the page size from
-/// each source. If the sources follow one another, this is the maximum of all sources together. In
-/// addition the page reads the base rows of the rows that it may show.
+/// Returns the maximum number of rows that the page reads. Each source contributes one row more
+/// than the page size. If the sources are read one after the other, this is the maximum of all
+/// sources together. The base rows of the rows that the page may show are added.
 fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     let joined = |rows: u64| {
         if plan.reads_base() {
@@ -187,7 +187,7 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     }
 }
 
-/// Returns the number of rows that the first read requests from a source.
+/// Returns the number of rows that the first read of a source requests.
 fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
     let page = spec.size + 1;
     if !plan.rejects_many() || plan.shape == Shape::Merge {
@@ -202,7 +202,8 @@ fn rows_at_once_later(spec: &PageSpec) -> u32 {
     (spec.size + 1).max(FILTER_SCAN_CHUNK_ROWS).min(most)
 }
 
-/// Adds a CQL comment to each last statement that is repeated because rows are checked one by one.
+/// Adds a CQL comment to the last statement of each source. The comment says that the page repeats
+/// the statement, because it checks rows one by one.
 fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     let requests = sources.iter_mut().filter_map(|source| source.requests.last_mut());
     for request in requests {
@@ -214,8 +215,8 @@ fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     }
 }
 
-/// Returns the maximum number of sequential round trips, given the number of round trips of each source. Base
-/// rows take one more each time.
+/// Returns the maximum number of sequential round trips of the page. `of_sources` has the number of
+/// round trips of each source. A read of base rows adds one round trip each time.
 fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32 {
     let most = of_sources.iter().copied().max().unwrap_or(0);
     let joined = u32::from(plan.reads_base() && most > 0);
@@ -265,7 +266,7 @@ fn order(plan: &Plan) -> Vec<OrderColumn> {
     terms.map(column).collect()
 }
 
-/// Returns a value in the form of a filter literal.
+/// Returns an encoded value as a literal of filter text.
 fn literal(ty: &Type, bytes: &[u8]) -> Literal {
     let value = match cell::decode(ty, bytes) {
         Ok(value) => match json::to_json(ty, &value) {

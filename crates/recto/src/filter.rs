@@ -11,7 +11,7 @@ pub use recto_plan::text::Operator;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::record::no_field;
 
-/// Returns a field, to build a condition on it.
+/// Returns a field by its name, on which methods build a condition.
 ///
 /// ```
 /// use recto::filter::field;
@@ -24,7 +24,7 @@ pub fn field(name: impl Into<String>) -> Field {
     Field { name: name.into() }
 }
 
-/// A field of a condition; see [`field`].
+/// Field on which a condition is built; see [`field`].
 #[derive(Debug, Clone)]
 pub struct Field {
     name: String,
@@ -305,7 +305,7 @@ literals_by_text!(
     num_bigint::BigInt,
 );
 
-/// Returns the literal of a field's value.
+/// Returns the value of a field type as a literal for filters.
 #[doc(hidden)]
 pub fn literal_of<F: FieldType>(value: &F) -> Literal {
     match value.to_value() {
@@ -355,7 +355,8 @@ impl From<recto_model::decimals::BigDecimal> for Literal {
     }
 }
 
-/// The text of an infinity in Rust differs from its text in record JSON.
+/// Implements the conversion of floating-point types to [`Literal`]. The text of an infinity in
+/// Rust differs from its text in record JSON.
 macro_rules! float_literals {
     ($($ty:ty),+) => {
         $(impl From<$ty> for Literal {

@@ -16,8 +16,8 @@ pub use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Sp
 
 use crate::error::Result;
 
-/// Parses a filter text and returns its terms, all of which must match, each with its byte range in the text.
-/// A term prints as filter text.
+/// Parses a filter text. Returns its terms, which must all match, each with its byte range in the
+/// text. The `Display` form of a term is filter text.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidQuery`](crate::ErrorKind::InvalidQuery), with the column where the syntax is wrong.

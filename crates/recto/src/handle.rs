@@ -1,4 +1,4 @@
-//! Collection of a handle, which follows changes of the schema.
+//! Handle of a collection, which follows changes of the schema.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -15,19 +15,19 @@ use crate::shared::Shared;
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     name: String,
-    /// `None`: the handle does not follow changes. Work that began with one definition of the collection continues with
-    /// it.
+    /// Fields that the user of the handle knows. `None`: the handle does not follow changes of the
+    /// schema, so that work continues with the definition with which it began.
     knows: Option<Knows>,
-    /// Collection as of the last request.
+    /// Collection as the last request found it.
     core: RwLock<Arc<CollectionCore>>,
 }
 
 /// Fields of the collection that the user of the handle knows.
 #[derive(Debug)]
 enum Knows {
-    /// All fields.
+    /// All fields: the user reads dynamic records.
     All,
-    /// Fields of a record type, in its order.
+    /// Fields of a record type, in the order of the type.
     Type {
         declared: Box<Collection>,
         fields: &'static [&'static str],
@@ -43,10 +43,11 @@ impl Handle {
         Self::new(shared, name.to_owned(), Knows::All)
     }
 
-    /// Creates a handle for records of type `T`.
+    /// Creates a handle for records of the type `T`.
     ///
     /// # Errors
-    /// The errors of [`dynamic`](Self::dynamic). Or the store's declaration of the collection differs from that of `T`.
+    /// The errors of [`dynamic`](Self::dynamic). Or `T` declares the collection differently from
+    /// the store.
     pub(crate) fn typed<T: Record>(shared: &Arc<Shared>) -> Result<Self> {
         let declared = Box::new(T::collection());
         let fields = T::field_names();
@@ -81,7 +82,8 @@ impl Handle {
         &self.name
     }
 
-    /// Returns the collection as of the last request, even if it no longer exists.
+    /// Returns the collection as the last request found it, even if the collection no longer
+    /// exists.
     pub(crate) fn known(&self) -> Arc<CollectionCore> {
         Arc::clone(&self.core.read().unwrap_or_else(PoisonError::into_inner))
     }

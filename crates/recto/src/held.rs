@@ -11,13 +11,14 @@ use crate::catalog::tables::Problem;
 use crate::catalog::{Catalog, Recorded};
 use crate::error::Result;
 
-/// Schema of a store, as it was last read or changed.
+/// Schema of a store, as this process last read or changed it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
-    /// Counts the changes of the cached schema.
+    /// Number of changes of the cached schema since the store was opened.
     pub(crate) version: u64,
     pub(crate) recorded: Recorded,
-    /// Collections whose tables cannot serve them.
+    /// Collections that are unavailable because a table is missing or differs from the schema, with
+    /// the reason.
     pub(crate) problems: Arc<BTreeMap<String, Problem>>,
 }
 
@@ -30,7 +31,7 @@ impl Held {
     }
 }
 
-/// Shared cache of the schema, for concurrent readers and writers.
+/// Shared cache of the schema, which threads read and change concurrently.
 #[derive(Debug)]
 pub(crate) struct Holding {
     held: RwLock<Arc<Held>>,
@@ -78,13 +79,14 @@ impl Holding {
         Ok(())
     }
 
-    /// Notes that the cache contains what the catalog had at the time `asked_nanos`.
+    /// Records that the cache is as new as the catalog was at the time `asked_nanos`.
     pub(crate) fn was_asked(&self, asked_nanos: u64) {
         self.asked_nanos.fetch_max(asked_nanos, Ordering::AcqRel);
     }
 
-    /// Returns whether the cached schema is too old to read views by it. Another process may have changed the schema,
-    /// and the last check is so long ago that writers may no longer maintain a view that was dropped since.
+    /// Returns whether the cached schema is too old to read views by it. Another process may have
+    /// dropped a view since the last check of the catalog. Writers may then no longer maintain this
+    /// view.
     pub(crate) fn is_old(&self, environment: &Environment) -> bool {
         let age_nanos = environment
             .continuous_nanos()
@@ -92,7 +94,8 @@ impl Holding {
         age_nanos / 1_000 >= CATALOG_MICROS.unsigned_abs()
     }
 
-    /// Caches another schema if `take` accepts it, given the current one. Returns whether the cache changed.
+    /// Caches `recorded` if it differs from the cached schema and `take` accepts it. `take` gets
+    /// the cached schema. Returns whether the cache changed.
     pub(crate) fn hold_schema(&self, recorded: Recorded, take: impl FnOnce(&Recorded) -> bool) -> bool {
         self.hold(|held| {
             let is_taken = held.recorded != recorded && take(&held.recorded);
@@ -103,8 +106,8 @@ impl Holding {
         })
     }
 
-    /// Caches a schema if it is newer, because this process may have applied another meanwhile. Returns whether the
-    /// cache changed.
+    /// Caches a schema if its generation is newer than that of the cached schema. This process may
+    /// have applied a newer schema while it read this one. Returns whether the cache changed.
     pub(crate) fn hold_newer(&self, recorded: Recorded) -> bool {
         let generation = recorded.generation;
         self.hold_schema(recorded, |current| generation > current.generation)
@@ -120,7 +123,7 @@ impl Holding {
         });
     }
 
-    /// Changes the cached schema with a function that returns whether it changed it.
+    /// Passes a copy of the cache to `change`, and stores the copy if `change` returns true.
     fn hold(&self, change: impl FnOnce(&mut Held) -> bool) -> bool {
         let mut current = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let mut held = Held::clone(&current);

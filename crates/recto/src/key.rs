@@ -31,9 +31,9 @@ use crate::error::{Error, ErrorKind, Part, Result};
 /// # }
 /// ```
 pub trait Key {
-    /// Returns the number of values.
+    /// Returns the number of values of the key.
     fn len(&self) -> usize;
-    /// Returns whether there are no values.
+    /// Returns whether the key has no values.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -204,7 +204,8 @@ key_parts!(write_part: chrono::NaiveDate, chrono::NaiveTime, chrono::DateTime<ch
 #[cfg(feature = "time")]
 key_parts!(write_part: time::Date, time::Time, time::OffsetDateTime, time::UtcDateTime);
 
-/// Writes a number whose type is not a field type, because CQL has no type of that range.
+/// Appends the cell of a number whose Rust type (such as `u64`) is not a field type, because CQL
+/// has no type with its range.
 fn write_number(number: &impl Display, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     if ty.is_number() {
         return write_text(&number.to_string(), ty, out);

@@ -13,7 +13,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result, of_cursor};
 use crate::options::OpenOptions;
 
-/// Maximum number of cursor keys in addition to the one that encrypts.
+/// Maximum number of cursor keys that a store keeps in addition to the key that encrypts.
 pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
 /// Default number of cursor keys that a rotation keeps in addition to the one that encrypts.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
@@ -26,10 +26,10 @@ const KEYS_PAUSE_NANOS: u64 = 1_000_000_000;
 pub(crate) struct CursorKeys {
     store: Arc<dyn Store>,
     environment: Environment,
-    /// Keys. They change when the first schema is applied, which creates the permanent keys, and at
-    /// each rotation.
+    /// Current keys. They change when the first schema is applied, which creates the permanent
+    /// keys, and at each rotation of the keys.
     ring: RwLock<Arc<KeyRing>>,
-    /// True if the keys come from the configuration. The catalog is then not read.
+    /// True if the keys come from the configuration. Keys in the catalog are then ignored.
     pub(crate) are_given: bool,
     /// Time of the last read of keys in the catalog, by the monotonic clock. The lock is held
     /// during the read.
@@ -54,18 +54,18 @@ impl CursorKeys {
         }
     }
 
-    /// Returns the current keys.
+    /// Returns the current cursor keys.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the keys.
+    /// Replaces the current cursor keys.
     pub(crate) fn replace(&self, ring: KeyRing) {
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
     }
 
-    /// Replaces the keys if `ring` is newer. This process may already know newer keys than the keys
-    /// that were read. A rotation always adds a key with a higher number.
+    /// Replaces the keys if `ring` is newer. The current keys may be newer than `ring`, because
+    /// another task may have replaced them. A rotation always adds a key with a higher number.
     pub(crate) fn replace_if_newer(&self, ring: KeyRing) {
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.active_id() > current.active_id() {

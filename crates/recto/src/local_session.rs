@@ -1,4 +1,4 @@
-//! Session of a store that this process has open.
+//! Session on a store that this process has open.
 //!
 //! | module | content |
 //! |---|---|
@@ -62,14 +62,14 @@ use tools::LocalTools;
 #[derive(Debug, Clone)]
 pub struct LocalSession {
     tools: LocalTools,
-    /// Row filters. `None`: the session may do everything.
+    /// Row filters that restrict the session. `None`: the session may do everything.
     rows: Option<Arc<RowFilters>>,
-    /// True if an error about a unique field names the record that has the value.
+    /// True if an error about a duplicate unique value names the record that has the value.
     tells_holders: bool,
 }
 
 impl LocalSession {
-    /// Creates the session of an open store.
+    /// Creates an unrestricted session on an open store.
     pub fn new(recto: Recto) -> Self {
         Self {
             tools: LocalTools { recto },
@@ -118,12 +118,15 @@ impl LocalSession {
         }
     }
 
-    /// Checks that a filter can restrict sessions to rows of a collection. With `writes`, also checks that records can
-    /// be written through such a session.
+    /// Checks that a filter can restrict sessions to rows of a collection. If `writes` is true,
+    /// also checks that such a session can write records.
     ///
     /// # Errors
-    /// The collection does not exist. [`ErrorKind::Forbidden`], as from such a session: the text is not a filter of the
-    /// collection's fields; or, with `writes`, it uses fields outside the key.
+    /// - The collection does not exist.
+    /// - [`ErrorKind::Forbidden`], the error that such a session would return: the text is not a
+    ///   filter of the collection's fields.
+    /// - [`ErrorKind::Forbidden`], if `writes` is true: the filter uses fields outside the key, and
+    ///   records of the collection have no versions.
     pub fn check_row_filter(&self, collection: &str, text: &str, writes: bool) -> Result<()> {
         let core = self.recto().core(collection)?;
         let texts = [text.to_owned()];
@@ -154,7 +157,8 @@ impl LocalSession {
         self.recto().refresh().await
     }
 
-    /// Returns what the store has observed of its nodes; see [`Recto::store_metrics`].
+    /// Returns metrics of the store's nodes as this process has observed them; see
+    /// [`Recto::store_metrics`].
     pub fn store_metrics(&self) -> StoreMetrics {
         self.recto().store_metrics()
     }
@@ -164,13 +168,13 @@ impl LocalSession {
         self.recto().check_clock().await
     }
 
-    /// Returns the state of the local clock when it was checked last; see [`Recto::clock_status`].
+    /// Returns the state of the local clock at its last check; see [`Recto::clock_status`].
     pub fn clock_status(&self) -> ClockStatus {
         self.recto().clock_status()
     }
 
-    /// Returns the metrics of this process as a writer; see [`Recto::writer_metrics`]. Returns nothing for a store with
-    /// transactions, where no process leaves unfinished work.
+    /// Returns the metrics of this process as a writer; see [`Recto::writer_metrics`]. Returns
+    /// nothing for a store with transactions. In such a store, no process leaves unfinished work.
     pub fn writer_metrics(&self) -> Option<WriterMetrics> {
         let recto = self.recto();
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
@@ -181,21 +185,21 @@ impl LocalSession {
     ///
     /// # Errors
     /// The store cannot be read or written.
-    /// The store cannot be read or written.
     pub async fn recover_in_background(&self) -> Result<()> {
         self.recto().recover_in_background().await?;
         self.recto().queues_there().await.map(drop)
     }
 
-    /// Returns the errors of collections that are unavailable because of their tables; see
+    /// Returns an error for each collection that is unavailable because of its tables; see
     /// [`Recto::unavailable_collections`].
     pub fn unavailable_collections(&self) -> Vec<Error> {
         self.recto().unavailable_collections()
     }
 
-    /// Reads the next `most_bytes` bytes of an embedded store's file, and verifies every page and every row in them.
-    /// `position` is the position from which to continue; after the last step, it is the beginning. Returns nothing for
-    /// a store on Cassandra. Other reads and writes continue during a step, and no snapshot is held between steps.
+    /// Reads the next `most_bytes` bytes of an embedded store's file, and verifies every page and
+    /// row in them. `position` is the position at which the step starts. The step advances it, and
+    /// the last step resets it to the beginning. Returns nothing for a store on Cassandra. Other
+    /// reads and writes continue during a step, and no snapshot is kept between steps.
     ///
     /// # Errors
     /// The file cannot be read, or the session is restricted to rows. Damage is not an error; the step reports it.
@@ -235,18 +239,19 @@ impl LocalSession {
         }
     }
 
-    /// Returns what this process did for buckets since the store was opened. Returns nothing if this process maintains
-    /// no buckets.
+    /// Returns the work that this process has done on buckets since the store was opened. Returns
+    /// nothing if this process does not maintain buckets.
     pub fn bucket_metrics(&self) -> Option<BucketMetrics> {
         self.recto().bucket_metrics()
     }
 
-    /// Returns the row filters for a collection.
+    /// Returns the row filters of the session for a collection.
     fn filters(&self, collection: &str) -> Option<&[String]> {
         self.rows.as_ref()?.get(collection).map(Vec::as_slice)
     }
 
-    /// Returns the operations on the store itself, if the session is not restricted to rows.
+    /// Returns the operations on the store itself, or an error if the session is restricted to
+    /// rows.
     fn unrestricted(&self) -> Result<&LocalTools> {
         match self.rows {
             None => Ok(&self.tools),

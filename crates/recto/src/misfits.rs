@@ -1,5 +1,5 @@
-//! Counting of records that do not fit views and unique constraints, before they are added and before records are
-//! copied.
+//! Counting of misfits: records that a view or unique constraint cannot store. They are counted
+//! before a view or constraint is added, and before records are copied.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
-/// Number of records of one read.
+/// Maximum number of records of one read.
 const STEP_ROWS: u32 = 1_000;
 /// Maximum size of the records of one read, in bytes.
 const STEP_BYTES: u64 = 2 << 20;
 
-/// Views and unique constraints of a collection for which its records are checked.
+/// Views and unique constraints of a collection that its records are checked against.
 pub(crate) struct Checked(Added);
 
 impl From<Added> for Checked {
@@ -43,7 +43,7 @@ impl Checked {
         Viewed::of(views, &self.0.stored)
     }
 
-    /// Returns the name of a view or of a unique constraint.
+    /// Returns the name of the view or unique constraint with this number.
     fn name_of(&self, number: u64) -> Option<String> {
         let view = self.0.views.iter().find(|one| one.number == number);
         let unique = self.0.unique.iter().find(|one| one.number == number);
@@ -51,7 +51,7 @@ impl Checked {
         of_view.or_else(|| Some(format!("unique ({})", unique?.fields.join(", "))))
     }
 
-    /// Reads all records, and returns the misfits by the number of their view or constraint.
+    /// Reads all records. Returns the misfits by the number of their view or unique constraint.
     ///
     /// # Errors
     /// The store cannot be read, or a row is damaged.
@@ -129,14 +129,15 @@ impl Checked {
     }
 }
 
-/// Returns the partition and the clustering cells of a row.
+/// Returns the cells of a row's partition key and of its clustering key.
 fn key_of(table: &Table, row: RowRef<'_>) -> (Cells, Cells) {
     let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
     let partition = table.partition().len();
     (cells(0..partition), cells(partition..table.key_len()))
 }
 
-/// Returns the misfits of a stored row, for all views and unique constraints of its collection.
+/// Returns the misfits of a stored row: the views and unique constraints of its collection that
+/// cannot store the row's record.
 ///
 /// # Errors
 /// The row is damaged, or was written by a newer release.
@@ -152,7 +153,7 @@ pub(crate) fn misfits_of(core: &CollectionCore, row: RowRef<'_>) -> Result<Vec<M
         .unwrap_or_default())
 }
 
-/// Describes a misfit for people. `row` is the base row of its record.
+/// Returns a description of a misfit for a report. `row` is the base row of the record.
 pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> ListedMisfit {
     let (partition, clustering) = key_of(&core.base().table, row);
     let field = core.definition.fields.get(misfit.field);
@@ -160,7 +161,7 @@ pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> Li
     listed(core.key_text(&partition, &clustering), field, misfit.cause)
 }
 
-/// Adds one misfit to the count of its cause.
+/// Adds one misfit to the count of misfits with the same cause.
 pub(crate) fn count(counts: &mut MisfitCounts, cause: MisfitCause) {
     match cause {
         MisfitCause::Empty => counts.empty += 1,

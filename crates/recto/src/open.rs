@@ -1,4 +1,5 @@
-//! Opens stores. Only this module knows the kinds of stores.
+//! Opening of stores, and operations that differ between kinds of stores. No other module knows the
+//! kinds of stores.
 
 // In a build that lacks a kind of store, some functions do not await, and some items are unused, so
 // allow these warnings.
@@ -34,13 +35,13 @@ use crate::session::{
     StoreProgress,
 };
 
-/// Open store, with the operations of its kind that are not in the trait `Store`.
+/// Open store, with the operations of its kind that the trait `Store` does not have.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) operations: Operations,
 }
 
-/// Operations of a kind of store that are not in the trait `Store`.
+/// Operations of a kind of store that the trait `Store` does not have.
 #[derive(Clone)]
 pub(crate) enum Operations {
     #[cfg(feature = "embedded")]
@@ -50,11 +51,11 @@ pub(crate) enum Operations {
         store: Arc<recto_cassandra::CassandraStore>,
         keyspace: String,
     },
-    /// Store that the caller opened.
+    /// Store that the caller passed. Only the operations of the trait `Store` are available.
     None,
 }
 
-/// Opens the store at an address.
+/// Opens the store at an address: embedded or on Cassandra.
 pub(crate) async fn open(
     address: &StoreAddress,
     environment: &Environment,
@@ -103,7 +104,7 @@ fn not_reached(address: &CassandraAddress, error: StoreError) -> Error {
     Error::new(kind, message).with_hint(hint).with_source(error)
 }
 
-/// Connects to the keyspace of an address that the catalog has recorded, as `reach` does.
+/// Connects like `reach`, to a keyspace whose address the catalog has recorded.
 #[cfg(feature = "cassandra")]
 pub(crate) async fn reach_recorded(
     address: &str,
@@ -148,13 +149,14 @@ pub(crate) async fn plan_without_store(
     Ok(plan)
 }
 
-/// Returns whether a schema has queues or collections that are not attached.
+/// Returns whether a schema has queues, or collections whose tables Recto creates.
 #[cfg(feature = "cassandra")]
 fn needs_features(schema: &Schema) -> bool {
     !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
 }
 
-/// Returns the error of an address of a server. The crate `recto-remote` sends requests to servers, over HTTP.
+/// Returns the error that the address of a server is not the address of a store. The crate
+/// `recto-remote` sends requests to servers, over HTTP.
 #[cold]
 fn not_a_store() -> Error {
     Error::new(
@@ -186,7 +188,7 @@ impl Operations {
     }
 }
 
-/// Returns the table with the columns of the rows and the columns that only the store uses.
+/// Returns the table with all its columns, including the columns that only the bucket store uses.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
     recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())
@@ -320,7 +322,7 @@ async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<S
     Err(not_built("cassandra"))
 }
 
-/// Returns the error for a store whose folder or keyspace does not exist.
+/// Converts the error that a store's folder or keyspace does not exist.
 fn not_there(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error
@@ -428,7 +430,7 @@ fn replication_of(address: &CassandraAddress) -> Result<Option<recto_cassandra::
     address.replication.as_deref().map(replication).transpose()
 }
 
-/// Parses a replication, such as `3` or `dc1:3,dc2:2`.
+/// Parses the replication of a keyspace, such as `3` or `dc1:3,dc2:2`.
 #[cfg(feature = "cassandra")]
 fn replication(text: &str) -> Result<recto_cassandra::Replication> {
     use recto_cassandra::Replication;
@@ -466,7 +468,8 @@ fn embedded_only(what: &str) -> Error {
         .with_hint("use the commands of Cassandra: nodetool snapshot, compact, verify")
 }
 
-/// Passes the reports of a store, which come from any thread, to the `progress` of the caller while `work` runs.
+/// Runs `work`, and passes the progress that the store reports meanwhile to `progress`. The store
+/// may report from any thread.
 #[cfg(feature = "embedded")]
 async fn reporting<T>(
     mut reports: tokio::sync::mpsc::UnboundedReceiver<StoreProgress>,
@@ -498,7 +501,7 @@ fn reporter() -> (
     (report, receiver)
 }
 
-/// Copies an open embedded store. Returns the size of the copy in bytes.
+/// Copies an open embedded store to a backup. Returns the size of the copy in bytes.
 pub(crate) async fn backup(
     operations: &Operations,
     to: &std::path::Path,
@@ -515,8 +518,8 @@ pub(crate) async fn backup(
     }
 }
 
-/// Copies an open embedded store, which is a backup, to a folder that becomes a store. Returns the size of the copy in
-/// bytes.
+/// Copies a backup, opened as an embedded store, to a folder that becomes a store. Returns the size
+/// of the copy in bytes.
 pub(crate) async fn restore(
     operations: &Operations,
     to: &std::path::Path,
@@ -551,7 +554,7 @@ pub(crate) fn announce(operations: &Operations, url: &str) -> Result<()> {
     }
 }
 
-/// Frees unused space. Returns the size in bytes before and after.
+/// Frees unused space in the store's file. Returns the size in bytes before and after.
 pub(crate) async fn compact(
     operations: &Operations,
     progress: Progress<'_, StoreProgress>,
@@ -567,7 +570,8 @@ pub(crate) async fn compact(
     }
 }
 
-/// Executes the next step of a scrub. Returns `None` if this process has no file of the store.
+/// Executes the next step of a scrub, which verifies a part of the store's file. Returns `None` if
+/// this process has no such file.
 #[cfg_attr(not(feature = "embedded"), allow(unused_variables))]
 pub(crate) async fn scrub_step(
     operations: &Operations,
@@ -591,7 +595,7 @@ pub(crate) async fn scrub_step(
     }
 }
 
-/// Checks every row of a store, and counts the rows of users apart from Recto's own rows.
+/// Checks every row of a store. Counts the rows of collections separately from Recto's own rows.
 pub(crate) async fn check(
     operations: &Operations,
     store: &Arc<dyn Store>,
@@ -652,14 +656,14 @@ pub(crate) async fn check(
     }
 }
 
-/// Returns a message for each attached keyspace that is unreachable.
+/// Returns a message for each unreachable keyspace with attached tables.
 fn away(reach: &Reach) -> Vec<String> {
     let away = reach.away().into_values();
     away.map(|away| format!("attached tables are unavailable: {}", away.message))
         .collect()
 }
 
-/// Returns a note that the check does not compare views.
+/// Returns a note for the user that the check does not compare views with their records.
 fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     let views = recorded.views.tables.len();
     let note =
@@ -667,8 +671,8 @@ fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     (views > 0).then_some(note).into_iter().collect()
 }
 
-/// Compares the tables of a keyspace with the schema, and checks its replication. Does not check rows, because
-/// Cassandra has its own commands to verify them.
+/// Compares the tables of a keyspace with the schema, and checks the replication of the keyspace.
+/// Does not check rows, because Cassandra has its own commands for it.
 #[cfg(feature = "cassandra")]
 async fn check_cassandra(
     cassandra: &recto_cassandra::CassandraStore,

@@ -24,14 +24,14 @@ use crate::error::ErrorKind;
 pub struct OpenOptions {
     /// If true, creates the store (folder or keyspace) if it does not exist.
     pub create: bool,
-    /// If true, opens an embedded store without changing it, together with other processes that
-    /// read it.
+    /// If true, opens an embedded store read-only. Other processes can read it at the same time.
     pub read_only: bool,
     /// True if this process leaves the maintenance of the store to other processes.
     pub without_upkeep: bool,
-    /// Maximum time to wait for a store that another process holds or that is not reachable yet.
+    /// Maximum time to wait for a store that another process has open or that is not reachable yet.
     pub wait: Duration,
-    /// Memory for the embedded store's pages, in bytes. `None`: the default of the store.
+    /// Memory for the cache of an embedded store's pages, in bytes. `None`: the default of the
+    /// store.
     pub cache_bytes: Option<usize>,
     /// Lifetime of cursors. `None`: cursors never expire.
     pub cursor_lifetime: Option<Duration>,
@@ -57,8 +57,8 @@ impl std::fmt::Debug for GivenKeys {
 }
 
 impl OpenOptions {
-    /// Returns the default options: the store must exist, cursors never expire and are encrypted with the
-    /// keys that the store holds.
+    /// Returns the default options: the store must exist, cursors never expire, and the keys in the
+    /// store encrypt cursors.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,23 +88,24 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the maximum time to wait for a store that another process holds or that is not reachable yet.
-    /// Recto tries to open the store every quarter of a second while it fails with [`ErrorKind::Unavailable`]
-    /// or [`ErrorKind::Timeout`]. An attempt that has begun continues after the time has elapsed.
+    /// Sets the maximum time to wait for a store that another process has open or that is not
+    /// reachable yet. Recto tries to open the store every quarter of a second while it fails with
+    /// [`ErrorKind::Unavailable`] or [`ErrorKind::Timeout`]. An attempt that has begun continues
+    /// after the time has elapsed.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = time;
         self
     }
 
-    /// Sets the memory for the embedded store's pages, in bytes.
+    /// Sets the memory for the cache of an embedded store's pages, in bytes.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = Some(bytes);
         self
     }
 
-    /// Sets the lifetime of cursors, counted from the creation of their page.
+    /// Sets the lifetime of cursors. It begins when the page of the cursor is created.
     #[must_use]
     pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
         self.cursor_lifetime = Some(lifetime);
@@ -119,17 +120,18 @@ impl OpenOptions {
     }
 
     /// Sets the keys that encrypt cursors, in the form that
-    /// [`Recto::export_cursor_keys`](crate::Recto::export_cursor_keys) returns. They replace the keys that
-    /// the store holds. For stores that must open each other's cursors.
+    /// [`Recto::export_cursor_keys`](crate::Recto::export_cursor_keys) returns. They replace the
+    /// keys in the store. Stores that have the same keys accept each other's cursors.
     #[must_use]
     pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
         self.cursor_keys = Some(GivenKeys(keys.into()));
         self
     }
 
-    /// Sets a connection parameter for every keyspace whose tables are attached: `username`, `password`, or
-    /// another parameter of [`CassandraAddress::set`](crate::CassandraAddress::set). Parameters that the
-    /// store has recorded take precedence. The record of a keyspace's address contains no credentials.
+    /// Sets a connection parameter for every keyspace with attached tables: `username`, `password`,
+    /// or another parameter of [`CassandraAddress::set`](crate::CassandraAddress::set). Parameters
+    /// that the store has recorded with a keyspace's address take precedence. The store records no
+    /// credentials.
     #[must_use]
     pub fn cassandra_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.cassandra.push((name.into(), Secret::new(value)));
@@ -148,7 +150,7 @@ impl OpenOptions {
     }
 }
 
-/// Returns the options of reads, with this time limit or the default limit.
+/// Returns options of reads with this time limit, or with the default limit.
 pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     let default = ReadOptions::default();
     ReadOptions {
@@ -157,7 +159,7 @@ pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     }
 }
 
-/// Returns the options of writes, with this time limit or the default limit.
+/// Returns options of writes with this time limit, or with the default limit.
 pub(crate) fn write_options(request_timeout: Option<Duration>) -> WriteOptions {
     let default = WriteOptions::default();
     WriteOptions {

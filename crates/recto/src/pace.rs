@@ -1,4 +1,4 @@
-//! Rate limit for work over whole tables, so that other work has resources.
+//! Rate limit for work on whole tables, which leaves resources to other work.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Limits the work to `rows_per_second`. Without a limit, the work is as fast as possible.
+    /// Creates a limit of `rows_per_second`. `None` and 0 mean no limit.
     pub(crate) fn new(rows_per_second: Option<u32>, environment: &Environment) -> Self {
         Self {
             rows_per_second: rows_per_second.filter(|rows| *rows > 0),
@@ -22,12 +22,13 @@ impl Pace {
         }
     }
 
-    /// Returns the maximum number of rows of one read, so that no step takes longer than about a second.
+    /// Returns the maximum number of rows of one read, at most `most`. With a rate limit, one read
+    /// has at most the rows of a second.
     pub(crate) fn step_rows(&self, most: u32) -> u32 {
         self.rows_per_second.map_or(most, |rows| rows.clamp(1, most))
     }
 
-    /// Returns the wait after `rows` more rows.
+    /// Counts `rows` more rows, and returns the time to wait before the next read.
     pub(crate) fn after(&mut self, rows: u64, environment: &Environment) -> Duration {
         self.rows += rows;
         let Some(per_second) = self.rows_per_second else {

@@ -13,9 +13,9 @@ use crate::paging::{AskedBucket, RawPage};
 use crate::planned::Planned;
 use crate::present::version_of;
 
-/// A page: rows in the query's order, and cursors to continue at both ends.
+/// Page of a query: rows in the query's order, and cursors to continue at both ends.
 ///
-/// Cursors are encrypted when they are requested.
+/// A cursor is encrypted when a method returns it.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -69,7 +69,7 @@ impl<T> Page<T> {
         Ok(page)
     }
 
-    /// Returns whether the plan reads rows that a row filter hides.
+    /// Returns whether the plan reads rows that a row filter hides from the caller.
     pub(crate) fn hides(&self) -> bool {
         self.planned.hides
     }
@@ -83,7 +83,7 @@ impl<T> Page<T> {
         &self.planned
     }
 
-    /// Returns the sort order that the [records](Self::rows) belong to.
+    /// Returns the sort order whose table has the columns of [`rows`](Self::rows).
     pub(crate) fn sort_order(&self) -> &SortOrder {
         match self.raw.rows.bases {
             Some(_) => self.core.base(),
@@ -91,12 +91,12 @@ impl<T> Page<T> {
         }
     }
 
-    /// Returns the records before decoding.
+    /// Returns the rows of the page as cells.
     pub(crate) fn rows(&self) -> &RowSet {
         self.raw.rows.bases.as_deref().unwrap_or(&self.raw.rows.rows)
     }
 
-    /// Converts the page to its records before decoding.
+    /// Converts the page to its rows as cells.
     pub(crate) fn into_rows(self) -> RowSet {
         let found = self.raw.rows;
         found.bases.map_or(found.rows, |bases| *bases)
@@ -128,9 +128,9 @@ impl<T> Page<T> {
         self.raw.row_count.as_deref().copied()
     }
 
-    /// Returns the maximum number of records that no page of the query shows because they do not fit the view
-    /// that is read. It can be greater than 0 only if [`allow_misfits`](crate::ApplyOptions::allow_misfits)
-    /// was set when the view was added.
+    /// Returns the number of records that pages of the query lack, because the view that is read
+    /// cannot store them. The actual number may be smaller. It can be greater than 0 only if
+    /// [`allow_misfits`](crate::ApplyOptions::allow_misfits) was set when the view was added.
     pub fn lacks(&self) -> u64 {
         let plan = &self.planned.plan;
         let others = plan.views.iter().map(|view| view.sort_order.lacks.too_large);
@@ -143,9 +143,10 @@ impl<T> Page<T> {
         self.items.is_empty()
     }
 
-    /// Returns whether there are rows after the page, or `None` if that is unknown. A page that continues
-    /// from a cursor looks only in its direction, unless [both edges](crate::PageQuery::both_edges) are
-    /// requested. A budget may end the search early.
+    /// Returns whether there are rows after the page, or `None` if that is unknown. A page that
+    /// continues from a cursor only looks for rows in the direction of the cursor, unless [both
+    /// edges](crate::PageQuery::both_edges) are requested. The search can end early because of a
+    /// budget.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -219,7 +220,8 @@ impl<T> Page<T> {
         )
     }
 
-    /// Returns the cursor of the row at `index`, for the page after it, before it or around it.
+    /// Returns the cursor of the row at `index`. It leads to the page after the row, before it or
+    /// around it.
     ///
     /// # Panics
     /// If there is no such row.
@@ -283,7 +285,7 @@ impl<T> Page<T> {
         &self.raw.buckets
     }
 
-    /// Returns the cost of the page.
+    /// Returns the cost of the page, such as the number of rows that were read.
     pub fn cost(&self) -> PageCost {
         self.raw.cost
     }

@@ -1,4 +1,4 @@
-//! Records of a page as JSON text, for replies that contain them unchanged.
+//! Records of a page as JSON text, for replies that contain the text unchanged.
 
 use recto_model::schema::Field;
 use recto_model::{RowRef, json};
@@ -8,23 +8,25 @@ use crate::core::{CollectionCore, damaged};
 use crate::error::Result;
 use crate::page::Page;
 
-/// Approximate ratio of the length of a cell's text to the length of its bytes. It determines the initial capacity.
+/// Approximate length of a cell's text per byte of the cell. It determines the initial capacity of
+/// the text.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
-/// Capacity in bytes for the other parts of a reply, such as its tokens.
+/// Capacity in bytes for the parts of a reply that are not records, such as page tokens.
 const REPLY_ROOM_BYTES: usize = 1 << 10;
 
-/// Field to write.
+/// Field of a record that is written as JSON.
 struct Written<'c> {
     field: &'c Field,
-    /// Name of the field as it is in a record. At the beginning of a record, it is written without its comma.
+    /// Name of the field as JSON text, with a comma before it. The comma is omitted at the
+    /// beginning of a record.
     name: &'c [u8],
     /// Column of the field in the rows.
     column: usize,
 }
 
-/// Returns the page's records as a JSON array. It has the fields `asked`, or all fields if none is named. Nulls are
-/// left out.
+/// Returns the page's records as a JSON array. Each record has the fields `asked`, or all fields if
+/// `asked` is empty. Nulls are left out.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     let fields = fields(page.core(), page.sort_order(), asked);
     let names: usize = fields.iter().map(|field| field.name.len()).sum();

@@ -1,4 +1,4 @@
-//! Lists of the partitions of a collection, from which a user chooses one.
+//! Lists of the partitions of a collection, which user interfaces show as a choice.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use crate::record::DynamicRecord;
 use crate::row_filter::RowFilter;
 use crate::session::JsonRecord;
 
-/// Number of partitions read in one step.
+/// Maximum number of partitions that one step reads.
 const STEP_PARTITIONS: u32 = 500;
 
-/// Returns the partition fields of each partition that has a record and that `row_filters` do not hide, in steps and in
-/// the store's own order. Nothing is read until the stream is polled.
+/// Returns the partitions of a collection, each as the values of its partition fields. Only
+/// partitions that have a record and that `row_filters` do not hide are included. They are in the
+/// store's own order. Nothing is read until the stream is polled.
 pub(crate) fn steps(
     core: Arc<CollectionCore>,
     row_filters: Vec<String>,

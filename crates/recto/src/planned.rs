@@ -1,4 +1,5 @@
-//! Plans of queries, and a cache of the plans of queries that are texts, for the next page of the same query.
+//! Plans of queries, and a cache of these plans. The next page of the same query finds its plan in
+//! the cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,31 +7,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recto_plan::Plan;
 use recto_plan::refusal::RejectedView;
 
-/// Maximum number of plans of one generation. The cache has two generations.
+/// Maximum number of plans in each of the two generations of the cache.
 const MAX_PLANS: usize = 128;
-/// Maximum total size of the texts of a cached query, in bytes.
+/// Maximum size of the texts of a query whose plans are cached, in bytes.
 const MAX_QUERY_BYTES: usize = 1 << 10;
-/// Maximum number of sources of the plans of a cached query.
+/// Maximum number of sources of the plans of a query that is cached.
 const MAX_KEPT_SOURCES: usize = 16;
 
-/// Plans of a query, at least one, with the best one first. The best one is used, unless a cursor continues in the
-/// order of another.
+/// Plans of a query, at least one, with the best plan first. The best plan is used, unless a cursor
+/// continues in the order of another plan.
 pub(crate) type Candidates = Arc<Vec<Arc<Planned>>>;
 
-/// Plan, with the reasons why other views were rejected.
+/// Plan of a query, with the reasons why other views were rejected.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rejected: Vec<RejectedView>,
-    /// True if the plan reads rows that a row filter hides. If so, the cost of the reads must not
-    /// be revealed to the caller.
+    /// True if the plan reads rows that a row filter hides. If so, the caller must not learn the
+    /// cost of the reads.
     pub(crate) hides: bool,
 }
 
-/// Plans of one collection, by the texts of their queries.
+/// Cache of the plans of one collection, by the texts of their queries.
 ///
-/// Recently used plans stay in the cache. A plan that is found in the older generation moves to the newer one. When the
-/// newer generation is full, the older one is dropped. Every step takes constant time.
+/// The cache has two generations. A plan that is found in the older generation moves to the newer
+/// one, so that recently used plans stay. When the newer generation is full, the older generation
+/// is dropped. Every step takes constant time.
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache(Mutex<Generations>);
 

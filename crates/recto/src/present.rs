@@ -1,4 +1,4 @@
-//! Existence and versions of the records of a table's rows.
+//! Determines whether a row of a table is an existing record, and its version.
 
 use recto_model::RowRef;
 use recto_plan::SortOrder;
@@ -9,15 +9,17 @@ use crate::error::{Error, ErrorKind, Result};
 /// Record with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versioned<T> {
-    /// The record.
+    /// Fields of the record.
     pub record: T,
-    /// Version, which each change of the record raises: microseconds since 1970, or more. Records that do not change
-    /// (`writes = "append"`, `"overwrite"`) have no version.
+    /// Version of the record: a number of microseconds since 1970, or more. Each change of the
+    /// record raises it. Records that do not change (`writes = "append"`, `"overwrite"`) have no
+    /// version.
     pub version: Option<i64>,
 }
 
-/// Columns that determine whether a row of the base table is a record, for records that change. Other rows belong to
-/// records that were deleted or have expired, or to changes that were never decided.
+/// Columns that show whether a row of the base table is a record, in collections whose records
+/// change. Other rows belong to records that were deleted or have expired, or to changes that were
+/// never decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Presence {
     version: usize,
@@ -25,7 +27,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Returns `None` for tables in which each row is a record.
+    /// Returns the columns of a table; `None` if each of its rows is a record.
     pub(crate) fn of(sort_order: &SortOrder) -> Option<Self> {
         Some(Self {
             version: sort_order.version?,
@@ -33,7 +35,7 @@ impl Presence {
         })
     }
 
-    /// Returns whether a row is a record at this time.
+    /// Returns whether a row is a record that exists at the time `now_micros`.
     ///
     /// # Errors
     /// The row is damaged, or a newer release wrote it.
@@ -54,7 +56,7 @@ pub(crate) fn version_of(sort_order: &SortOrder, row: RowRef<'_>) -> Option<i64>
     Some(i64::from_be_bytes(cell.try_into().ok()?))
 }
 
-/// Returns the error of hidden columns that cannot be read.
+/// Returns the error that a row's hidden columns cannot be read.
 #[cold]
 pub(crate) fn unreadable(error: StoredError) -> Error {
     let kind = match error {

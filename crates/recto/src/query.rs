@@ -1,4 +1,4 @@
-//! Requests for pages.
+//! Queries that return pages.
 
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
@@ -32,11 +32,11 @@ use crate::planned::{Candidates, PlanKey, Planned};
 use crate::record::{decode_each, no_field};
 use crate::row_filter;
 
-/// Maximum size of the values of `from` in bytes: the size of a partition key and a clustering key together,
-/// so that every position fits in a cursor.
+/// Maximum size in bytes of the values that [`PageQuery::from`] takes. It is the maximum size of a
+/// partition key and a clustering key together, so that every position fits in a cursor.
 const MAX_FROM_BYTES: usize = 2 * MAX_KEY_PART_BYTES;
 
-/// Decodes a row of a collection as a `T`.
+/// Function that decodes a row of a collection as a `T`.
 pub(crate) type Decode<T> = fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T>;
 
 /// A query under construction. Awaiting it returns one page.
@@ -80,7 +80,7 @@ pub struct PageQuery<T> {
     count: Option<Count>,
 }
 
-/// The conditions and options of a query, and its plan once it is known.
+/// Conditions and options of a query, and its plan once it is known.
 #[derive(Debug, Clone, Default)]
 struct Question {
     /// Filter texts, none of them empty.
@@ -100,18 +100,18 @@ struct Question {
     kept: KeptPlans,
 }
 
-/// Start of every page of a query: the collection in its current state, and the plans of the query in it.
+/// Prepared query: the collection in its current state, and the plans of the query for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) core: Arc<CollectionCore>,
     pub(crate) candidates: Candidates,
 }
 
-/// The plans of a question, valid while the collection does not change.
+/// Cached plans of a question. They are valid until the collection changes.
 #[derive(Debug, Default)]
 struct KeptPlans(Mutex<Option<Prepared>>);
 
-/// A clone starts without plans, because the caller clones a question in order to change it.
+/// Returns an empty cache, because a question is cloned in order to change it.
 impl Clone for KeptPlans {
     fn clone(&self) -> Self {
         Self::default()
@@ -119,7 +119,7 @@ impl Clone for KeptPlans {
 }
 
 impl KeptPlans {
-    /// Returns the plans for a collection, from the cache if it contains them.
+    /// Returns the plans for a collection. Calls `plan` if the cache does not contain them.
     fn of(
         &self,
         core: Arc<CollectionCore>,
@@ -138,13 +138,13 @@ impl KeptPlans {
     }
 }
 
-/// Start of the page, as requested.
+/// Requested start of the page.
 #[derive(Debug, Clone)]
 enum Start {
     First,
     Last,
     Token(String),
-    /// Position at which a stream continues, with the plan that it began with.
+    /// Position at which a stream continues, with the plan with which the stream began.
     At(Arc<Planned>, Position),
     After(String),
     Before(String),
@@ -215,7 +215,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Changes the question and discards its plans.
+    /// Changes the question with `change`, and discards its cached plans.
     fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
         let question = Arc::make_mut(&mut self.question);
         question.kept = KeptPlans::default();
@@ -339,7 +339,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Requests the page after a cursor.
+    /// Requests the page of rows that follow a cursor.
     #[must_use]
     pub fn after(self, cursor: impl Into<String>) -> Self {
         self.starting(Start::After(cursor.into()))
@@ -354,7 +354,8 @@ impl<T> PageQuery<T> {
         self.starting(Start::Before(cursor.into()))
     }
 
-    /// Requests the page that a page's next or previous cursor leads to. An empty token means the first page.
+    /// Requests the page of a next or previous cursor (page token). An empty token means the first
+    /// page.
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         let token = token.into();
@@ -365,16 +366,16 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Requests the page around a row's cursor: half of the rows come before the row, the rest starts with
-    /// the row.
+    /// Requests the page around the row of a cursor. Half of the page's rows come before the row,
+    /// and the rest starts with the row.
     #[must_use]
     pub fn around(self, cursor: impl Into<String>) -> Self {
         self.starting(Start::Around(cursor.into()))
     }
 
-    /// Requests the page around the row at a percentage of all rows of the query, from 0 to 100. The row is
-    /// exact if rows are counted exactly, and approximate otherwise. Requires partitions that are kept in
-    /// buckets, and no filter scan.
+    /// Requests the page around the row at a percentage of all rows of the query, from 0 to 100.
+    /// The row is exact if the store counts rows exactly, and approximate otherwise. Requires
+    /// partitions that are kept in buckets, and no filter scan.
     ///
     /// An invalid percentage is rejected with [`ErrorKind::InvalidQuery`] when the page is awaited.
     #[must_use]
@@ -393,8 +394,8 @@ impl<T> PageQuery<T> {
         self.starting(Start::AroundShare(Share(share)))
     }
 
-    /// Starts the page after this number of rows. Requires a store that counts the rows of the query exactly, which an
-    /// embedded store does for a query that one view serves.
+    /// Starts the page after this number of rows of the query. Requires a store that counts the
+    /// rows of the query exactly. An embedded store does so for a query that one view serves.
     #[must_use]
     pub fn skip(self, rows: u64) -> Self {
         self.starting(Start::Skip(rows))
@@ -402,10 +403,10 @@ impl<T> PageQuery<T> {
 
     /// Adds to the page the [number of rows](Page::row_count) of the query.
     ///
-    /// [`Count::Exact`] requires an embedded store, and [`Count::Estimate`] a sort order that is kept in buckets. Both
-    /// require a query that one view serves, and also return the number of rows before the page. [`Count::UpTo`] works
-    /// for every query. It reads at most that number of rows and one
-    /// more, or as many as a filter scan may read.
+    /// [`Count::Exact`] requires an embedded store, and [`Count::Estimate`] a sort order that is
+    /// kept in buckets. Both require a query that one view serves, and also return the number of
+    /// rows before the page. [`Count::UpTo`] works for every query. It reads at most one row more
+    /// than its limit, or as many rows as a filter scan may read.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -437,26 +438,29 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Starts the page at these order values, inclusive. They are values of the first columns of the query's
-    /// order that the filter does not fix with `=`.
+    /// Starts the page at the first row whose order values are these values or follow them. The
+    /// values belong to the first columns of the query's order that the filter does not fix with
+    /// `=`.
     #[must_use]
     pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
         self.starting(Start::From(values.into_iter().map(Into::into).collect()))
     }
 
-    /// Starts at a position of this query's order.
+    /// Starts the page at a position in the order of this query.
     pub(crate) fn at(mut self, planned: Arc<Planned>, position: Position) -> Self {
         self.start = Start::At(planned, position);
         self
     }
 
-    /// Starts the page at these order values, like [`from`](Self::from), given as a JSON array.
+    /// Starts the page at these order values, like [`from`](Self::from). The values are a JSON
+    /// array.
     #[must_use]
     pub fn from_json(self, values: impl Into<String>) -> Self {
         self.starting(Start::FromJson(values.into()))
     }
 
-    /// Determines at both ends of the page whether more rows follow, with one additional short read.
+    /// Requests that the page reports for both of its ends whether more rows follow. This needs one
+    /// additional short read.
     #[must_use]
     pub fn both_edges(mut self) -> Self {
         self.both_edges = true;
@@ -493,13 +497,14 @@ impl<T> PageQuery<T> {
         self.question.kept.of(core, plan)
     }
 
-    /// Returns the alternatives to this query; see [`Pages::choices`](crate::session::Pages::choices).
+    /// Returns the alternatives to this query for user interfaces; see
+    /// [`Pages::choices`](crate::session::Pages::choices).
     pub(crate) fn choices(&self) -> Result<Choices> {
         let core = self.handle.now()?;
         self.question.choices(&core)
     }
 
-    /// Returns the plan of the requested page, and its specification.
+    /// Returns the plan and the specification of the requested page.
     pub(crate) async fn spec(&self, prepared: &Prepared) -> Result<(Arc<Planned>, PageSpec)> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
             &self.start
@@ -558,7 +563,7 @@ impl<T> PageQuery<T> {
         Ok((Arc::clone(best), place))
     }
 
-    /// Reads the page.
+    /// Reads the requested page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
         // The embedded store answers without waiting, so a task that reads a whole list would
         // starve the other tasks of its thread.
@@ -589,7 +594,7 @@ impl<T> PageQuery<T> {
     }
 }
 
-/// Checks the limit of a count.
+/// Rejects a count whose limit is out of range.
 fn check_count(count: Option<Count>) -> Result<()> {
     match count {
         Some(Count::UpTo(limit)) if !(1..=MAX_COUNT_UP_TO).contains(&limit) => Err(Error::new(
@@ -601,7 +606,8 @@ fn check_count(count: Option<Count>) -> Result<()> {
     }
 }
 
-/// Returns the error of a count in a session with row filters. Such a session must not learn the number of hidden rows.
+/// Returns the error of a count in a session with row filters. The count would reveal the number of
+/// hidden rows.
 #[cold]
 fn hidden_rows_count() -> Error {
     Error::new(
@@ -711,7 +717,8 @@ impl<T: Send + 'static> IntoFuture for PageQuery<T> {
 }
 
 impl Question {
-    /// Returns the plan, from the collection's plan cache if the same query was planned before.
+    /// Returns the plans of the question for a collection. Takes them from the collection's plan
+    /// cache if possible.
     fn planned_once(&self, core: &CollectionCore) -> Result<Candidates> {
         let needed = core.fields_needed(&self.fields);
         let key = self.key(needed.is_some());
@@ -725,7 +732,8 @@ impl Question {
         Ok(planned)
     }
 
-    /// Returns the key of the plan in the cache, or `None` if a part of the query is not text.
+    /// Returns the key of the question in the plan cache, or `None` if a part of the question is
+    /// not text.
     fn key(&self, depends_on_fields: bool) -> Option<PlanKey> {
         let filter_text = match self.filter_texts.as_slice() {
             [] => "",
@@ -816,8 +824,8 @@ impl Question {
         Ok(plans.plans.iter().enumerate().map(planned).collect())
     }
 
-    /// Binds the query to a collection. Also returns the conditions of the row filters, which the query
-    /// already contains.
+    /// Binds the question to the fields of a collection. Also returns the conditions of the row
+    /// filters, which the query already contains.
     fn bind(&self, collection: &Collection) -> Result<(Query, Vec<Condition>)> {
         let mut conditions = Vec::new();
         for text in &self.filter_texts {
@@ -838,7 +846,7 @@ impl Question {
         Ok((Query::new(collection, &conditions, &sort)?, of_rows))
     }
 
-    /// Returns the alternatives to this query.
+    /// Returns the alternatives to the question for user interfaces.
     fn choices(&self, core: &CollectionCore) -> Result<Choices> {
         let definition = &core.definition;
         let (query, of_rows) = self.bind(definition)?;
@@ -853,8 +861,8 @@ impl Question {
     }
 }
 
-/// Returns the plan that continues a stream that began with another plan. It is the same plan, or a plan of
-/// the same query in the same order if the query was planned again meanwhile.
+/// Returns the plan that continues a stream that began with the plan `begun`. It is the same plan,
+/// or a plan of the same query in the same order if the query was planned again meanwhile.
 fn going_on(candidates: &Candidates, begun: &Arc<Planned>) -> Result<Arc<Planned>> {
     let is_begun = |one: &&Arc<Planned>| Arc::ptr_eq(one, begun);
     let goes_on = |one: &&Arc<Planned>| one.plan.identity == begun.plan.identity;
@@ -884,8 +892,8 @@ fn no_view(core: &CollectionCore, asked: &str) -> Error {
     .with_hint(format!("its views are {}", names.join(", ")))
 }
 
-/// Returns whether two collections have the same fields, so that records of one are probably also written to
-/// the other.
+/// Returns whether two collections have the same fields. If so, records of one are probably also
+/// written to the other.
 fn holds_same_records(other: &Collection, one: &Collection) -> bool {
     other.name != one.name
         && other.fields.len() == one.fields.len()
@@ -896,9 +904,9 @@ fn holds_same_records(other: &Collection, one: &Collection) -> bool {
         })
 }
 
-/// Returns the position where the rows before a cursor end. For a cursor that leads backwards, it is the
-/// cursor's position. Any other cursor belongs to a row, or to the page that ends with the row, and its
-/// position is after the row.
+/// Returns the position at which the rows before a cursor end. A cursor of a previous page has this
+/// position. Any other cursor belongs to a row, or to the page that ends with this row. Its
+/// position is after the row, so the rows end before it.
 fn before(opened: OpenedCursor) -> Position {
     match opened.travel {
         Travel::Backward => opened.position,
@@ -939,7 +947,8 @@ fn from_values(plan: &Plan, values: &[Literal]) -> Result<Position> {
     })
 }
 
-/// Returns the position before all rows that begin with some order values.
+/// Returns the position before all rows whose order begins with the first `count` values of
+/// `value`.
 fn position_of(
     plan: &Plan,
     count: usize,

@@ -1,4 +1,5 @@
-//! Connections to keyspaces with attached tables. While a keyspace is unreachable, only reads of its tables fail.
+//! State of the connections to keyspaces with attached tables. While a keyspace is unreachable,
+//! only reads of its tables fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,14 @@ use recto_store::{AttachedStore, Store};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Wait before the next attempt to reach a keyspace that is unreachable.
+/// Wait before the next attempt to reach an unreachable keyspace.
 pub(crate) const REACH_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum time for a keyspace to report the version of its tables.
+/// Maximum time in which a keyspace must report the version of its tables.
 const LOOK_TIME: Duration = Duration::from_secs(1);
 /// Number of consecutive late responses after which a keyspace counts as unreachable.
 const MAX_LATE_LOOKS: u32 = 3;
 
-/// Reason why a keyspace cannot be read.
+/// Reason why the tables of a keyspace cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Away {
     pub(crate) kind: ErrorKind,
@@ -40,14 +41,14 @@ impl Away {
     }
 }
 
-/// Returns the message that a keyspace is unreachable at an address. It omits the parameters of the address, because
-/// they name files of this machine.
+/// Returns the message that a keyspace is unreachable at an address. It omits the parameters of the
+/// address, because they contain file names of this machine.
 pub(crate) fn away_message(keyspace: &str, address: &str, cause: &str) -> String {
     let address = address.split('?').next().unwrap_or_default();
     format!("keyspace {keyspace}, which has attached tables, cannot be reached at {address}: {cause}")
 }
 
-/// Returns the error that a keyspace is unreachable. It has the hint of its cause, if there is one.
+/// Returns the error that a keyspace is unreachable. It has the hint of `cause`, if there is one.
 pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
     let error = Error::new(cause.kind(), away_message(keyspace, address, cause.message()));
     match cause.hint() {
@@ -60,23 +61,23 @@ pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
 #[derive(Debug)]
 struct Link {
     address: String,
-    /// True if no attempt to reach the keyspace at this address has ended yet.
+    /// True if no attempt to reach the keyspace at this address has ended.
     is_new: bool,
     away: Option<Away>,
     late_looks: u32,
-    /// Version of its tables, as of the last check.
+    /// Version of the keyspace's tables at the last check.
     version: String,
 }
 
 #[derive(Debug, Default)]
 struct Links {
     by_keyspace: BTreeMap<String, Link>,
-    /// True if a task is reaching keyspaces.
+    /// True if a background task tries to reach keyspaces.
     is_reaching: bool,
     is_closed: bool,
 }
 
-/// Keyspaces with attached tables of a store.
+/// Connections to the keyspaces with attached tables of a store.
 pub(crate) struct Reach {
     store: Arc<AttachedStore>,
     links: Mutex<Links>,
@@ -109,8 +110,8 @@ impl Reach {
         away.collect()
     }
 
-    /// Records the result of an attempt to reach a keyspace at an address. Ignores the result if the keyspace has
-    /// another address by now.
+    /// Records the result of an attempt to reach a keyspace at an address. Ignores the result if
+    /// the address of the keyspace has changed since.
     pub(crate) fn tried(&self, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
         let mut links = self.links();
         let link = links
@@ -131,7 +132,8 @@ impl Reach {
         }
     }
 
-    /// Records that a keyspace was reached at an address, and uses this connection from now on.
+    /// Records that a keyspace was reached at an address. Reads of its tables use this connection
+    /// from now on.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn reached(&self, keyspace: &str, address: &str, store: Arc<dyn Store>) {
         self.links()
@@ -140,7 +142,7 @@ impl Reach {
         self.tried(keyspace, address, Ok(store));
     }
 
-    /// Records that a keyspace did not answer.
+    /// Records that a keyspace did not answer, so that it counts as unreachable.
     pub(crate) fn lost(&self, keyspace: &str, error: &Error) {
         let mut links = self.links();
         if let Some(link) = links.by_keyspace.get_mut(keyspace) {
@@ -148,7 +150,8 @@ impl Reach {
         }
     }
 
-    /// Records the addresses of keyspaces. Returns the keyspaces that are new, with their addresses.
+    /// Records the addresses of keyspaces. Returns the keyspaces that had no address before, with
+    /// their addresses.
     pub(crate) fn unknown<'a>(
         &self,
         keyspaces: &BTreeSet<&str>,
@@ -174,8 +177,8 @@ impl Reach {
         unknown
     }
 
-    /// Returns the keyspaces to reach, with their addresses. If the list is empty, the task that
-    /// calls this function must end.
+    /// Returns the keyspaces that must be reached, with their addresses. If the list is empty, the
+    /// calling task must end, because another call can then start a new task.
     pub(crate) fn wanted(&self) -> Vec<(String, String)> {
         let mut links = self.links();
         let wanted: Vec<(String, String)> = links
@@ -191,7 +194,8 @@ impl Reach {
         wanted
     }
 
-    /// Returns whether a keyspace must be reached and no task does so. The caller must then start the task.
+    /// Returns whether a keyspace must be reached and no task tries to reach it. If so, the caller
+    /// must start this task.
     pub(crate) fn takes_task(&self) -> bool {
         let mut links = self.links();
         let is_wanted = links.by_keyspace.values().any(Link::is_wanted);
@@ -200,8 +204,9 @@ impl Reach {
         takes
     }
 
-    /// Returns the current versions of the tables of all keyspaces as one text, or nothing if no table is attached.
-    /// Keyspaces that fail, or answer late repeatedly, count as unreachable.
+    /// Returns the current versions of the tables of all keyspaces as one text, or nothing if no
+    /// table is attached. Keyspaces that fail count as unreachable, and so do keyspaces that
+    /// repeatedly answer too late.
     pub(crate) async fn versions(&self) -> Option<String> {
         let asked: Vec<(String, bool)> = {
             let links = self.links();

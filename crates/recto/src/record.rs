@@ -13,7 +13,8 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// A record of a collection that is known only at run time: a value or null for each of its fields.
+/// Record of a collection whose fields are known only at run time. It has a value or null for each
+/// field.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -69,7 +70,7 @@ impl DynamicRecord {
         &self.values
     }
 
-    /// Sets a field.
+    /// Sets a field to a value, or to null (`None`).
     ///
     /// # Errors
     /// The field does not exist, or the value does not have the field's type.
@@ -87,9 +88,9 @@ impl DynamicRecord {
         Ok(())
     }
 
-    /// Parses the text of a JSON object as a record. An absent field and a null field are equivalent. Rejects
-    /// unknown fields and duplicate fields. Numbers must be represented exactly, otherwise they are rejected.
-    /// Only `float` and `double` fields round, to their nearest value.
+    /// Parses the text of a JSON object as a record. A missing field is null. Unknown fields and
+    /// duplicate fields are rejected. A number is rejected if the field cannot represent it
+    /// exactly; only `float` and `double` fields round to their nearest value.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidRecord`]. If exactly one field is wrong, the error names it.
@@ -171,7 +172,7 @@ impl DynamicRecord {
             .collect()
     }
 
-    /// Returns the named fields as JSON, or all fields if no field is named.
+    /// Returns the fields `fields` as JSON, or all fields if `fields` is empty.
     pub(crate) fn to_json_of(&self, fields: &[String]) -> JsonRecord {
         let mut json = self.to_json();
         if !fields.is_empty() {
@@ -180,8 +181,9 @@ impl DynamicRecord {
         json
     }
 
-    /// Returns the collection as this record knows it: without the fields that were added after the record
-    /// was created. Writing the record leaves those fields unchanged. Rejects a record of another collection.
+    /// Returns the collection as this record knows it: without fields that were added to the
+    /// collection after the record was created. If the record is written, such fields stay
+    /// unchanged. Rejects a record of another collection.
     pub(crate) fn known_to(&self, core: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
         if self.definition == core.definition {
             return Ok(core);
@@ -203,8 +205,8 @@ impl DynamicRecord {
         Self::read_fields(core, sort_order, row, &[])
     }
 
-    /// Reads the named fields, or all fields if no field is named. Values of other fields are not decoded, so
-    /// they may be unreadable.
+    /// Reads the fields `names` of a row, or all fields if `names` is empty. Values of other fields
+    /// are not decoded, so they may be unreadable.
     pub(crate) fn read_fields(
         core: &CollectionCore,
         sort_order: &SortOrder,
@@ -247,7 +249,8 @@ pub(crate) fn decode_typed<T: Record>(
     read.map_err(|error| unreadable(core, sort_order, row, error))
 }
 
-/// Decodes each record separately, so that an unreadable record does not prevent reading the others.
+/// Decodes a row as a record of a Rust type. An unreadable record becomes an inner error, so that
+/// the other records can be read.
 #[expect(clippy::unnecessary_wraps, reason = "the type of the function is `Decode`")]
 pub(crate) fn decode_each<T: Record>(
     core: &CollectionCore,
@@ -257,8 +260,9 @@ pub(crate) fn decode_each<T: Record>(
     Ok(decode_typed(core, sort_order, row))
 }
 
-/// Returns the error of a row that does not fit a record type. If the cell is a valid value of the field's
-/// type in the schema, then the row is not damaged.
+/// Returns the error that a row cannot be decoded as a record type. The row is not damaged if the
+/// cell is a valid value of the field's type in the schema. The error says which of the two cases
+/// it is.
 #[cold]
 fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, error: RecordError) -> Error {
     let field = error.field();
@@ -287,7 +291,7 @@ fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, er
     .with_source(error)
 }
 
-/// Checks a cell, and rejects it if the record type has no value for it.
+/// Function that rejects the cell of a field if the record type cannot represent its value.
 pub(crate) type CheckCell = fn(&CollectionCore, field: usize, Option<&[u8]>) -> Result<(), RecordError>;
 
 pub(crate) fn check_typed<T: Record>(
@@ -315,8 +319,9 @@ pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result
     }
 }
 
-/// Returns the cells of a record in the base table's column order, after checking each cell. Key cells must
-/// be present, in the canonical form of keys, and within the limits of the stores.
+/// Returns the cells of a record in the base table's column order. `write_field` appends the cell
+/// of a field. Each cell is checked: cells of the key must be present, in the canonical form of
+/// keys, and within the limits of the stores.
 pub(crate) fn row_of(
     core: &CollectionCore,
     mut write_field: impl FnMut(usize, &mut Vec<u8>) -> Result<bool, cell::CellError>,

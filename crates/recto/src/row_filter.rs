@@ -1,4 +1,4 @@
-//! Row filters: they restrict the rows of a collection that a session reads and writes, in every request.
+//! Row filters: filters that restrict the rows that a session can read and write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use recto_plan::{Plan, QueryError, SortOrder, bind, choices};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
 
-/// Filter texts by collection. All texts of a collection must match. Collections without an entry are
-/// unrestricted.
+/// Filter texts by the name of the collection. A row must match all texts of its collection.
+/// Collections without an entry are unrestricted.
 pub(crate) type RowFilters = BTreeMap<String, Vec<String>>;
 
-/// A row filter, bound to the fields of a collection.
+/// Row filter whose field names were resolved in a collection.
 pub(crate) struct RowFilter<'a> {
     definition: &'a Definition,
     query: Query,
 }
 
 impl<'a> RowFilter<'a> {
-    /// Binds filter texts to a collection.
+    /// Parses filter texts and resolves their field names in a collection.
     ///
     /// # Errors
-    /// A text is not a filter of this collection. The message does not repeat the text, because it does not
-    /// come from the caller.
+    /// A text is not a filter of this collection. The message does not repeat the text, because the
+    /// user of the session did not write it and may not be allowed to see it.
     pub(crate) fn new(definition: &'a Definition, texts: &[String]) -> Result<Self> {
         let query = Query::new(definition, &conditions(definition, texts)?, &[])
             .map_err(|error| unfit(definition, error))?;
@@ -57,11 +57,13 @@ impl<'a> RowFilter<'a> {
         self.fields().find(|name| !self.definition.key.contains(name))
     }
 
-    /// Rejects writes and deletes if the filter uses fields outside the key and records have no versions.
+    /// Rejects puts and deletes if the filter uses fields outside the key and records have no
+    /// versions.
     ///
-    /// In that case the key does not determine whether the filter matches the stored row. A put could replace a hidden
-    /// row, a delete could remove one, and the results would reveal hidden rows. Reading the row first would not help,
-    /// because another process may write it in between.
+    /// The key alone then does not show whether the filter matches the stored row. A put could
+    /// replace a hidden row, a delete could remove a hidden row, and the results would reveal
+    /// hidden rows. To read the row first would not help, because another process may write it
+    /// before the put or delete.
     ///
     /// # Errors
     /// The filter uses a field outside the key, and records of the collection have no versions.
@@ -91,11 +93,11 @@ impl<'a> RowFilter<'a> {
         fields.map(|field| &self.definition.fields[field].name)
     }
 
-    /// Rejects listing partitions if the filter uses fields outside the partition: the list would contain
-    /// partitions whose rows are all hidden.
+    /// Rejects a list of partitions if the filter uses fields outside the partition key. The list
+    /// would contain partitions whose rows are all hidden.
     ///
     /// # Errors
-    /// The filter uses a field outside the partition.
+    /// The filter uses a field outside the partition key.
     pub(crate) fn check_lists_partitions(&self) -> Result<()> {
         let partition = self.definition.base().partition;
         match self.fields().find(|name| !partition.contains(name)) {
@@ -108,7 +110,7 @@ impl<'a> RowFilter<'a> {
         }
     }
 
-    /// Rejects writing or deleting a record that the filter hides.
+    /// Rejects a put or delete of a record that the filter hides.
     ///
     /// # Errors
     /// The errors of [`check_writable`](Self::check_writable), or the record does not match the filter.
@@ -137,8 +139,9 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
     Ok(conditions)
 }
 
-/// Returns whether a plan reads rows that the row filters hide. It does not if slices serve all conditions of
-/// the row filters (in each view, if several are intersected), because then every row that is read matches.
+/// Returns whether a plan reads rows that the row filters hide. It does not if the plan's ranges
+/// enforce all conditions of the row filters (in each view, if several views are intersected).
+/// Every row that is read then matches.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
     let of_views = plan.views.iter().flat_map(|view| &view.unserved);
     let filter_scan = plan.filter_scan.iter().chain(of_views);
@@ -155,8 +158,8 @@ fn fields_of(condition: &Condition) -> &[usize] {
     }
 }
 
-/// Returns the error of a query that no view serves because of row filters. The caller did not request their
-/// conditions, so the planner's error alone would not explain the reason.
+/// Returns the error of a query that no view serves because of the row filters. The user did not
+/// request these conditions, so the error of the planner alone would not explain the reason.
 #[cold]
 pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error: &Error) -> Error {
     let mut fields: Vec<usize> = conditions.iter().flat_map(fields_of).copied().collect();
@@ -179,8 +182,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
     )
 }
 
-/// Returns whether a view serves the conditions of row filters when its partition is fixed. Lists then
-/// consist of matching rows and read no others.
+/// Returns whether a view serves the conditions of row filters for a given partition. Pages of this
+/// view then read only matching rows.
 pub(crate) fn is_served(
     definition: &Definition,
     sort_orders: &[Arc<SortOrder>],

@@ -1,4 +1,4 @@
-//! Requirements of a store on the runtime that runs its futures.
+//! Check of the Tokio runtime that runs a store's futures.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Returns whether timers are enabled. Tokio has no function for it, but a sleep panics without timers.
+/// Returns whether the current Tokio runtime has timers. Tokio has no function for it, but a sleep
+/// panics without timers.
 fn has_timers() -> bool {
     caught(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }

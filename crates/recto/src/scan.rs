@@ -35,10 +35,10 @@ pub use query::{Scan, ScanPart};
 use ranges::Reading;
 use token::Seal;
 
-/// Maximum number of rows whose sizes are measured.
+/// Maximum number of rows that are read to measure the sizes of rows.
 const MAX_ROWS_MEASURED: u64 = 1_000_000;
 
-/// A step of a scan: rows, and the token that continues after them.
+/// Step of a scan: the rows that it read, and the token with which the scan continues after them.
 struct Step {
     rows: RowSet,
     resume: Option<String>,
@@ -46,11 +46,11 @@ struct Step {
 
 type Steps = BoxStream<'static, Result<Step>>;
 
-/// A request for a scan.
+/// Request for a scan.
 #[derive(Debug, Clone, Default)]
 struct ScanQuery {
     filter: String,
-    /// Number of ranges to read concurrently; 0 for the default.
+    /// Number of ranges that are read concurrently; 0 for the default.
     parallel: u32,
     resume: Option<String>,
 }
@@ -88,7 +88,7 @@ pub(crate) fn steps(
     steps.boxed()
 }
 
-/// Measures the sizes of the first rows in the store's order.
+/// Measures the sizes of the first [`MAX_ROWS_MEASURED`] rows in the store's order.
 pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     let mut sizes = RowSizes::default();
     let mut parts = parts(handle, Vec::new(), ScanQuery::default(), |_, _, row| {
@@ -131,11 +131,11 @@ fn parts<T: Send + 'static>(
     stream::once(begin).try_flatten().boxed()
 }
 
-/// The rows of a scan.
+/// Rows that a scan returns: their collection and the conditions on them.
 struct Rows {
     core: Arc<CollectionCore>,
     sort_order: Arc<SortOrder>,
-    /// All conditions: the request's and those of row filters. `None`: all rows.
+    /// Conditions of the request and of row filters. `None`: the scan returns all rows.
     query: Option<Query>,
     identity: QueryIdentity,
 }
@@ -155,8 +155,8 @@ impl Rows {
         })
     }
 
-    /// Returns the pages of these rows, if the base table serves them. Views are not used, because a row that
-    /// lacks a column of a view is missing there.
+    /// Returns a query whose pages contain exactly these rows, if the base table serves it. Views
+    /// are not used, because a view lacks records that have a null in the view's key.
     fn planned(&self, row_filters: &[String], filter: &str) -> Result<Option<PageQuery<DynamicRecord>>> {
         if self.query.is_none() {
             return Ok(None);
@@ -172,8 +172,8 @@ impl Rows {
         }
     }
 
-    /// Returns the columns of the key in which the conditions exclude an empty cell, which is less than all
-    /// values.
+    /// Returns the columns of the key that cannot be empty, because a condition has a lower bound
+    /// for them. An empty cell is less than all values.
     fn excludes_empty(&self) -> ColumnSet {
         let fields = self.query.iter().flat_map(Query::fields_bounded_below);
         let columns = fields.filter_map(|field| self.sort_order.column_of_field[field]);
@@ -185,7 +185,8 @@ impl Rows {
         Seal::new(Arc::clone(&self.core.shared), self.identity.clone())
     }
 
-    /// Returns the records of a step that belong to the scan.
+    /// Returns the rows of a step that are existing records and match the conditions, decoded by
+    /// `read`.
     fn read<T>(
         &self,
         step: &Step,

@@ -1,4 +1,5 @@
-//! Operations that tools for people request from Recto, in the terms of the HTTP API.
+//! Operations that user interfaces such as the command line request from Recto, in the terms of the
+//! HTTP API.
 //!
 //! The command line uses only a [`Session`], so that it works in the same way with an open store
 //! ([`LocalSession`](crate::LocalSession)) and with a running server (`recto-remote`).
@@ -73,9 +74,9 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// Converts a value that is given as text to the JSON form of records: `7` for an int, `"7"` for a
-/// bigint. Addresses of records and forms contain such texts. Text that is not a value of its type
-/// stays text, and is rejected when it is stored.
+/// Converts the text of a value to the JSON form of records: `7` for an int, `"7"` for a bigint.
+/// Addresses of records and forms contain such texts. Text that is not a value of the type `ty`
+/// remains a JSON string, and is rejected when it is stored.
 pub fn json_of_text(ty: &Type, text: &str) -> Json {
     match json::from_text(ty, text) {
         Ok(value) => json::to_json(ty, &value),
@@ -83,41 +84,41 @@ pub fn json_of_text(ty: &Type, text: &str) -> Json {
     }
 }
 
-/// Page whose records are already JSON text.
+/// Page of records, with the records as JSON text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageText {
-    /// Records, as a JSON array.
+    /// Records of the page as the text of a JSON array.
     pub records: String,
-    /// Number of records.
+    /// Number of records of the page.
     pub count: usize,
-    /// Digest of `records`. It is the same in every process with the same cursor keys. `None` if the session computes
-    /// no digest.
+    /// Digest of the page's rows. It is the same in every process with the same cursor keys. `None`
+    /// if the session computes no digest.
     pub digest: Option<u128>,
-    /// Rest of the page, without records.
+    /// Reply for the page, without its records.
     pub reply: PageReply,
 }
 
-/// Content of a store, for people.
+/// Description of a store for users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreDescription {
-    /// Kind and address of the store, without secrets.
+    /// Kind and address of the store, without credentials.
     pub store: String,
-    /// Generation of the schema; 0 without a schema.
+    /// Generation of the schema, which grows with each change; 0 without a schema.
     pub generation: u64,
-    /// Names of collections.
+    /// Names of the store's collections.
     pub collections: Vec<String>,
-    /// Collections that are unavailable, as of the last look at the store.
+    /// Collections that were unavailable at the last check of the store.
     pub unavailable: Vec<UnavailableCollection>,
 }
 
 impl StoreDescription {
-    /// Returns why a collection is unavailable, if it is.
+    /// Returns the entry of an unavailable collection; `None` if the collection is available.
     pub fn unavailability(&self, collection: &str) -> Option<&UnavailableCollection> {
         self.unavailable.iter().find(|one| one.collection == collection)
     }
 }
 
-/// Operations that tools request from Recto.
+/// Operations that user interfaces request from Recto: from an open store or from a running server.
 ///
 /// ```
 /// use recto::{OpenOptions, Session};
@@ -133,9 +134,9 @@ impl StoreDescription {
 /// # }
 /// ```
 ///
-/// The operations are grouped. Every session has [`Pages`] and [`Records`], whose methods it implements itself. A
-/// method returns each other group, such as [`tools`](Self::tools). A session without a group inherits the method,
-/// which returns an error.
+/// The operations are grouped. Every session implements the groups [`Pages`] and [`Records`]. A
+/// method such as [`tools`](Self::tools) returns each other group. Its default implementation, for
+/// sessions without the group, returns an error.
 #[async_trait]
 pub trait Session: Pages + Records {
     /// Returns a description of the store.

@@ -1,10 +1,10 @@
 //! Retries of requests whose outcome is unknown.
 //!
 //! Writes, loads, the catalog and changes of tables all use this module. It sends the same request
-//! again (a write with the same timestamps, a conditional write with the same condition) after a
-//! random pause. It stops when the outcome is known, or when the [`Policy`] allows no further
-//! attempt. After an attempt with an unknown outcome, only success resolves the request. If a later
-//! attempt is rejected or fails, the earlier attempt may still be applied.
+//! again after a random pause: a write with the same timestamps, a conditional write with the same
+//! condition. It stops when the outcome is known, or when the [`Policy`] allows no further attempt.
+//! After an attempt with an unknown outcome, only a successful attempt resolves the request. If a
+//! later attempt is rejected or fails, the earlier attempt may still be applied.
 
 use std::time::Duration;
 
@@ -17,14 +17,15 @@ use crate::error::{Error, ErrorKind};
 const MAX_ATTEMPTS: u32 = 3;
 /// Approximate wait before the second attempt of a write. Each further wait is twice as long.
 const WRITE_PAUSE: Duration = Duration::from_millis(50);
-/// Approximate wait before the second attempt to change a table. All nodes must learn of such a change.
+/// Approximate wait before the second attempt to change a table. It is long, because all nodes of a
+/// cluster must learn of the change.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum time for which a failed write of a load is retried, from its first failure. It covers nodes that are
-/// unreachable or busy for a while.
+/// Maximum time for which a failed write of a load is retried, counted from its first failure. In
+/// this time, unreachable or busy nodes usually recover.
 const MAX_FAILING: Duration = Duration::from_secs(30);
 /// Approximate wait of a load before the second attempt of a write.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
-/// Approximate maximum wait before an attempt.
+/// Approximate maximum wait before any attempt.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Limits of the retries of a request.
@@ -35,16 +36,16 @@ pub(crate) struct Policy {
     /// wait is random, so that clients that failed together do not retry together.
     pause: Duration,
     time: Time,
-    /// True to retry also after an attempt that certainly had no effect.
+    /// True if an attempt that certainly had no effect is also retried.
     fails_in_passing: bool,
 }
 
-/// Maximum time of all attempts together.
+/// Limit of the time of all attempts together.
 #[derive(Debug, Clone, Copy)]
 enum Time {
-    /// Time from the beginning of the first attempt.
+    /// Time that is counted from the beginning of the first attempt.
     InAll(Duration),
-    /// Time from the first failure.
+    /// Time that is counted from the first failure.
     Failing(Duration),
 }
 
@@ -67,7 +68,7 @@ impl Policy {
         fails_in_passing: false,
     };
 
-    /// Policy of a change of a table.
+    /// Policy of a request that creates, extends or drops a table.
     pub(crate) const TABLE: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: TABLE_PAUSE,
@@ -75,7 +76,8 @@ impl Policy {
         fails_in_passing: false,
     };
 
-    /// Policy of work that takes hours, and should rather be late than stop.
+    /// Policy of work that takes hours, such as a load. It retries for a long time, because a delay
+    /// is better than a stop.
     pub(crate) const LOAD: Self = Self {
         attempts: u32::MAX,
         pause: LOAD_PAUSE,
@@ -83,7 +85,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// Policy of a read that a change needs.
+    /// Policy of a read that a change of a record needs.
     pub(crate) const READ: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: WRITE_PAUSE,
@@ -91,7 +93,8 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// Policy of an entry of a view. It is retried without limit, because the record requires the entry.
+    /// Policy of the write of a view's entry. It is retried without limit, because the record was
+    /// already changed.
     pub(crate) const ENTRY: Self = Self {
         attempts: u32::MAX,
         pause: WRITE_PAUSE,
@@ -99,7 +102,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// Returns the wait after an attempt: a random time between half and one and a half of the nominal wait.
+    /// Returns the wait after an attempt: a random time between 50% and 150% of the planned wait.
     fn pause(&self, attempt: u32, environment: &Environment) -> Duration {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
         let due = self.pause.saturating_mul(doubled).min(MAX_PAUSE);
@@ -108,28 +111,29 @@ impl Policy {
     }
 }
 
-/// Outcome of one attempt.
+/// Outcome of one attempt to send a request.
 pub(crate) enum Attempt<T, E> {
-    /// The outcome of the request is known: of this attempt and of all earlier attempts.
+    /// The outcome of the request is known, including that of all earlier attempts.
     Known(T),
-    /// The attempt may be applied, now or later.
+    /// The outcome of the attempt is unknown. It may be applied, now or later.
     Unknown(StoreError),
-    /// The attempt had no effect. Another attempt may succeed.
+    /// The attempt had no effect. Another attempt may have an effect.
     Failed(E),
     /// The attempt had no effect, and another attempt would have none.
     Refused(E),
 }
 
-/// Reason why a request is not known to be applied.
+/// Reason why a request did not succeed.
 pub(crate) enum Unsettled<E> {
     /// The request had no effect, and will have none.
     NotApplied(E),
-    /// The request may be applied, now or later. The same request, sent later, resolves it.
+    /// The request may be applied, now or later. To send the same request again resolves the
+    /// outcome.
     Unknown(StoreError),
 }
 
 impl<E> Unsettled<E> {
-    /// Returns the error. `unknown` makes the error of an outcome that stays unknown.
+    /// Returns the error of the request. `unknown` creates the error for an unknown outcome.
     pub(crate) fn or(self, unknown: impl FnOnce(StoreError) -> E) -> E {
         match self {
             Self::NotApplied(error) => error,
@@ -138,7 +142,8 @@ impl<E> Unsettled<E> {
     }
 }
 
-/// Makes attempts until the outcome of the request is known. Each attempt gets the time that is left.
+/// Makes attempts until the outcome of the request is known. Each attempt gets the remaining time
+/// as its limit.
 ///
 /// # Errors
 /// The request was not applied, or its outcome is still unknown when the policy allows no further attempt.
@@ -183,7 +188,7 @@ where
     }
 }
 
-/// Returns whether an error may be transient.
+/// Returns whether an error of this kind may be transient.
 pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -191,8 +196,8 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-/// Does work for which no caller waits, such as a load or a comparison of views. Retries after a transient error.
-/// `work` must have the same effect if it is repeated.
+/// Runs `work`, for which no caller waits, such as a load or a comparison of views. Repeats it
+/// after a transient error, so a repetition must have the same effect.
 ///
 /// # Errors
 /// The errors of `work` that are not transient, or that last longer than [`MAX_FAILING`].
@@ -229,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Clock of sleeping tasks, which advances only while all tasks sleep; and a source of fixed random bytes.
+    /// Source of time that advances only while all tasks sleep, and of fixed random bytes.
     struct Virtual {
         start: Instant,
         drawn: u8,
@@ -258,11 +263,12 @@ mod tests {
     struct Seen {
         /// Start of each attempt, in milliseconds.
         begun_ms: Vec<u128>,
-        /// Outcome of the request. An unknown outcome is `unknown`.
+        /// Outcome of the request: its result, or `unknown` if the outcome remained unknown.
         ended: Result<&'static str, &'static str>,
     }
 
-    /// Resolves a request whose attempts give these answers, the last answer repeatedly. Each attempt takes `takes`.
+    /// Runs a request whose attempts return these answers, with the last answer repeated. Each
+    /// attempt takes `takes`.
     async fn run(policy: Policy, drawn: u8, takes: Duration, answers: &[Answer]) -> Seen {
         let start = Instant::now();
         let environment = Environment::new(Virtual { start, drawn });

@@ -1,11 +1,11 @@
-//! Timestamps of writes, from a clock that never goes back.
+//! Write timestamps that always increase, even if the clock is set back.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use recto_model::Environment;
 use recto_store::Stamp;
 
-/// Source of increasing timestamps.
+/// Source of increasing write timestamps.
 #[derive(Debug)]
 pub(crate) struct Stamps {
     environment: Environment,
@@ -13,7 +13,8 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Begins after `newest`, the newest timestamp of the store, if the store reports one.
+    /// Creates a source whose timestamps are greater than `newest`, the newest timestamp that the
+    /// store reports, if any.
     pub(crate) fn after(newest: Option<Stamp>, environment: Environment) -> Self {
         Self {
             environment,
@@ -21,9 +22,9 @@ impl Stamps {
         }
     }
 
-    /// Returns the current time as a timestamp. It is greater than every timestamp that this process returned before,
-    /// and than the newest timestamp that the store reported. So a write is never older than the data that it replaces,
-    /// even if the clock was set back.
+    /// Returns the current time as a timestamp. It is greater than every timestamp that this
+    /// process returned before, and than the newest timestamp that the store reported. A write is
+    /// therefore never older than the data that it replaces, even if the clock was set back.
     pub(crate) fn next(&self) -> Stamp {
         let now = self.environment.now_micros();
         let previous = self

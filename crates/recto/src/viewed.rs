@@ -1,4 +1,4 @@
-//! Collection from the viewpoint of view maintenance.
+//! View of a collection that view maintenance needs: its views, and its base table with versions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,36 +19,37 @@ use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paging::Judge;
 
-/// Maximum size of a record that can change, in bytes, on every store. Cassandra cannot decide a conditional write that
-/// is larger than the maximum size of a mutation.
+/// Maximum size in bytes of a record that can change, on every store. On Cassandra, a conditional
+/// write must not be larger than the maximum size of a mutation.
 const MAX_RECORD_BYTES: usize = 1 << 20;
-/// Timestamp of writes for a row whose timestamp is unknown. Every known timestamp is newer.
+/// Version of a row whose write timestamp is unknown. Every known timestamp is newer.
 const LEAST_STAMP: i64 = 1;
 
-/// Collection whose writes also write views, or change records.
+/// Collection whose writes must also maintain views, or whose records can change.
 #[derive(Debug)]
 pub(crate) struct Viewed {
-    /// Views that are written.
+    /// Views that writes maintain.
     pub(crate) views: ViewedCollection,
-    /// Base table of records that can change. `None`: the rows of the collection are written unconditionally.
+    /// Base table of records that can change. `None`: rows of the collection are written without
+    /// conditions.
     pub(crate) base: Option<BaseTable>,
     /// Base table with its current definition.
     pub(crate) table: Arc<Table>,
-    /// Column of the base table for each field.
+    /// For each field of the collection, its column in the base table.
     columns: Vec<usize>,
 }
 
-/// Timestamp and expiry of a row that was read.
+/// Write timestamp and time of expiry of a row that was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
-    /// Newest timestamp of its values; 0 if it is unknown.
+    /// Newest write timestamp of the row's values; 0 if it is unknown.
     pub(crate) stamp: i64,
-    /// Expiry by the local clock, in microseconds since 1970.
+    /// Time at which the row expires by the local clock, in microseconds since 1970.
     pub(crate) ends_at: Option<i64>,
 }
 
 impl Written {
-    /// Value for a row of which only the cells were read.
+    /// Value for a row that was read without its timestamp and time of expiry.
     pub(crate) const UNTOLD: Self = Self {
         stamp: 0,
         ends_at: None,
@@ -56,7 +57,8 @@ impl Written {
 }
 
 impl Viewed {
-    /// Returns nothing if every write of the collection affects only the base table.
+    /// Returns the views and base table of a collection. Returns nothing if every write of the
+    /// collection affects only the base table.
     pub(crate) fn new(recorded: &Recorded, collection: &Collection) -> Option<Self> {
         if collection.attached.is_some() {
             return None;
@@ -74,7 +76,7 @@ impl Viewed {
         (viewed.base.is_some() || !viewed.views.views().is_empty()).then_some(viewed)
     }
 
-    /// Combines views with the base table of a collection.
+    /// Creates the value from views and the definition of a collection.
     pub(crate) fn of(views: ViewedCollection, collection: &Collection) -> Option<Self> {
         let base = match collection.writes {
             WriteMode::Update => Some(BaseTable::new(collection).ok()?),
@@ -90,8 +92,8 @@ impl Viewed {
         })
     }
 
-    /// Parses a row of the base table. The version of a row that is written unconditionally is the timestamp of its
-    /// values, or the smallest timestamp.
+    /// Parses a row of the base table. If rows are written without conditions, the version is the
+    /// write timestamp of the row's values, or [`LEAST_STAMP`].
     ///
     /// # Errors
     /// The row is damaged, or was written by a newer release.
@@ -129,7 +131,8 @@ pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
 }
 
 impl Viewed {
-    /// Returns the judge that compares rows of a view with their records. Returns nothing if the view is not written.
+    /// Returns the judge that compares rows of a view with their records. Returns nothing if writes
+    /// do not maintain the view.
     pub(crate) fn judge_of(self: &Arc<Self>, view: &SortOrder) -> Option<Arc<dyn Judge>> {
         let mut views = self.views.views().iter();
         let view = views.find(|one| one.table().name() == view.table.name())?;

@@ -21,7 +21,8 @@ const EXPORTED: &str = "Records, one JSON object a line, in no order. If an expo
                         the server closes the connection. With `resume_tokens`, it sends a line \
                         `{\"problem\": …}` first.";
 
-/// Describes an operation that has the parameters of another operation.
+/// Returns the description of an operation that accepts the parameters of another operation in its
+/// body.
 macro_rules! in_body {
     ($more:literal) => {
         concat!(
@@ -34,7 +35,7 @@ macro_rules! in_body {
 const PAGE_HEADERS: &[Header] = &[Header::ETag, Header::Link, Header::Cost];
 const QUERY_HEADERS: &[Header] = &[Header::Link, Header::Cost];
 
-/// Operations that are not on one collection.
+/// Operations that do not belong to a single collection, such as those on the schema.
 pub(super) const OF_ALL: &[Operation] = &[
     Operation {
         id: "get_schema",

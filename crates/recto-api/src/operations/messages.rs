@@ -1,11 +1,12 @@
-//! Operations on the messages of a queue or of a work unit.
+//! Operations on the messages of a queue or of a work unit (a temporary queue).
 
 use super::{Access, Body, Method, Operation, Parameters, Reply};
 use crate::rights::Right::{Manage, Read, Receive, Send};
 
 const SETTLED: Reply = Reply::json(200, "SettledMessages", "Outcome of each receipt.");
 
-/// Returns the operations on the messages below a path. The endings are appended to ids and summaries.
+/// Returns the operations on messages whose paths begin with `$base`. `$id` and `$summary` are
+/// appended to the ids and the summaries.
 macro_rules! operations {
     ($base:literal, $id:literal, $summary:literal) => {
         [

@@ -20,7 +20,7 @@ use recto_model::schema::{Collection, WriteMode};
 
 use crate::rights::Right;
 
-/// All operations, in the order of the description.
+/// All operations of the API, in the order of its description.
 pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     [
         collections::OF_ALL,
@@ -33,46 +33,48 @@ pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     .concat()
 });
 
-/// Name that stands for all collections in the path of their views (AIP-159).
+/// Placeholder in a path that means the views of all collections (AIP-159).
 pub const ANY_COLLECTION: &str = "-";
-/// Path of the operation whose body is a file.
+/// Path of the operation that loads a file; its body is the file.
 pub const LOAD_PATH: &str = "/v1/store:load";
 
-/// Operation: a method of a path.
+/// Operation of the HTTP API: a method and a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Name in the description. `{collection}` stands for the name of the collection.
+    /// Name of the operation in the API description. `{collection}` stands for the name of the
+    /// collection.
     pub id: &'static str,
-    /// Method. An operation with `GET` also accepts `HEAD`.
+    /// HTTP method. An operation with `GET` also accepts `HEAD`.
     pub method: Method,
-    /// Path. `{collection}`, `{key}`, `{queue}`, `{unit}` and `{position}` are placeholders for names.
+    /// Path, in which `{collection}`, `{key}`, `{queue}`, `{unit}` and `{position}` are
+    /// placeholders.
     pub path: &'static str,
-    /// Tokens that may use the operation.
+    /// Right that a token must have to use the operation.
     pub access: Access,
-    /// Collections that have the operation.
+    /// Property that a collection must have so that it has the operation.
     pub requires: Requires,
-    /// Summary in a few words.
+    /// Summary of the operation in a few words.
     pub summary: &'static str,
-    /// Description for users; may be empty.
+    /// Description of the operation for users of the API; may be empty.
     pub description: &'static str,
-    /// Parameters in the address. With [`Body::Parameters`], they are in the body.
+    /// Parameters in the URL. With [`Body::Parameters`], the parameters are in the body instead.
     pub parameters: &'static [Parameters],
     /// Conditional request headers that the operation accepts.
     pub conditions: &'static [Condition],
     /// Body of the request.
     pub body: Body,
-    /// Replies to successful requests. If two replies have the same status, the last reply that applies to the
-    /// collection counts.
+    /// Replies to successful requests. If several replies have the same status, the last one
+    /// applies whose requirement the collection meets.
     pub replies: &'static [Reply],
-    /// Statuses of its problems, in addition to the statuses that every operation has.
+    /// HTTP statuses of the operation's errors, in addition to those that every operation has.
     pub problems: &'static [u16],
     /// Whether the operation changes stored data. A read-only server rejects it.
     pub changes: bool,
-    /// Whether the operation may wait for an action of another request.
+    /// Whether the operation may wait for an event, such as a message that another client sends.
     pub waits: bool,
 }
 
-/// Method of HTTP.
+/// HTTP method of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
     /// `GET`, and `HEAD`.
@@ -90,34 +92,35 @@ pub enum Method {
 /// Tokens that may use an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Every token.
+    /// Every token may use the operation.
     Everyone,
-    /// Tokens that see the collection.
+    /// Tokens that have any right in the collection. For other tokens, the collection does not seem
+    /// to exist.
     Seen,
-    /// Tokens that have one of these rights in the collection.
+    /// Tokens that have at least one of these rights in the collection.
     Collection(&'static [Right]),
     /// Tokens that may read all records of the collection.
     WholeCollection,
     /// Tokens that may read and write all records of the collection, and repair the store.
     RepairedCollection,
-    /// Tokens that have this right with the queue.
+    /// Tokens that have this right for the queue.
     Queue(Right),
-    /// Tokens that have this right with every queue.
+    /// Tokens that have this right for every queue.
     EveryQueue(Right),
-    /// Tokens that have this right with the store.
+    /// Tokens that have this right for the store.
     Store(Right),
 }
 
-/// Collections that have an operation, or for which an operation has a reply or a header.
+/// Requirement of an operation, a reply or a header: it exists only for these collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
-    /// All collections.
+    /// All collections meet the requirement.
     Nothing,
-    /// Collections that Recto writes: all except attached collections.
+    /// Collections that Recto writes: all except collections over tables of other programs.
     Writable,
     /// Collections whose records have versions (`writes = "update"`).
     Versions,
-    /// Collections with a table in buckets.
+    /// Collections of which a table is split into buckets.
     Buckets,
 }
 
@@ -126,80 +129,81 @@ pub enum Requires {
 pub struct Parameters {
     /// Name of the struct, as in [`description`](crate::description).
     pub of: &'static str,
-    /// Names of its fields that are parameters; empty, all.
+    /// Names of the fields that are parameters; if empty, all fields are.
     pub only: &'static [&'static str],
 }
 
-/// Conditional request header.
+/// Conditional request header that an operation accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// `If-None-Match`: the reply is 304 if the client has the newest reply.
+    /// `If-None-Match`: if the client already has the current reply, the reply is 304 without a
+    /// body.
     IfNoneMatch,
-    /// `If-Match`: the change is made only if the record or queue has one of these versions.
+    /// `If-Match`: the change is made only if the record or queue has one of the given versions.
     IfMatch(Requires),
-    /// `If-None-Match: *`: the record or queue is created, and an existing one is not replaced.
+    /// `If-None-Match: *`: the record or queue is created only if it does not exist.
     IfAbsent(Requires),
 }
 
-/// Body of a request.
+/// Kind of body that a request of an operation has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// No body.
+    /// The request has no body.
     None,
-    /// JSON object with this schema.
+    /// JSON object with the schema of this name.
     Json(&'static str),
-    /// JSON object with this schema, also accepted as a merge patch (RFC 7396).
+    /// JSON object with the schema of this name. It may also be sent as a merge patch (RFC 7396).
     Patch(&'static str),
-    /// JSON object with the parameters of the operation. The name is the name of its schema.
+    /// JSON object with the parameters of the operation, and the name of its schema.
     Parameters(&'static str),
-    /// File.
+    /// Content of a file.
     File,
 }
 
-/// Reply to a successful request.
+/// Description of a reply to a successful request.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
-    /// Status.
+    /// HTTP status of the reply.
     pub status: u16,
-    /// Description for users.
+    /// Description of the reply for users of the API.
     pub description: &'static str,
     /// Body of the reply.
     pub content: Content,
     /// Headers of the reply.
     pub headers: &'static [Header],
-    /// Collections for which the operation has this reply.
+    /// Requirement that a collection must meet so that its operation has this reply.
     pub requires: Requires,
 }
 
-/// Header of a reply.
+/// Header that a reply can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
-    /// `ETag`.
+    /// `ETag`: version of the reply's content.
     ETag,
-    /// `Link`.
+    /// `Link`: URLs of other pages.
     Link,
-    /// `Recto-Cost`.
+    /// `Recto-Cost`: cost of reading the page.
     Cost,
 }
 
-/// Body of a reply.
+/// Kind of body that a reply has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// No body.
+    /// The reply has no body.
     None,
-    /// JSON with this schema.
+    /// JSON with the schema of this name.
     Json(&'static str),
-    /// JSON objects, one per line, each sent as soon as it is made.
+    /// JSON objects, one per line, each sent as soon as it is available.
     Lines,
 }
 
-/// Reply to an operation that can take long.
+/// Reply of an operation that can take long.
 const LINES: Reply = Reply::lines(
     "Progress and result, one JSON object a line: `{\"progress\": …}`. The last line is `{\"result\": …}` or \
      `{\"problem\": …}`. A reply without this last line was interrupted.",
 );
 
-/// End of the description of an operation that continues without the client.
+/// Returns the end of the description of an operation that continues if the client disconnects.
 macro_rules! runs_on {
     () => {
         " The operation continues if the client disconnects. A server runs one operation of each kind at a time."
@@ -207,11 +211,11 @@ macro_rules! runs_on {
 }
 use runs_on;
 
-/// Headers of a reply that has a version.
+/// Headers of a reply that contains a version.
 const TAGGED: &[Header] = &[Header::ETag];
 
 impl Operation {
-    /// Defaults of all operations: `GET`, and no change.
+    /// Default values for an operation that only reads: `GET`, and every token may use it.
     const READ: Self = Self {
         id: "",
         method: Method::Get,
@@ -229,7 +233,7 @@ impl Operation {
         waits: false,
     };
 
-    /// Defaults of operations that change stored data.
+    /// Default values for an operation that changes stored data.
     const CHANGE: Self = Self {
         method: Method::Post,
         problems: &[501],
@@ -237,12 +241,12 @@ impl Operation {
         ..Self::READ
     };
 
-    /// Returns whether a reply is sent line by line while it is made.
+    /// Returns whether a reply of the operation is sent line by line while it is produced.
     pub fn streams(&self) -> bool {
         self.replies.iter().any(|reply| reply.content == Content::Lines)
     }
 
-    /// Returns whether the operation has this path, in which names replace the placeholders.
+    /// Returns whether `path` matches the operation's path, in which placeholders stand for names.
     fn has_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         let fits = self.path.split('/').all(|template| {
@@ -253,8 +257,8 @@ impl Operation {
     }
 }
 
-/// Returns whether a segment of a path matches a segment of a template, which is the same text, or `{name}` with an
-/// ending.
+/// Returns whether a segment of a path matches a segment of an operation's path: the same text, or
+/// `{name}` with an optional ending.
 fn fits(template: &str, segment: &str) -> bool {
     match template.split_once('}') {
         Some((_, "")) => !segment.is_empty(),
@@ -263,20 +267,20 @@ fn fits(template: &str, segment: &str) -> bool {
     }
 }
 
-/// Finds the operation of a method and a path.
+/// Returns the operation for a method and a path, if there is one.
 pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
     let fitting = of_method.filter(|operation| operation.has_path(path));
-    // Several templates can match: `u:begin` also matches `{unit}`, and `-` also matches
-    // `{collection}`. Choose the template with the fewest placeholders, and then the longest one.
+    // Several operations can match: `u:begin` also matches `{unit}`, and `-` also matches
+    // `{collection}`. Choose the path with the fewest placeholders, then the longest one.
     fitting.max_by_key(|operation| {
         let names = operation.path.matches('{').count();
         (Reverse(names), operation.path.len())
     })
 }
 
-/// Returns the methods of a path of the table, in the form of the header `Allow`. `is_there` selects the operations
-/// that count.
+/// Returns the methods of an operation's path, as text for the header `Allow`. Counts only
+/// operations for which `is_there` returns true.
 pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
     let mut names: Vec<&str> = Vec::new();
     let of_path = OPERATIONS.iter().filter(|operation| operation.path == path);
@@ -302,7 +306,7 @@ impl Method {
         }
     }
 
-    /// Returns the method with this name. `HEAD` returns [`Get`](Self::Get).
+    /// Returns the HTTP method with this name, or `None`. `HEAD` counts as [`Get`](Self::Get).
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "GET" | "HEAD" => Self::Get,
@@ -345,7 +349,7 @@ impl Header {
 }
 
 impl Requires {
-    /// Returns whether a collection meets the requirement.
+    /// Returns whether a collection meets this requirement.
     pub fn holds_for(self, collection: &Collection) -> bool {
         let is_writable = collection.attached.is_none();
         match self {
@@ -358,14 +362,14 @@ impl Requires {
 }
 
 impl Parameters {
-    /// Returns all fields of a struct as parameters.
+    /// Returns all fields of the struct named `of` as parameters.
     const fn all(of: &'static str) -> Self {
         Self { of, only: &[] }
     }
 }
 
 impl Reply {
-    /// Creates a reply in JSON.
+    /// Returns a reply with a JSON body.
     const fn json(status: u16, schema: &'static str, description: &'static str) -> Self {
         Self {
             status,
@@ -376,7 +380,7 @@ impl Reply {
         }
     }
 
-    /// Creates a reply in JSON that has a version.
+    /// Returns a reply with a JSON body and the header `ETag`.
     const fn tagged(status: u16, schema: &'static str, description: &'static str) -> Self {
         Self {
             headers: TAGGED,
@@ -384,7 +388,7 @@ impl Reply {
         }
     }
 
-    /// Creates a reply of lines.
+    /// Returns a reply with lines of JSON objects.
     const fn lines(description: &'static str) -> Self {
         Self {
             content: Content::Lines,
@@ -392,7 +396,7 @@ impl Reply {
         }
     }
 
-    /// Creates a reply without a body.
+    /// Returns a reply without a body.
     const fn empty(status: u16, description: &'static str) -> Self {
         Self {
             content: Content::None,
@@ -405,7 +409,7 @@ impl Reply {
         Self { headers, ..self }
     }
 
-    /// Returns the reply for collections that meet a requirement.
+    /// Restricts the reply to collections that meet a requirement.
     const fn only(self, requires: Requires) -> Self {
         Self { requires, ..self }
     }

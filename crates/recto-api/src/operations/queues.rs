@@ -1,4 +1,4 @@
-//! Operations on queues and work units.
+//! Operations on queues and on work units, which are temporary queues.
 
 use super::{Access, Body, Condition, Method, Operation, Reply, Requires};
 use crate::rights::Right::{Manage, Read};

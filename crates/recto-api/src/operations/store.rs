@@ -1,9 +1,9 @@
-//! Operations on the store.
+//! Operations on the whole store, such as backups and checks.
 
 use super::{Access, Body, LINES, LOAD_PATH, Method, Operation, Parameters, Reply, runs_on};
 use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repair, Verify};
 
-/// End of the description of an operation that compares views.
+/// Returns the end of the description of an operation that compares views with their records.
 macro_rules! compared {
     () => {
         " The operation stops if the client disconnects. To continue it, send the same request with the \

@@ -1,4 +1,4 @@
-//! Number of rows of a query: the ways to count them, and the result.
+//! Number of the rows of a query: the ways to count them, and the result.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::display::grouped;
 use crate::pages::is_false;
 use crate::parameters::ParameterError;
 
-/// Maximum number up to which [`Count::UpTo`] counts.
+/// Maximum number of rows that [`Count::UpTo`] can count.
 pub const MAX_COUNT_UP_TO: u32 = 10_000;
 
 /// Names of [`Count::Exact`] and [`Count::Estimate`], and prefix of [`Count::UpTo`].
@@ -28,11 +28,12 @@ const UP_TO: &str = "up_to:";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Counts all rows, if the store counts them without reading them. An embedded store does.
+    /// Counts all rows exactly, if the store can do so without reading them, as an embedded store
+    /// can.
     Exact,
-    /// Estimates the number by the figures that Recto keeps about buckets.
+    /// Estimates the number of rows from statistics that Recto keeps about buckets.
     Estimate,
-    /// Reads rows until this number is exceeded, from 1 to [`MAX_COUNT_UP_TO`].
+    /// Reads rows until there are more than this number, which is from 1 to [`MAX_COUNT_UP_TO`].
     UpTo(u32),
 }
 
@@ -55,7 +56,7 @@ impl FromStr for Count {
     }
 }
 
-/// Writes `exact`, `estimate` or `up_to:N`.
+/// Writes the form that a request contains: `exact`, `estimate` or `up_to:N`.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,8 +90,9 @@ pub struct RowCount {
 }
 
 impl RowCount {
-    /// Describes the position of a page of `rows` rows: `rows 202,066 to 202,085 of 336,776 (60 %)`, or `10,000 rows or
-    /// more` if the number of rows before the page is unknown.
+    /// Describes the position of a page of `rows` rows, such as `rows 202,066 to 202,085 of 336,776
+    /// (60 %)`. If the number of rows before the page is unknown, describes only the number of all
+    /// rows, such as `10,000 rows or more`.
     pub fn in_words(&self, rows: usize) -> String {
         let Some(offset) = self.offset else {
             return self.total_in_words();
@@ -103,8 +105,7 @@ impl RowCount {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        // The percentage describes the row in the middle of the page. It is rounded to a whole
-        // number.
+        // The percentage is that of the row in the middle of the page, rounded to a whole number.
         let total_size = u128::from(self.total_size);
         let share = (u128::from(offset) + rows as u128 / 2) * 100 + total_size / 2;
         let share = share.checked_div(total_size).unwrap_or(0);

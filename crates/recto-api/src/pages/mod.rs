@@ -1,4 +1,4 @@
-//! Pages of a collection: requests, and [replies](PageReply).
+//! Pages of a collection: requests for pages, and [replies](PageReply).
 
 mod count;
 mod reply;
@@ -10,7 +10,7 @@ use crate::parameters::{ParameterError, comma_separated, json_text, parsed, text
 pub use count::{Count, MAX_COUNT_UP_TO, RowCount};
 pub use reply::{JsonRecord, PageCost, PageReply, Stop, version_json};
 
-/// Default number of rows of a page.
+/// Number of rows of a page whose request sets none.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
 /// Maximum number of rows of a page. A larger request gets a page of this size.
 pub const MAX_PAGE_SIZE: u32 = 1_000;
@@ -54,8 +54,8 @@ pub struct PageRequest {
     )]
     #[cfg_attr(test, schemars(with = "u64", extend("default" = DEFAULT_PAGE_SIZE)))]
     pub page_size: Option<i64>,
-    /// Token of the page, from `next_page_token` or `previous_page_token` of an earlier page of the same query; absent or
-    /// empty, the first page.
+    /// Token of the page, from `next_page_token` or `previous_page_token` of an earlier page of the
+    /// same query; absent or empty, the first page.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -78,8 +78,9 @@ pub struct PageRequest {
     #[cfg_attr(feature = "clap", arg(long, value_name = "VALUES", group = "position"))]
     #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     pub from: Option<String>,
-    /// Token of a row, for the page around that row. Or a percentage such as `60%`, for the page around the row that has
-    /// this share of all rows before it, if Recto counts the rows of the query.
+    /// Token of a row, for the page around that row. Or a percentage such as `60%`, for the page
+    /// around the row that has this share of all rows before it, if Recto counts the rows of the
+    /// query.
     #[serde(deserialize_with = "text_option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN", group = "position"))]
     #[cfg_attr(test, schemars(with = "String"))]
@@ -120,9 +121,10 @@ pub struct PageRequest {
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub both_edges: bool,
-    /// Count the rows of the query as `total_size`. `exact` counts all rows, and those before the page as `offset`, on an embedded
-    /// store without buckets. `estimate` does the same with the errors of both, for a sort order with buckets, too. `up_to:N` reads rows
-    /// until there are more than N, at most 10000: `total_size` is exact, or N with `total_size_is_minimum`.
+    /// Count the rows of the query as `total_size`. `exact` counts all rows, and those before the
+    /// page as `offset`, on an embedded store without buckets. `estimate` does the same with the
+    /// errors of both, for a sort order with buckets, too. `up_to:N` reads rows until there are
+    /// more than N, at most 10000: `total_size` is exact, or N with `total_size_is_minimum`.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
     #[cfg_attr(
@@ -164,7 +166,7 @@ impl PageRequest {
         }
     }
 
-    /// Returns the request of the first page of the same query.
+    /// Returns the request for the first page of the same query.
     #[must_use]
     pub fn first_page(&self) -> Self {
         Self {
@@ -193,7 +195,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Parses a name of a list on the command line, which may have a space after its comma.
+/// Parses a name in a list on the command line. A space after a comma is not part of the name.
 #[cfg(feature = "clap")]
 #[allow(clippy::unnecessary_wraps, reason = "clap takes parsers that can fail")]
 pub(crate) fn trimmed(name: &str) -> Result<String, std::convert::Infallible> {

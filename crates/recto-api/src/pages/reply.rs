@@ -1,4 +1,4 @@
-//! Page as the API returns it.
+//! Page of records, as the API returns it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use crate::explanation::PlanShape;
 use crate::pages::RowCount;
 
-/// Record as JSON: names and values of its fields, without null fields.
+/// Record as a JSON object of its fields, without fields that are null.
 pub type JsonRecord = Map<String, Json>;
 
 /// Page of a collection.
@@ -42,7 +42,8 @@ pub struct PageReply {
     /// Number of rows of the query and before the page, if `count` asked for them.
     #[serde(flatten)]
     pub row_count: Option<RowCount>,
-    /// Maximum number of records that no page of the query shows, because they do not fit the view; absent if there are none.
+    /// Maximum number of records that no page of the query shows, because they do not fit the view;
+    /// absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lacks: u64,
     /// How the page was found, if this is known. Not part of the JSON.
@@ -79,7 +80,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the name in the JSON of a page.
+    /// Returns the name of the budget in the JSON of a page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scanned => "scanned",
@@ -88,7 +89,7 @@ impl Stop {
         }
     }
 
-    /// Returns the name of the budget for people.
+    /// Returns the name of the budget in text for people.
     pub fn budget(self) -> &'static str {
         match self {
             Self::Scanned => "rows scanned",
@@ -130,10 +131,10 @@ pub struct PageCost {
 }
 
 impl PageCost {
-    /// Name of the HTTP header with the cost of a page.
+    /// Name of the HTTP header that contains the cost of a page.
     pub const HEADER: &'static str = "recto-cost";
 
-    /// Returns the value of the header: a dictionary of integers, as in RFC 9651.
+    /// Returns the cost as the value of the header: a dictionary of integers (RFC 9651).
     ///
     /// ```
     /// # use recto_api::pages::PageCost;
@@ -146,7 +147,7 @@ impl PageCost {
         numbers.join(", ")
     }
 
-    /// Parses the value of the header. Ignores unknown members.
+    /// Parses the value of the header. Ignores unknown members, which a later release may add.
     pub fn of_header(text: &str) -> Self {
         let mut cost = Self::default();
         for (name, number) in text.split(',').filter_map(|member| member.split_once('=')) {
@@ -183,8 +184,8 @@ impl PageCost {
     }
 }
 
-/// Returns a version as JSON. It is text, because many programs round large numbers; or null for a record without a
-/// version.
+/// Returns a version as JSON text, because many programs round large JSON numbers. Returns null for
+/// a record without a version.
 pub fn version_json(version: Option<i64>) -> Json {
     version.map_or(Json::Null, |version| version.to_string().into())
 }

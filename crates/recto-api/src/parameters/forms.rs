@@ -1,5 +1,5 @@
-//! Serialization of fields that are not plain text, numbers or flags. A module is for `#[serde(with = "…")]`, a
-//! function for `#[serde(deserialize_with = "…")]`.
+//! Serialization of request fields that are not plain text, numbers or flags. The modules are for
+//! `#[serde(with = "…")]`, the functions for `#[serde(deserialize_with = "…")]`.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,16 +7,18 @@ use std::num::NonZeroU32;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Serde name that marks a list whose values are joined by commas in an address.
+/// Name in serde of a list whose values are joined by commas in a URL. The name tells the
+/// serializer which form to write.
 pub(super) const COMMA_SEPARATED: &str = "recto::CommaSeparated";
-/// Serde name that marks a value that is JSON.
+/// Name in serde of a value that is JSON, also in a URL.
 pub(super) const JSON_TEXT: &str = "recto::JsonText";
 
-/// Names: joined by commas in an address, an array in a body. A repeated name counts once.
+/// Serialization of a list of names: joined by commas in a URL, an array in a body. A repeated name
+/// counts once.
 pub mod comma_separated {
     use super::{COMMA_SEPARATED, Deserialize, Deserializer, Serializer, Visitor, de, fmt};
 
-    /// Writes names.
+    /// Writes a list of names.
     ///
     /// # Errors
     /// The errors of the serializer.
@@ -24,7 +26,7 @@ pub mod comma_separated {
         serializer.serialize_newtype_struct(COMMA_SEPARATED, names)
     }
 
-    /// Reads names.
+    /// Reads a list of names.
     ///
     /// # Errors
     /// The value is not a list of names, or a name is empty or contains a comma.
@@ -59,14 +61,14 @@ pub mod comma_separated {
     }
 }
 
-/// JSON array: its text in an address, the array itself in a body. It is kept as text, so that its numbers keep their
-/// digits.
+/// Serialization of a JSON array: its text in a URL, the array itself in a body. The field stores
+/// the text, so that numbers keep their digits.
 pub mod json_text {
     use serde_json::value::RawValue;
 
     use super::{Deserialize, Deserializer, JSON_TEXT, Serialize, Serializer, Visitor, de, fmt};
 
-    /// Writes JSON.
+    /// Writes the stored text as JSON.
     ///
     /// # Errors
     /// The errors of the serializer.
@@ -84,7 +86,7 @@ pub mod json_text {
         }
     }
 
-    /// Reads JSON. Does not check that text from an address is JSON.
+    /// Reads JSON as text. Text from a URL is not checked here.
     ///
     /// # Errors
     /// The value in a body is not an array.
@@ -152,7 +154,7 @@ impl Visitor<'_> for Whole {
     }
 }
 
-/// Reads an optional value. A null is accepted only if the type of the value has null.
+/// Reads an optional value. A null is accepted only if the value's own type accepts null.
 ///
 /// # Errors
 /// The value does not have this type.
@@ -170,7 +172,7 @@ pub fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     NonZeroU32::deserialize(deserializer).map(|number| Some(number.get()))
 }
 
-/// Reads optional text. Empty text counts as absent.
+/// Reads optional text. Empty text becomes `None`.
 ///
 /// # Errors
 /// The value is not text.
@@ -179,7 +181,7 @@ pub fn text_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Value in the form of text, through `FromStr` and `Display`.
+/// Serialization of a value as text, by its `FromStr` and `Display`.
 pub mod parsed {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -199,10 +201,10 @@ pub mod parsed {
         }
     }
 
-    /// Reads a value.
+    /// Reads a value from its text.
     ///
     /// # Errors
-    /// The text is not such a value.
+    /// The text is not valid for the type.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
     where
         T: FromStr<Err = ParameterError>,
@@ -211,12 +213,12 @@ pub mod parsed {
         parse(&String::deserialize(deserializer)?).map(Some)
     }
 
-    /// Parses a value. The error includes the hint of the parser's error.
+    /// Parses a value. The error message also contains the hint of the parser's error.
     pub(super) fn parse<T: FromStr<Err = ParameterError>, E: de::Error>(text: &str) -> Result<T, E> {
         text.parse().map_err(|error| E::custom(words::with_hint(&error)))
     }
 
-    /// Several values in the form of text. In an address, each value is a parameter of its own.
+    /// Serialization of several values as text. In a URL, the parameter is repeated for each value.
     pub mod each {
         use std::fmt::Display;
         use std::str::FromStr;
@@ -226,7 +228,7 @@ pub mod parsed {
         use super::super::{Deserialize, Deserializer, Serializer};
         use crate::parameters::ParameterError;
 
-        /// Writes values.
+        /// Writes several values as text.
         ///
         /// # Errors
         /// The errors of the serializer.
@@ -238,10 +240,10 @@ pub mod parsed {
             written.end()
         }
 
-        /// Reads values.
+        /// Reads several values from text.
         ///
         /// # Errors
-        /// A text is not such a value.
+        /// A text is not valid for the type.
         pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
         where
             T: FromStr<Err = ParameterError>,

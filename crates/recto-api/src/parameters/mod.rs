@@ -1,6 +1,8 @@
-//! Parameters of a request: a struct that is read from an address or a JSON body, and written to both.
+//! Parameters of a request: a struct that is read from a URL or a JSON body, and written in both
+//! forms.
 //!
-//! Each field of the struct is a parameter with its name. In an address and in a body, the value has this form:
+//! Each field of the struct is a parameter with its name. The following table shows the form of its
+//! value in a URL and in a body:
 //!
 //! | type | in an address | in a body |
 //! |---|---|---|
@@ -11,7 +13,7 @@
 //! | `Vec` with [`comma_separated`] | values joined by commas | an array |
 //! | text with [`json_text`] | JSON | the same JSON |
 //!
-//! An unknown or repeated parameter causes an error that names it.
+//! An unknown parameter, or a repeated one that is not a list, causes an error that names it.
 //!
 //! ```
 //! use recto_api::pages::PageRequest;
@@ -56,14 +58,14 @@ use crate::words::{self, shortened};
 pub struct ParameterError {
     /// Name of the parameter. `None` if the error is about the whole request.
     pub name: Option<String>,
-    /// The fault, in one sentence.
+    /// Description of the fault, in one sentence.
     pub message: String,
     /// Advice on the most likely fix.
     pub hint: Option<String>,
 }
 
 impl ParameterError {
-    /// Creates an error about the parameter `name`.
+    /// Returns an error about the parameter `name`.
     pub fn new(name: &str, message: impl Into<String>) -> Self {
         Self {
             name: Some(name.to_owned()),
@@ -72,7 +74,7 @@ impl ParameterError {
         }
     }
 
-    /// Adds a hint.
+    /// Sets the hint, which describes the most likely fix.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -88,7 +90,7 @@ impl ParameterError {
         Self::new(name, format!("there is no parameter {}", quoted(name))).with_hint(hint)
     }
 
-    /// Converts an error of serde about the parameter `name`.
+    /// Converts an error message of serde about the parameter `name` to the terms of the API.
     fn of_serde(name: &str, error: &str) -> Self {
         let (message, hint) = words::translated(error, name);
         Self {
@@ -103,23 +105,24 @@ fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
-/// Parameters of a request, before they are read as a struct.
+/// Parameters of a request that were parsed, but not yet read as a struct.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
     given: Vec<(String, Given)>,
 }
 
-/// Value of a parameter as the request has it.
+/// Value of a parameter, as the request contains it.
 #[derive(Debug, Clone)]
 enum Given {
-    /// All values of the name in an address.
+    /// All values that a URL has for the name of the parameter.
     Texts(Vec<String>),
-    /// Member of a body.
+    /// Member of a JSON body.
     Json(Box<RawValue>),
 }
 
 impl Parameters {
-    /// Parses the query of an address. Text is form-encoded: percent-encoded, and `+` is a space.
+    /// Parses the part of a URL after `?`, which is form-encoded: percent-encoded, and `+` is a
+    /// space.
     ///
     /// # Errors
     /// A name is not in `known`, or text is not percent-encoded UTF-8.
@@ -164,7 +167,8 @@ impl Parameters {
         })
     }
 
-    /// Reads the parameters that are fields of `T`. Ignores other parameters, which can be fields of another struct.
+    /// Reads the parameters that are fields of `T`. Ignores other parameters, which may be fields
+    /// of another struct.
     ///
     /// # Errors
     /// A value does not have the type of its field, or a parameter is repeated although its field is not a list.

@@ -1,4 +1,4 @@
-//! Reading of parameters as a struct, through serde.
+//! Reading of the parameters of a request as a struct, through serde.
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, 
 /// Returns the names of the fields of a struct, as serde reads them.
 pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // Ignore the error: `Names` stores the names of the fields, reads no field, and so always
+    // Ignore the error: `Names` records the names of the fields and reads no field, so it always
     // fails.
     let _ = T::deserialize(Names(&mut names));
     names
 }
 
-/// Error of serde, with the name of the parameter that caused it.
+/// Error of serde, with the name of the parameter that caused the error.
 #[derive(Debug)]
 struct ReadError {
     name: Option<String>,
@@ -55,7 +55,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// Deserializer that records the names of a struct's fields, and reads nothing.
+/// Deserializer that records the names of a struct's fields, and reads no values.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {
@@ -81,7 +81,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// All parameters. A struct reads some of them as its fields.
+/// Deserializer over all parameters, of which a struct reads those that are its fields.
 struct Struct<'a>(&'a [(String, Given)]);
 
 impl<'de> Deserializer<'de> for Struct<'de> {
@@ -144,15 +144,15 @@ impl<'de> MapAccess<'de> for Members<'de> {
     }
 }
 
-/// Returns the message of an error without its position. The position is relative to the value, so it does not help the
-/// user.
+/// Returns the message of an error without its position. The position is relative to the value, so
+/// it would not help the user.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
-/// Values of one parameter in an address.
+/// Deserializer over the values that a URL has for one parameter.
 #[derive(Clone, Copy)]
 struct Texts<'a>(&'a [String]);
 
@@ -176,7 +176,7 @@ impl Texts<'_> {
     }
 }
 
-/// Message about a repeated parameter.
+/// Message of the error about a repeated parameter.
 const GIVEN_TWICE: &str = "{name} is given more than once";
 
 fn not(text: &str, expected: &str) -> ReadError {

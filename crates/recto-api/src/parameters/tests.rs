@@ -19,7 +19,7 @@ fn of_json<T: DeserializeOwned>(body: &Json) -> Result<T, ParameterError> {
     Parameters::of_json(&body.to_string(), names_of::<T>())?.read()
 }
 
-/// Writes a request as an address and as a body, and reads both.
+/// Writes a request as the parameters of a URL and as a body, and reads it back from both.
 fn round_trip<T: Serialize + DeserializeOwned>(request: &T) -> [T; 2] {
     let body = serde_json::to_string(request).unwrap();
     let of_body = Parameters::of_json(&body, names_of::<T>())

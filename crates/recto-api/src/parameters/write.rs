@@ -1,4 +1,4 @@
-//! Writing of a struct as the parameters of an address.
+//! Writing of a struct as the parameters of a URL.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use serde::ser::{self, Impossible, SerializeSeq, SerializeStruct, Serializer};
 use super::forms::{COMMA_SEPARATED, JSON_TEXT};
 use crate::text;
 
-/// Returns the parameters of a request, in the order of its fields.
+/// Returns the names and values of a request's parameters, in the order of the struct's fields.
 pub fn to_pairs<T: Serialize>(request: &T) -> Vec<(&'static str, String)> {
     // Serialization fails only for a field of an unsupported type. The tests serialize every
     // request of this crate, so no request has such a field.
     request.serialize(Struct::default()).unwrap_or_default()
 }
 
-/// Returns the parameters of a request, form-encoded: `a=1&b=x%20y`.
+/// Returns the parameters of a request, form-encoded for a URL: `a=1&b=x%20y`.
 pub fn to_query<T: Serialize>(request: &T) -> String {
     text::query(
         to_pairs(request)
@@ -44,7 +44,7 @@ impl ser::Error for WriteError {
 type Pairs = Vec<(&'static str, String)>;
 type Never<T> = Impossible<T, WriteError>;
 
-/// Declares that a serializer rejects values of some types.
+/// Implements methods of a serializer that reject values of unsupported types.
 macro_rules! refuse {
     ($result:ty: $($method:ident($($argument:ty),*))+) => {
         $(fn $method(self, $(_: $argument),*) -> Result<$result, WriteError> {
@@ -53,7 +53,7 @@ macro_rules! refuse {
     };
 }
 
-/// Serializer that collects the fields of a struct.
+/// Serializer that collects the fields of a struct as parameters.
 #[derive(Default)]
 struct Struct {
     pairs: Pairs,
@@ -129,7 +129,7 @@ impl SerializeStruct for Struct {
     }
 }
 
-/// Serializer that adds the value of one parameter.
+/// Serializer that adds the value of one parameter to `pairs`.
 struct Parameter<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,
@@ -202,8 +202,8 @@ impl<'a> Serializer for Parameter<'a> {
             }
             JSON_TEXT => {
                 let json = serde_json::to_string(value).map_err(ser::Error::custom)?;
-                // Text that is not a JSON array is a JSON string here. Push the text itself, so
-                // that the server rejects it with its own message.
+                // Text that is not a JSON array was serialized as a JSON string. Push the text
+                // itself, so that the server rejects it with its own message.
                 self.push(serde_json::from_str::<String>(&json).unwrap_or(json));
                 Ok(())
             }
@@ -240,7 +240,7 @@ impl<'a> Serializer for Parameter<'a> {
     }
 }
 
-/// Serializer that adds a parameter for each element.
+/// Serializer of a list that adds one parameter for each element.
 struct Repeated<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,

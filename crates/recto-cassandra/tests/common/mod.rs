@@ -1,4 +1,4 @@
-//! The real Cassandra that tests share, and its keyspaces.
+//! Test helpers: the real Cassandra that all tests share, and keyspaces in it.
 #![allow(dead_code)] // each test program uses only some helpers
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) fn config(keyspace: &str) -> CassandraConfig {
     CassandraConfig::new([cassandra.address()], keyspace)
 }
 
-/// Keyspace that several tests share. It is created once.
+/// Keyspace that the tests of one program share. The first use creates it.
 pub(crate) struct Keyspace(OnceCell<String>);
 
 impl Keyspace {
@@ -31,8 +31,8 @@ impl Keyspace {
     pub(crate) async fn name(&self) -> &str {
         self.0
             .get_or_init(|| async {
-                // No test knows whether it is the last one, so no test removes the keyspace.
-                // Instead, each process removes the keyspaces of processes that have ended.
+                // No test knows whether it is the last user, so no test drops the keyspace.
+                // Instead, each process drops the keyspaces of processes that have ended.
                 scratch().remove_left(drop_named).await.unwrap();
                 let name = new_keyspace();
                 create_keyspace(config(&name), Environment::system(), None)
@@ -53,7 +53,7 @@ impl Keyspace {
         )
     }
 
-    /// Drops the keyspace. Only for a keyspace that a single test uses.
+    /// Drops the keyspace, which must be used by a single test only.
     pub(crate) async fn drop(&self) {
         drop_named(self.name().await.to_owned()).await.unwrap();
     }
@@ -99,8 +99,8 @@ pub(crate) async fn with_table(
     (store, Arc::new(table))
 }
 
-/// Creates a table of `int`s whose partitions have one row each: partition `p`, regular `v`. Writes rows with these
-/// keys. Returns reads of these rows and of missing rows.
+/// Creates a table of `int`s with one row per partition: partition column `p`, regular column `v`.
+/// Writes a row for each key of `keys`. Returns reads of these rows and of rows that do not exist.
 pub(crate) async fn rows_of_their_own(
     store: &CassandraStore,
     name: &str,

@@ -1,5 +1,5 @@
-//! Errors of a cluster that needs credentials. The test server implements only the part of the
-//! protocol that requests and rejects credentials.
+//! Tests of a cluster that needs credentials. Their server implements only the part of the protocol
+//! that requests and rejects credentials.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const OPTIONS: u8 = 0x05;
 const SUPPORTED: u8 = 0x06;
 const STARTUP: u8 = 0x01;
 const AUTH_RESPONSE: u8 = 0x0f;
-/// Number of `Bad credentials` in the protocol.
+/// Code of the error `Bad credentials` in the protocol.
 const BAD_CREDENTIALS: i32 = 0x0100;
 
 fn string(text: &str) -> Vec<u8> {
@@ -54,7 +54,7 @@ async fn serve(mut stream: TcpStream) {
     }
 }
 
-/// Returns the error of a connection with these credentials.
+/// Returns the error of connecting with these credentials.
 async fn refused(credentials: Option<(&str, &str)>) -> StoreError {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

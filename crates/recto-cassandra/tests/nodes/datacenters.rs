@@ -1,5 +1,5 @@
-//! Two real data centers with one node each. The configuration must name the local data center, and the store sends
-//! requests only there.
+//! Tests of two real data centers with one node each: the configuration must name the local data
+//! center, and the store sends requests only to its nodes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 
 use crate::common;
 
-/// Maximum time of all requests to one data center while the other one is frozen. If each of these 54 requests waited
-/// for its timeout of 5 s, they would take longer.
+/// Maximum time of all requests to one data center while the other data center is frozen. If each
+/// of the 54 requests waited for its timeout of 5 s, they would take longer.
 const SOON: Duration = Duration::from_secs(60);
-/// Maximum time for the driver to find a restarted node.
+/// Maximum time until the driver reaches a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
 
 fn config(cluster: &Cluster, local: Option<&str>) -> CassandraConfig {
@@ -105,8 +105,8 @@ async fn the_local_data_centre_is_named_and_asked() {
 
     let config = config(&cluster, Some("east"));
     let (store, table) = common::with_table(config.clone(), []).await;
-    // The store does not allow decisions at local consistency, because the other data center would
-    // not see them.
+    // The store does not allow conditional writes at local serial consistency, because the other
+    // data center would not see them.
     assert!(
         store
             .check_decisions()
@@ -135,7 +135,7 @@ async fn the_local_data_centre_is_named_and_asked() {
             i32::try_from(bench.read(None).await.unwrap().rows.len()),
             Ok(number)
         );
-        // A serial read succeeds, whichever node of both data centers is the first replica.
+        // A serial read succeeds, even if its first replica is the frozen node.
         let serial = Some(ConsistencyLevel::LocalSerial);
         assert!(bench.read_of(number, serial).await.is_ok());
     }

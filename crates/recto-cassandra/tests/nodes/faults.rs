@@ -1,4 +1,4 @@
-//! Results of calls when nodes stall, die and restart. The test has its own node.
+//! Tests of calls while a node stalls, dies and restarts. The tests start their own node.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +17,16 @@ use crate::common;
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(10);
-/// Time that a call may take here in addition to its timeout.
+/// Time that a call may take in these tests in addition to its timeout.
 const GRACE: Duration = Duration::from_secs(2);
-/// Maximum time for the driver to find a restarted node.
+/// Maximum time until the driver reaches a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
-/// Maximum time to freeze a node. The client closes a connection that is silent for 2.5 s. With a longer freeze and
-/// three short calls, a call could fail for that reason, with an error other than a timeout.
+/// Maximum time that freezing a node may take. The client closes a connection that is silent for
+/// 2.5 s. If the freeze took longer, one of the following three short calls could fail with an
+/// error other than a timeout.
 const FREEZE: Duration = Duration::from_millis(500);
-/// Maximum number of attempts, on a machine whose disk prevents threads from being stopped.
+/// Maximum number of attempts to freeze a node quickly: a slow disk can delay the stop of its
+/// threads.
 const MAX_FREEZES: usize = 20;
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
@@ -32,7 +34,7 @@ fn ints<const N: usize>(values: [i32; N]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// User of a new node. Guardrails do not apply to this user.
+/// User that exists on a new node and to whom guardrails do not apply.
 const SUPERUSER: &str = "cassandra";
 const ORDINARY_USER: &str = "shop";
 
@@ -45,8 +47,8 @@ fn config_of(user: &str, address: &str) -> CassandraConfig {
     config
 }
 
-/// If a guardrail prevents the driver from reading the nodes and data centers, the store returns an
-/// error. It does not act as if the cluster had no nodes.
+/// Checks that opening a store fails if the user may not read the nodes and data centers. The store
+/// must not act as if the cluster had no nodes.
 async fn nodes_that_may_not_be_read_are_told(address: &str) {
     let builder = SessionBuilder::new().known_node(address);
     let builder = builder.user(SUPERUSER, SUPERUSER);
@@ -177,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// Freezes the node quickly while its connections work.
+    /// Freezes the node in less than [`FREEZE`], while its connections work.
     async fn freeze(&self, node: &Node) {
         for _ in 0..MAX_FREEZES {
             self.read_when_back().await;
@@ -234,8 +236,8 @@ async fn stalls_and_crashes() {
     );
     cluster.node(1).resume().unwrap();
 
-    // The outcome of the conditional write was unknown. The node has applied the write by now, or
-    // never will.
+    // The outcome of the conditional write was unknown. By now the node either has applied the
+    // write or never will.
     match bench.cas(Some(2), 3, LONG).await.unwrap() {
         CasOutcome::Applied => {}
         CasOutcome::NotApplied { current } => assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]),

@@ -1,5 +1,5 @@
-//! The store on nodes that the tests start, and at hosts that do not respond. The tests wait for
-//! both.
+//! Tests of the store on nodes that the tests start, and of hosts that do not respond. They take
+//! long.
 // Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! Errors of callers without the right to empty a table, and reads of rows on a node that limits the number of rows per
-//! request. The tests start their own node.
+//! Tests of a user who may not empty a table, and of reads of several rows on a node that allows
+//! one row per request. The tests start their own node.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,13 @@ use scylla::client::session_builder::SessionBuilder;
 use crate::common;
 
 const KEYSPACE: &str = "rights";
-/// User of a new node. Guardrails do not apply to this user. The password of each user is the user's name.
+/// User that exists on a new node and to whom guardrails do not apply. The password of each user is
+/// the user's name.
 const SUPERUSER: &str = "cassandra";
 const ORDINARY_USER: &str = "shop";
-/// Maximum time for a new node to create its first user.
+/// Maximum time until a new node has created its first user.
 const MADE: Duration = Duration::from_secs(60);
-/// Maximum time until granted rights apply.
+/// Maximum time until granted rights take effect.
 const GRANTED: Duration = Duration::from_secs(30);
 
 fn config_of(user: &str, cluster: &Cluster) -> CassandraConfig {
@@ -41,8 +42,8 @@ async fn superuser(cluster: &Cluster) -> Session {
     }
 }
 
-/// Emptying a table without the right, or against a guardrail of the cluster, changes nothing. The error names the
-/// cause.
+/// Checks that emptying a table without the right, or against a guardrail of the cluster, changes
+/// nothing, and that the error names the cause.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_may_not_be_emptied() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +69,7 @@ async fn tables_that_may_not_be_emptied() {
         .unwrap();
     let snapshot = ordinary.snapshot().unwrap();
     let found = snapshot.get_many(&reads, &ReadOptions::default()).await.unwrap();
-    // The node rejected the request for several rows, and then answered one request for each row.
+    // The node rejected the request for several rows, and then answered one request per row.
     let rows: usize = found.iter().map(|read| read.rows.len()).sum();
     let sent: u32 = found.iter().map(|read| read.statements).sum();
     assert_eq!((rows, sent), (10, reads.len() as u32));

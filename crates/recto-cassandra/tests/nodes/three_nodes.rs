@@ -1,4 +1,5 @@
-//! Behavior of Cassandra with three copies of each row and one killed node. The test starts its own nodes.
+//! Tests of a cluster with three copies of each row, of which one node is killed or frozen. The
+//! test starts its own nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,21 +23,22 @@ use scylla::statement::unprepared::Statement;
 use crate::common;
 
 const KEYSPACE: &str = "three";
-/// Number of partitions whose coordinators are compared. Each node is the first replica of at least one of them.
+/// Number of partitions whose coordinators are compared. Each node is the first replica of at least
+/// one of these partitions.
 const PARTITIONS: i32 = 6;
-/// Number of rows with a deletion under each. It is above the warning threshold of 1,000, so Cassandra would warn if it
-/// counted these deletions.
+/// Number of rows that each have a deletion below them. It is above the warning threshold of 1,000,
+/// so Cassandra would warn if it counted these deletions.
 const COVERED: i32 = 1_500;
-/// Number of partitions of the table that conditional writes fill.
+/// Number of partitions that conditional writes create in their table.
 const DECIDED: i32 = 50;
 /// Maximum time for nodes to notice a killed node, and for the driver to find a restarted node.
 const NOTICED: Duration = Duration::from_secs(300);
-/// Maximum time for a resumed node to empty a table, and the number of attempts.
+/// Maximum time for a resumed node to empty a table after a request that it received while frozen.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_ATTEMPTS: u32 = 4;
-/// Time that a caller waits for a frozen node.
+/// Time for which a caller waits for a frozen node.
 const IMPATIENT: Duration = Duration::from_millis(500);
-/// Maximum time until traces are written.
+/// Maximum time until Cassandra has written the traces.
 const TRACED: Duration = Duration::from_secs(20);
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
@@ -44,14 +46,14 @@ fn ints<const N: usize>(values: [i32; N]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// Two stores on one cluster, as in two processes, and their tables.
+/// Two stores on one cluster, as if in two processes, and their tables.
 struct Bench {
     cluster: Cluster,
     stores: [CassandraStore; 2],
     session: Session,
-    /// Table of conditional writes, with columns p, c, v.
+    /// Table that is changed only by conditional writes, with columns p, c, v.
     decided: Arc<Table>,
-    /// Table of plain writes, with columns p, c, v.
+    /// Table that is changed only by plain writes, with columns p, c, v.
     kept: Arc<Table>,
     /// Table of plain writes without automatic snapshots.
     unkept: Arc<Table>,
@@ -94,7 +96,8 @@ impl Bench {
         }
     }
 
-    /// Sets the row of `partition` to `new` if the row does not exist. Returns the outcome.
+    /// Creates the row of `partition` with the value `new` by a conditional write that requires
+    /// that the row does not exist.
     async fn decide(&self, store: &CassandraStore, partition: i32, new: i32) -> CasOutcome {
         let cas = Cas {
             table: Arc::clone(&self.decided),
@@ -117,7 +120,7 @@ impl Bench {
         store.cas(cas, WriteOptions::default()).await.unwrap()
     }
 
-    /// Returns tables that must be created only once.
+    /// Returns definitions of tables that must be created only once in the cluster.
     fn made_once(names: [&str; 2]) -> [Table; 2] {
         names.map(|name| {
             let columns = vec![
@@ -139,7 +142,7 @@ impl Bench {
             );
             match made {
                 (Ok(TableOutcome::Done), Ok(TableOutcome::Done)) => break,
-                // Try again, because the driver may not have noticed yet that all nodes run.
+                // Try again, because the driver may not have noticed yet that all nodes are up.
                 other => assert!(begun.elapsed() < NOTICED, "{other:?}"),
             }
             tokio::time::sleep(IMPATIENT).await;
@@ -147,7 +150,8 @@ impl Bench {
         self.ids(tables).await;
     }
 
-    /// Returns the ids of the tables in Cassandra. Checks that all nodes report the same ids.
+    /// Returns the ids of the tables in Cassandra, after checking that all nodes report the same
+    /// ids.
     async fn ids(&self, tables: &[Table]) -> Vec<String> {
         let mut ids = Vec::new();
         for number in [1, 2, 3] {
@@ -175,8 +179,9 @@ impl Bench {
         ids.swap_remove(0)
     }
 
-    /// While a node is unreachable, the store does not create tables that must be created only once. The node would not
-    /// learn of them, and would create a different table for a later request. Existing tables are accepted.
+    /// Checks that the store does not create tables while a node is unreachable, but accepts
+    /// existing ones. The unreachable node would not learn of a new table, and would create a
+    /// different table for a later request.
     async fn no_table_is_made_once_while_a_node_is_away(&self, there: &[Table]) {
         let new = Self::made_once(["new", "newest"]);
         let refused = self.stores[0].create_tables_once(&new).await.unwrap_err();
@@ -188,8 +193,9 @@ impl Bench {
         assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     }
 
-    /// A frozen node that has received a CREATE executes it when it continues, concurrently with processes that create
-    /// the same tables. All get the same tables, and the tables stay.
+    /// Checks that a frozen node does no harm that has received a `CREATE` statement and executes
+    /// it when it resumes, concurrently with processes that create the same tables. All nodes and
+    /// processes get the same tables, which remain.
     async fn tables_are_made_once_beside_a_late_one(&self, tables: &[Table]) {
         let node = self.cluster.node(3);
         let name = tables[0].name();
@@ -209,7 +215,7 @@ impl Bench {
         self.put_all(table, 1, [(1, ints([1]))]).await;
     }
 
-    /// Puts rows of a partition, given by their clustering value and cells.
+    /// Puts rows into a partition; each row is given by its clustering value and its cells.
     async fn put_all(
         &self,
         table: &Arc<Table>,
@@ -230,7 +236,7 @@ impl Bench {
             partition: ints([partition]),
             mutations: rows.into_iter().map(put).collect(),
         };
-        // Wait long enough: if a node hangs, the driver needs seconds to close the connection to
+        // Use a long timeout: if a node hangs, the driver needs seconds to close the connection to
         // it.
         let options = WriteOptions {
             timeout: NOTICED,
@@ -273,7 +279,7 @@ impl Bench {
         snapshot.slice(&slice, &options).await.unwrap()
     }
 
-    /// Returns the number of decided rows that reads of all replicas find.
+    /// Returns the number of conditionally written rows that reads at consistency `ALL` find.
     async fn decided_rows(&self) -> usize {
         let mut rows = 0;
         for partition in 0..DECIDED {
@@ -287,7 +293,8 @@ impl Bench {
         self.stores[0].empty_table(table).await
     }
 
-    /// Returns the replicas of a partition in ring order, as Cassandra reports them.
+    /// Returns the addresses of the replicas of a partition in ring order, as Cassandra reports
+    /// them.
     fn replicas(&self, partition: i32) -> Vec<String> {
         let key = partition.to_string();
         let told = self
@@ -300,7 +307,8 @@ impl Bench {
         replicas
     }
 
-    /// Returns the nodes to which a store sends the conditional requests of a partition.
+    /// Returns the nodes to which a store sends the conditional writes and serial reads of a
+    /// partition.
     async fn coordinators(&self, store: &CassandraStore, partition: i32) -> Vec<String> {
         let requests = || -> BTreeMap<String, u64> {
             let nodes = store.metrics().nodes.into_iter();
@@ -319,7 +327,8 @@ impl Bench {
             .collect()
     }
 
-    /// Waits until both stores send the conditional requests of a partition only to `node`.
+    /// Waits until both stores send the conditional writes and serial reads of a partition only to
+    /// `node`.
     async fn wait_for_coordinator(&self, partition: i32, node: &str) {
         for store in &self.stores {
             let start = Instant::now();
@@ -334,8 +343,8 @@ impl Bench {
         }
     }
 
-    /// Checks that two stores send the conditional writes and serial reads of one partition to the same node, which
-    /// Cassandra's traces confirm. For every partition, this node is the first replica.
+    /// Checks that two stores send the conditional writes and serial reads of a partition to the
+    /// same node: its first replica. Cassandra's traces confirm this.
     async fn a_partition_has_one_coordinator(&self, replicas: &[Vec<String>]) {
         for (partition, replicas) in (0..).zip(replicas) {
             for store in &self.stores {
@@ -369,7 +378,7 @@ impl Bench {
         }
     }
 
-    /// Returns the number of Paxos requests that their coordinator traced.
+    /// Returns the number of Paxos requests that a coordinator has traced.
     async fn traced(&self) -> usize {
         let text = "SELECT request, parameters FROM system_traces.sessions";
         let result = self.session.query_unpaged(text, ()).await.unwrap();
@@ -387,8 +396,8 @@ impl Bench {
         .count()
     }
 
-    /// Checks that reads do not cross the deletions under rows that were put with nulls, neither in sstables nor in
-    /// memory.
+    /// Checks that reads do not count the deletions below rows that were put with nulls, neither in
+    /// sstables nor in memory.
     async fn deletions_under_live_rows_are_not_crossed(&self) {
         let null: Cells = [None].into_iter().collect();
         let rows = (0..COVERED).map(|c| (c, null.clone()));
@@ -402,14 +411,14 @@ impl Bench {
         assert_eq!((rows, read.tombstones), (COVERED, 0));
     }
 
-    /// Checks that emptying a table either happens on all nodes, has an unknown outcome, or changes nothing. The store
-    /// sends the request once.
+    /// Checks the result of emptying a table: the table is empty on all nodes, or the outcome is
+    /// unknown, or nothing changed. The store sends the request only once.
     async fn emptying_needs_every_node(&self) {
         let requests = || -> u64 {
             let nodes = self.stores[0].metrics().nodes;
             nodes.iter().map(|node| node.requests).sum()
         };
-        // The other nodes wait for the dead node until they notice its death, so the outcome is
+        // The live nodes wait for the dead node until they notice its death, so the outcome is
         // unknown.
         let before = requests();
         let outcome = self.empty(&self.kept).await.unwrap();
@@ -430,8 +439,9 @@ impl Bench {
         assert!(error.hint().unwrap().contains("every node"));
     }
 
-    /// Checks that a frozen node that received a request to empty a table does so when it continues, and that later
-    /// writes are lost. A node that then considers the others dead does nothing.
+    /// Checks that a frozen node that received a request to empty a table does so when it resumes,
+    /// and that writes in the meantime are lost. The test is repeated if the resumed node considers
+    /// the other nodes dead and does nothing.
     async fn an_emptying_comes_late(&self) {
         for _ in 0..LATE_ATTEMPTS {
             if self.comes_late().await {
@@ -543,8 +553,7 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
         .await;
     bench.snapshots_of_emptied_tables().await;
 
-    // After the table was emptied, decisions of conditional writes return as soon as a serial read
-    // looks for them.
+    // Emptying a table does not remove Paxos decisions, so a serial read restores their rows.
     let outcome = bench.empty(&bench.decided).await.unwrap();
     assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     assert_eq!(bench.decided_rows().await, 0);

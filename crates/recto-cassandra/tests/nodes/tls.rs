@@ -1,4 +1,4 @@
-//! Handshakes with a real node that accepts only TLS: accepted and rejected certificates, and error messages.
+//! Tests of TLS on a real node: accepted and rejected certificates, and error messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use crate::common;
 
 const ROWS: i32 = 2_000;
-/// Number of rows of a read. They take several protocol pages.
+/// Number of rows of a read, which take several protocol pages.
 const PAGE_ROWS: u32 = 700;
 
 fn config(cluster: &Cluster, tls: Option<TlsConfig>) -> CassandraConfig {
@@ -41,7 +41,7 @@ async fn refused(cluster: &Cluster, tls: Option<TlsConfig>) -> StoreError {
     error
 }
 
-/// Writes rows, and reads them in both directions.
+/// Writes rows through the connection of `config`, and reads them in both directions.
 async fn use_it(config: CassandraConfig) {
     let (store, table) = common::with_table(config, []).await;
     let int = |value: i32| -> Cells { [Some(&value.to_be_bytes()[..])].into_iter().collect() };
@@ -91,7 +91,7 @@ async fn authorities_and_names_decide() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("authority", dir.path()).unwrap();
     let other = Authority::new("other-authority", dir.path()).unwrap();
-    // Issue a certificate for another name than the address of the node.
+    // Issue a certificate for a name that is not the address of the node.
     let keystore = authority.issue("node", &["node.example"]).unwrap();
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
@@ -134,8 +134,8 @@ async fn authorities_and_names_decide() {
             .unwrap();
     }
 
-    // Replace the certificate while the node runs. The new certificate also names the address of
-    // the node.
+    // Replace the certificate while the node runs, by a certificate that also names the node's
+    // address.
     let address = cluster.node(1).address().ip().to_string();
     authority.issue("node", &["node.example", &address]).unwrap();
     cluster.node(1).nodetool(&["reloadssl"]).unwrap();
@@ -183,11 +183,12 @@ async fn a_host_that_never_speaks_tls_is_named_in_time() {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains(&mute.address), "{error}");
     assert!(error.hint().is_some(), "{error:?}");
-    // One attempt takes at most a quarter of the timeout, so that the driver can try other hosts.
+    // One attempt takes at most a quarter of the timeout, so that the driver can contact other
+    // hosts.
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
 
-/// A hanging node that the driver discovers through the others does not prevent opening a store.
+/// Checks that a store opens although one node of its cluster hangs.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: starts two nodes, of which one hangs, minutes in all"]
 async fn a_node_that_hangs_does_not_keep_from_the_others() {
@@ -214,7 +215,7 @@ async fn a_node_that_hangs_does_not_keep_from_the_others() {
     cluster.node(2).resume().unwrap();
 }
 
-/// The client requires TLS, but the node does not support it.
+/// Checks the error if the client requires TLS and the node does not support it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_tls_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Hosts that drop all packets, like machines without power or with a broken network. They neither reject connections
-//! nor respond.
+//! Tests of hosts that drop all packets, like machines without power or with a broken network. Such
+//! hosts neither reject connections nor respond.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use crate::common::{self, Keyspace};
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// Time that a call may take here in addition to its timeout.
+/// Time that a call may take in these tests in addition to its timeout.
 const GRACE: Duration = Duration::from_secs(3);
-/// Number of connections that the kernel queues for a listener that accepts none, plus a margin.
+/// Number of connections that fills the kernel's queue of a listener that accepts none.
 const FILLING: usize = 4;
 
-/// Port that accepts no more connections and rejects none.
+/// Port that neither accepts nor rejects further connections, because its queue is full.
 struct Silence {
     _listener: TcpListener,
     _waiting: Vec<TcpStream>,
@@ -55,7 +55,7 @@ async fn one_silent_host_does_not_keep_from_the_others() {
         silence.address.to_string(),
         common::config(keyspace).hosts[0].clone(),
     ];
-    // Connect several times, because the driver tries hosts in its own order.
+    // Connect several times, because the driver contacts hosts in its own order.
     let connecting = (0..4).map(|_| {
         let mut config = CassandraConfig::new(hosts.clone(), keyspace);
         config.connect_timeout = Duration::from_secs(8);

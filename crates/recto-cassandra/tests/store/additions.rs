@@ -1,5 +1,5 @@
-//! Two clients add different columns to one table concurrently. Whichever addition is recorded last, later additions
-//! continue from the recorded columns.
+//! Tests of two clients that add different columns to one table concurrently. Whichever addition is
+//! recorded last, later additions continue from the recorded columns.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::common::{self, Keyspace};
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// All orders in which two clients can send their two statements each.
+/// All orders of four statements, of which client `a` and client `b` send two each.
 const ORDERS: [&str; 6] = ["aabb", "abab", "abba", "baab", "baba", "bbaa"];
 /// Number of rounds in which two stores add columns concurrently.
 const ROUNDS: usize = 4;
@@ -31,7 +31,7 @@ fn with(table: &Table, columns: &[Column]) -> Table {
     Table::new(table.name(), columns, table.options()).unwrap()
 }
 
-/// Creates a table `p`, `c`, `v` with a row.
+/// Creates a table with columns `p`, `c` and `v`, and puts a row.
 async fn make(store: &CassandraStore, name: &str) -> Table {
     let columns = vec![
         common::int_column("p", ColumnKind::Partition),
@@ -62,7 +62,7 @@ fn ints(values: impl IntoIterator<Item = Option<i32>>) -> Cells {
         .collect()
 }
 
-/// Puts a row whose regular cells all equal its clustering value.
+/// Puts a row whose regular columns all have the value of its clustering column.
 async fn put(store: &CassandraStore, table: &Table, c: i32) {
     let mutation = Mutation {
         operation: Operation::Put {
@@ -82,7 +82,8 @@ async fn put(store: &CassandraStore, table: &Table, c: i32) {
     assert!(matches!(outcome, WriteOutcome::Done), "{outcome:?}");
 }
 
-/// Checks that the columns in `recorded` are recorded. A further column can be added and written, and old rows lack it.
+/// Checks that a further column can be added to the table `recorded` and written, and that old rows
+/// lack it.
 async fn add_one_more(store: &CassandraStore, recorded: &Table) {
     let table = with(recorded, &[regular("more")]);
     done(store.add_columns(recorded, &table).await);
@@ -112,7 +113,7 @@ async fn add_one_more(store: &CassandraStore, recorded: &Table) {
         .map(Some);
     assert_eq!(rows, [ints(old), ints(new)]);
     // The table is complete again, so repeating the addition succeeds. An addition with fewer
-    // columns changes only the comment, which then lists fewer columns.
+    // columns only changes the comment, which then lists fewer columns.
     done(store.add_columns(recorded, &table).await);
 }
 
@@ -159,8 +160,8 @@ async fn by_two_stores_at_once() {
     }
 }
 
-/// If an earlier addition left a column, a later addition accepts a column with the same name and type. It rejects
-/// another type, and the error names the column.
+/// Checks that an addition accepts an existing column of the same name and type, and rejects a
+/// column of another type with an error that names it.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_same_name() {
     let store = KEYSPACE.store().await;

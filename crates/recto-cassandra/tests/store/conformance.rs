@@ -12,7 +12,7 @@ use crate::common::Keyspace;
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// Store with one connection for all behaviors. `reopen` opens another connection.
+/// Store that the tests of the suite share. `reopen` replaces it by a store with a new connection.
 #[derive(Clone)]
 struct Cassandra {
     store: Arc<Mutex<Arc<CassandraStore>>>,

@@ -1,4 +1,5 @@
-//! Behavior of Cassandra on which the design relies. Each test checks one statement on a real node.
+//! Tests of Cassandra's behavior on which the design relies. Each test checks one fact on a real
+//! node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +36,7 @@ fn column(name: &str, kind: ColumnKind) -> Column {
 
 const PLAIN: ColumnKind = ColumnKind::Regular(WriteKind::Plain);
 
-/// Creates a table with partition p, clustering b DESC, c ASC, d ASC, and regular v, all of type int.
+/// Creates a table of `int` columns: partition p, clustering b DESC, c ASC, d ASC, and regular v.
 async fn mixed(store: &CassandraStore, name: &str) -> Arc<Table> {
     let columns = vec![
         column("p", ColumnKind::Partition),
@@ -107,8 +108,8 @@ async fn session() -> Session {
         .unwrap()
 }
 
-/// Changes of an operator that readers do not depend on (comment, options) cause no errors and remain. Changes of other
-/// properties are reported.
+/// Checks that Recto tolerates and keeps an operator's changes that readers do not depend on
+/// (comment, options). `compare_tables` reports other changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_its_operator_altered() {
     let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
@@ -168,7 +169,7 @@ async fn a_table_that_its_operator_altered() {
     assert_eq!(state(&more).await, TableState::Missing);
 }
 
-/// Checks that a statement can be prepared. Returns the reason if it cannot.
+/// Prepares a statement, and returns the reason if Cassandra rejects it.
 async fn prepares(session: &Session, text: &str) -> Result<(), String> {
     session
         .prepare(text)
@@ -223,7 +224,7 @@ async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
         .unwrap();
     let found: Vec<(i32, i32, i32)> = found.rows().unwrap().map(Result::unwrap).collect();
     assert_eq!(found, [(3, 0, 0), (2, 1, 0), (2, 1, 1)]);
-    // In clustering order, other rows follow (2, 0), and reading them needs two statements.
+    // In clustering order, more rows follow (2, 0), and reading them takes two statements.
     let after = slice(
         &table,
         Bound::After(ints([2, 0])),
@@ -251,7 +252,7 @@ async fn rows_of_partitions_of_their_own_are_read_together() {
     let (table, reads) = common::rows_of_their_own(&store, "fact_many", 0..45).await;
     assert_eq!(reads.len(), 50);
     let snapshot = store.snapshot().unwrap();
-    // Serial reads need one statement per partition, because Paxos reads one partition at a time.
+    // Serial reads need one statement per partition, because Paxos reads partitions one at a time.
     for (consistency, statements) in [(None, 3), (Some(ConsistencyLevel::LocalSerial), 50)] {
         let options = ReadOptions {
             consistency,
@@ -277,8 +278,8 @@ async fn rows_of_the_same_partition_are_read_together() {
             .collect();
         write(&store, &table, partition, puts).await;
     }
-    // Read thirty rows of one partition, of which five do not exist. Six rows of another partition
-    // are in between.
+    // Read thirty rows of one partition, of which five do not exist, mixed with six rows of another
+    // partition.
     let read = |number: i32| PointRead {
         table: Arc::clone(&table),
         partition: ints([if number % 6 == 0 { 2 } else { 1 }]),
@@ -352,7 +353,7 @@ async fn slices_are_described_as_they_are_sent() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Described statements find the intended rows for values of all types.
+/// Checks that a described statement, sent as text, finds the intended row for values of all types.
 #[tokio::test]
 async fn described_statements_are_taken_as_they_stand() {
     let store = KEYSPACE.store().await;
@@ -399,7 +400,8 @@ async fn described_statements_are_taken_as_they_stand() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A read of too many tombstones has its own error with a hint. `tombstone_failure_threshold` is 100,000.
+/// Checks that a read of too many tombstones has its own error with a hint. The failure threshold
+/// is 100,000.
 #[tokio::test]
 async fn reports_reads_past_the_tombstone_threshold() {
     const DELETED: i32 = 100_001;
@@ -424,7 +426,7 @@ async fn reports_reads_past_the_tombstone_threshold() {
         };
         write(&store, &table, 1, some.iter().map(delete).collect()).await;
         if index == 0 {
-            // The number of tombstones is above the warning threshold of 1,000, and far below the
+            // This number of tombstones is above the warning threshold of 1,000, and below the
             // failure threshold.
             let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
             let warned = read(&store, &whole).await.unwrap();
@@ -471,7 +473,7 @@ async fn reports_reads_past_the_tombstone_threshold() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Creates a table with columns p and c and this number of regular columns, all of type int.
+/// Creates a table with columns p and c and `regular` regular columns, all of type `int`.
 async fn wide(store: &CassandraStore, name: &str, regular: usize) -> Arc<Table> {
     let mut columns = vec![
         column("p", ColumnKind::Partition),
@@ -485,12 +487,13 @@ fn nulls(count: usize) -> Cells {
     (0..count).map(|_| None).collect()
 }
 
-/// A read of rows that were put whole, with nulls, crosses no tombstone, although there is a deletion under each row. A
-/// put replaces the whole old row, including its nulls, even with the lowest possible stamp.
+/// Checks that a read of rows that were put with nulls crosses no tombstone, although each row has
+/// a deletion below it. A put replaces the whole old row, including columns that are now null, even
+/// with the lowest possible write timestamp.
 #[tokio::test]
 async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
-    // Number of deleted rows. It is above the warning threshold of 1,000, so Cassandra would warn
-    // if it counted deleted rows.
+    // Number of rows with a deletion below them. It is above the warning threshold of 1,000, so
+    // Cassandra would warn if it counted these deletions.
     const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
     let store = KEYSPACE.store().await;
@@ -540,8 +543,8 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// If Cassandra rejects a read because of tombstones, the store repeats it for fewer rows. The test covers slices in
-/// both directions, and scans.
+/// Checks that the store requests fewer rows if Cassandra rejects a read because of tombstones, for
+/// slices in both directions and for scans.
 #[tokio::test]
 async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
     const ROWS: i32 = 220;
@@ -594,8 +597,9 @@ async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A conditional batch changes static cells and rows together, or changes nothing. Conditional and plain writes never
-/// mix: a conditional write does not replace a plain cell with a later stamp.
+/// Checks that a conditional batch changes static cells and rows together, or changes nothing.
+/// Conditional and plain writes do not mix: a conditional write does not replace a plain cell with
+/// a later write timestamp.
 #[tokio::test]
 async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
     let store = KEYSPACE.store().await;
@@ -642,7 +646,8 @@ async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A store takes the limits of a request from the settings of the node, unless its configuration sets them.
+/// Checks that the store takes the size limits of a request from the settings of the node, unless
+/// its configuration sets them.
 #[tokio::test]
 async fn limits_are_those_of_the_node() {
     let config = common::config(KEYSPACE.name().await);
@@ -667,8 +672,8 @@ async fn limits_are_those_of_the_node() {
     );
 }
 
-/// A table without automatic snapshots is created and listed as such. Later changes of the operator cause no errors and
-/// are reported.
+/// Checks that a table without automatic snapshots is created and listed as such. Later changes of
+/// this option by the operator cause no errors and are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_automatic_snapshots() {
     let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
@@ -716,8 +721,8 @@ async fn a_table_without_automatic_snapshots() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// The store's estimate of the size of a logged batch is never below Cassandra's, so Cassandra accepts every batch that
-/// the store accepts.
+/// Checks that the store never estimates a logged batch smaller than Cassandra does, so that
+/// Cassandra accepts every batch that the store accepts.
 #[tokio::test]
 async fn a_logged_batch_of_the_largest_size_is_taken() {
     let store = KEYSPACE.store().await;

@@ -1,4 +1,4 @@
-//! The plan of a missing keyspace is the statement that creates it.
+//! Test that the planned statement for a missing keyspace is the statement that creates it.
 
 use recto_cassandra::{Replication, create_keyspace, drop_keyspace, plan_keyspace};
 use recto_model::Environment;

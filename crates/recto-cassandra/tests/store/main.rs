@@ -1,4 +1,4 @@
-//! The store on the Cassandra that all tests share.
+//! Tests of the store on the Cassandra node that all tests share.
 // Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,5 +1,6 @@
-//! The order of values equals Cassandra's. The tests put the extremes of every ordered type, and further values, into
-//! ascending and descending tables of a real Cassandra, and compare the result with `recto_model::order`.
+//! Test that Recto orders values as Cassandra does. It puts the extremes of every ordered type, and
+//! random values, into ascending and descending tables of a real Cassandra, and compares the order
+//! of the rows with `recto_model::order`.
 
 use std::sync::Arc;
 
@@ -39,8 +40,8 @@ fn table(ty: &Type, direction: Direction) -> Table {
 /// Number of random values of each type, in addition to its extremes.
 const RANDOM_VALUES: usize = 150;
 
-/// Returns keys from a type's extremes and random values, in descending order, so that the order found differs from the
-/// order of the puts.
+/// Returns the extremes and random values of a type as keys, in descending order, so that the order
+/// of the puts differs from the expected order.
 fn keys(ty: &Type) -> Vec<Vec<u8>> {
     let mut values = extremes::values(ty);
     let environment = Environment::seeded(7, 0);
@@ -66,8 +67,8 @@ fn keys(ty: &Type) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Returns bytes that are likely to be a valid cell of a type. There are few different bytes, so that common prefixes,
-/// equal lengths and sign bits occur often.
+/// Returns bytes that are probably a valid cell of a type. They have few different values, so that
+/// common prefixes, equal lengths and sign bits occur often.
 fn random_cell(ty: &Type, random: [u8; 24]) -> Vec<u8> {
     let few = [0x00, 0x01, 0x7f, 0x80, 0xff];
     let bytes: Vec<u8> = random[1..]
@@ -98,7 +99,7 @@ fn random_cell(ty: &Type, random: [u8; 24]) -> Vec<u8> {
             uuid
         }
         Type::Decimal => {
-            // Write a scale between -128 and 127, then the digits.
+            // A decimal cell has a scale (here from -128 to 127), then the digits.
             let scale = i32::from(bytes[20].cast_signed());
             [&scale.to_be_bytes()[..], &some(12)].concat()
         }

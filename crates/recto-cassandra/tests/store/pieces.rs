@@ -1,11 +1,13 @@
-//! The pieces of a slice, read one after the other, equal the slice. A brute-force search computes the expected rows.
+//! Tests of the division of slices: the pieces, read one after the other, return the rows of the
+//! slice. A brute-force search computes the expected rows.
 
 use proptest::prelude::*;
 use recto_cassandra::pieces::{Piece, TupleBound, pieces};
 use recto_model::table::{ColumnKind, TableOptions};
 use recto_model::{Bound, Cells, Column, Direction, Table, Type, order};
 
-/// Number of values of each column: 0 to 2. Bounds are drawn from -1 to 3, so that every relative position occurs.
+/// Number of values of each column: 0 to 2. Bounds are random values from -1 to 3, so that every
+/// relative position occurs.
 const VALUES: i8 = 3;
 const MAX_COLUMNS: usize = 4;
 
@@ -30,7 +32,7 @@ fn cells(values: &[i8]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// Returns every row of a partition, in clustering order.
+/// Returns every possible row of a partition, in clustering order.
 fn rows(table: &Table) -> Vec<Cells> {
     let mut rows = vec![Vec::new()];
     for _ in table.clustering() {
@@ -50,7 +52,7 @@ fn rows(table: &Table) -> Vec<Cells> {
     rows
 }
 
-/// Returns the rows between two bounds, by the definition of a bound.
+/// Returns the rows between two bounds, computed from the definition of a bound.
 fn between(table: &Table, from: &Bound, to: &Bound) -> Vec<Cells> {
     let is_after = |row: &Cells, bound: &Bound| {
         let ordering = table.compare_clustering(row, bound.cells());
@@ -62,8 +64,8 @@ fn between(table: &Table, from: &Bound, to: &Bound) -> Vec<Cells> {
         .collect()
 }
 
-/// Returns the rows that Cassandra returns for one piece: it compares tuples by value, and returns rows in clustering
-/// order.
+/// Returns the rows that Cassandra would return for one piece. Like Cassandra, this function
+/// compares tuples by value and returns rows in clustering order.
 fn read(table: &Table, piece: &Piece) -> Vec<Cells> {
     let start = piece.pinned.len();
     let compare = |row: &Cells, start: usize, tuple: &Cells| {
@@ -136,8 +138,8 @@ proptest! {
         prop_assert_eq!(read, between(&table, &from, &to));
     }
 
-    /// There is one piece for the common part of the bounds together with the run in which they differ, and one piece
-    /// for each further run of either bound.
+    /// Checks the number of pieces: one for the common part of the bounds together with the run in
+    /// which they differ, and one for each further run of either bound.
     #[test]
     fn there_are_no_more_pieces_than_runs((table, from, to) in slices()) {
         let pieces = pieces(&table, &from, &to);
@@ -155,7 +157,8 @@ proptest! {
         prop_assert_eq!(pieces.len(), 1 + further(&from) + further(&to));
     }
 
-    /// CQL accepts only a tuple of columns that directly follow the fixed columns and have one direction.
+    /// Checks that one CQL statement can express each piece: the tuples start directly after the
+    /// columns fixed by `=`, and cover columns of one direction.
     #[test]
     fn each_piece_is_one_statement((table, from, to) in slices()) {
         for piece in pieces(&table, &from, &to) {
@@ -181,7 +184,7 @@ proptest! {
     }
 }
 
-/// The example of the design document: rows after (b0, c0) with the order (b DESC, c ASC).
+/// Checks the example of the design document: rows after (b0, c0) with the order (b DESC, c ASC).
 #[test]
 fn mixed_directions_take_one_statement_per_run() {
     let table = table(&[Direction::Descending, Direction::Ascending]);
@@ -208,7 +211,8 @@ fn mixed_directions_take_one_statement_per_run() {
     );
 }
 
-/// Bounds of different lengths need one statement if all columns have the same direction.
+/// Checks that bounds of different lengths need only one statement if all columns have the same
+/// direction.
 #[test]
 fn bounds_may_differ_in_length() {
     let table = table(&[Direction::Ascending; 3]);

@@ -5,8 +5,8 @@ use num_bigint::BigInt;
 /// Error message for bytes that are not a decimal.
 pub(super) const TOO_SHORT: &str = "fewer than four bytes of scale and one of value";
 
-/// Returns the bytes of a cell's integer without redundant sign bytes. The result is empty only if `bytes` is
-/// empty.
+/// Returns an integer in big-endian two's complement without redundant sign bytes at its start. The result is
+/// empty only if `bytes` is empty.
 #[inline]
 pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
@@ -20,7 +20,8 @@ pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     rest
 }
 
-/// Returns the integer of a big-endian two's complement form, if it fits into sixteen bytes.
+/// Returns an integer from its big-endian two's complement form. `None` if it does not fit into sixteen
+/// bytes.
 #[inline]
 pub(crate) fn small_integer(bytes: &[u8]) -> Option<i128> {
     let bytes = minimal_varint(bytes);
@@ -37,7 +38,7 @@ pub(crate) struct DecimalCell<'a> {
     /// Number of digits after the decimal point. If it is negative, the value ends with zeros before the
     /// point.
     pub(crate) scale: i32,
-    /// Varint, not empty, not necessarily minimal.
+    /// Integer in big-endian two's complement. It has at least one byte, and may have redundant sign bytes.
     pub(crate) unscaled: &'a [u8],
 }
 
@@ -55,8 +56,8 @@ impl<'a> DecimalCell<'a> {
         })
     }
 
-    /// Appends the canonical cell of the same number. It has the minimum number of trailing zeros that a
-    /// scale of 32 bits permits. Zero has scale 0.
+    /// Appends the canonical cell of the same number. It has no trailing zeros, unless a scale of 32 bits
+    /// cannot express the number without them. Zero has scale 0.
     pub(super) fn write_canonical(&self, out: &mut Vec<u8>) {
         if let Some(mut unscaled) = small_integer(self.unscaled) {
             let mut scale = if unscaled == 0 { 0 } else { self.scale };

@@ -3,11 +3,11 @@
 use super::{CellError, decode_at, encode_at, validate_at, vint};
 use crate::{Type, Value, order};
 
-/// Length that means null in tuples and UDTs.
+/// Length of a field that means null, in tuples and UDTs.
 pub(super) const NULL_LENGTH: i32 = -1;
 const LENGTH_BYTES: usize = 4;
 
-/// Visitor of the parts of one cell, in order. `None` is null.
+/// Visitor of the parts of one cell, such as the elements of a list, in order. `None` is a null part.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&Type, Option<&'a [u8]>) -> Result<(), CellError>;
 
 /// Returns the number of bytes of an element of `ty` in a vector, if all values of the type have the same
@@ -25,7 +25,8 @@ fn fixed_size(ty: &Type) -> Option<usize> {
     }
 }
 
-/// Splits `cell` into the parts that `ty` requires, in order. The keys and values of a map alternate.
+/// Splits `cell` into the parts that `ty` requires, and calls `visit` for each part, in order. The keys and
+/// values of a map alternate.
 fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellError> {
     let mut rest = cell;
     match ty {
@@ -90,8 +91,8 @@ fn read_i32(ty: &Type, rest: &mut &[u8]) -> Result<i32, CellError> {
     Ok(i32::from_be_bytes(*bytes))
 }
 
-/// Reads the number of entries of `parts` parts each. Checks it against the remaining bytes, so that a forged
-/// number allocates no memory.
+/// Reads a number of entries, each of which consists of `parts` parts. Checks the number against the
+/// remaining bytes, so that a forged number allocates no memory.
 fn read_count(ty: &Type, rest: &mut &[u8], parts: usize) -> Result<usize, CellError> {
     let count = read_i32(ty, rest)?;
     usize::try_from(count)
@@ -119,8 +120,8 @@ fn has_empty_value(ty: &Type) -> bool {
     matches!(ty, Type::Text | Type::Ascii | Type::Blob)
 }
 
-/// Appends the positions of the length of each field that has no bytes although its type has no empty value.
-/// The cell begins at `at`.
+/// Finds the fields that have no bytes although their type has no empty value. Appends to `found` the offset
+/// of the length of each such field. `at` is the offset of `cell` in the outermost cell.
 pub(super) fn find_empty_fields(
     ty: &Type,
     cell: &[u8],
@@ -171,7 +172,7 @@ pub(super) fn validate(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), 
     })
 }
 
-/// Returns the value of a cell.
+/// Returns the value of a cell. `depth_left` is the nesting depth that its parts may still have.
 pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
     let mut parts: Vec<Option<Value>> = Vec::new();
     walk(ty, cell, &mut |part, bytes| {
@@ -184,8 +185,8 @@ pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value,
     Ok(match ty {
         Type::Tuple(_) => Value::Tuple(parts),
         Type::Udt(_) => Value::Udt(parts),
-        // Only tuples and UDTs can have null parts, because `walk` rejects null in other types. So
-        // flattening loses no part.
+        // Flattening loses no part: only tuples and UDTs can have null parts, because `walk` rejects null in
+        // other types.
         Type::List(_) => Value::List(parts.into_iter().flatten().collect()),
         Type::Set(_) => Value::Set(parts.into_iter().flatten().collect()),
         Type::Vector(..) => Value::Vector(parts.into_iter().flatten().collect()),
@@ -370,7 +371,7 @@ fn encode_each<'v>(
         .collect()
 }
 
-/// Appends a length or a count.
+/// Appends a length or a count, as four bytes.
 fn write_length(ty: &Type, length: usize, out: &mut Vec<u8>) -> Result<(), CellError> {
     let length = i32::try_from(length).map_err(|_| CellError::malformed(ty, "longer than 2 GiB"))?;
     out.extend_from_slice(&length.to_be_bytes());

@@ -4,7 +4,7 @@
 /// Length of the longest form: one byte that contains only the count, and eight bytes of value.
 const MAX_VINT_BYTES: usize = 9;
 
-/// Appends `value`.
+/// Appends `value` as a varying-length integer.
 pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     // One byte has seven bits of value. Each further byte adds seven bits, because one bit is
     // necessary for the count.
@@ -22,7 +22,8 @@ pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&tail[1..]);
 }
 
-/// Removes an integer from the front of `bytes`. Returns `None` if the bytes end within it.
+/// Reads an integer, and removes it from the front of `bytes`. Returns `None` if the bytes end within the
+/// integer.
 pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;
@@ -41,7 +42,8 @@ pub(super) fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
 }
 
-/// Removes a zigzag integer from the front of `bytes`. Returns `None` if the bytes end within it.
+/// Reads an integer in zigzag form, and removes it from the front of `bytes`. Returns `None` if the bytes end
+/// within the integer.
 pub(super) fn read_signed(bytes: &mut &[u8]) -> Option<i64> {
     let zigzag = read_unsigned(bytes)?;
     Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())

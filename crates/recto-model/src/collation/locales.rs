@@ -1,4 +1,4 @@
-//! List of the locales.
+//! List of the locales that have a collation.
 
 /// Names of the collations, which are language tags. They are the languages for which CLDR defines
 /// an order, either their own or the root's (`und`), and some further orders. A release may only

@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-/// Number of days of 400 years.
+/// Number of days in 400 years. All periods of 400 years have this number of days.
 const DAYS_PER_ERA: i64 = 146_097;
 
 /// Number of days from 0000-03-01, where the eras begin, to 1970-01-01.
@@ -62,7 +62,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Writes the decimal digits of a number into `place`, which must have at least the length of the digits.
+/// Writes the decimal digits of a number into `place`, padded with zeros. `place` must be long enough.
 fn put_digits(mut number: i64, place: &mut [u8]) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (number % 10).unsigned_abs() as u8;
@@ -70,14 +70,14 @@ fn put_digits(mut number: i64, place: &mut [u8]) {
     }
 }
 
-/// Returns the text that `write` appends, which consists of digits and signs.
+/// Returns the text that `write` appends, which must consist of digits and signs. `room` is its usual length.
 fn text_of(room: usize, write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut text = Vec::with_capacity(room);
     write(&mut text);
     String::from_utf8(text).expect("digits and signs are ASCII")
 }
 
-/// Returns a date whose year has four digits and no sign, which is the usual case.
+/// Returns the text of a date if its year has four digits and no sign, which is the usual case.
 fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LENGTH]> {
     if !(0..=9999).contains(&year) {
         return None;
@@ -94,8 +94,8 @@ fn write_long_date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
     let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
-/// Returns a time of day. The unit is a second divided by 10 to the power of the number of digits of the
-/// fraction.
+/// Returns the text of a time of day, which is `units` after midnight. The unit is a second divided by 10 to
+/// the power of the number of digits of the fraction.
 fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     const FRACTION_START: usize = "00:00:00.".len();
     let units_per_second = 10_i64.pow((LENGTH - FRACTION_START) as u32);
@@ -109,7 +109,7 @@ fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     text
 }
 
-/// Returns `2013-01-31`.
+/// Returns the text of a date, such as `2013-01-31`. `days` are days since 1970-01-01.
 pub(super) fn date_text(days: i32) -> String {
     let date = date_of(days.into());
     text_of(DATE_TEXT_LENGTH, |text| match date_digits(date) {
@@ -118,20 +118,20 @@ pub(super) fn date_text(days: i32) -> String {
     })
 }
 
-/// Returns `10:00:00.000000000`.
+/// Returns the text of a time of day, such as `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
     let digits = time_digits::<NANOS_TEXT_LENGTH>(nanos);
     text_of(NANOS_TEXT_LENGTH, |text| text.extend_from_slice(&digits))
 }
 
-/// Returns `2013-01-31T10:00:00.000Z`.
+/// Returns the text of a timestamp, such as `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
     text_of("2013-01-31T10:00:00.000Z".len(), |text| {
         write_timestamp(millis, text);
     })
 }
 
-/// Appends `2013-01-31T10:00:00.000Z`.
+/// Appends the text of a timestamp, such as `2013-01-31T10:00:00.000Z`.
 pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     let date = date_of(millis.div_euclid(MILLIS_PER_DAY));
     let time = time_digits::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY));
@@ -197,7 +197,8 @@ pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
         .map_err(|_| "a timestamp within 64 bits of milliseconds, at most the year 292278994")
 }
 
-/// Takes the longest sequence of digits, if `count` contains its length.
+/// Removes all digits at the front of `rest`, and returns their value. `None` if the number of digits is not
+/// in `count`.
 fn take_digits(rest: &mut &str, count: std::ops::RangeInclusive<usize>) -> Option<i64> {
     let length = rest.bytes().take_while(u8::is_ascii_digit).count();
     if !count.contains(&length) {
@@ -213,7 +214,7 @@ fn take_mark(rest: &mut &str, mark: char) -> Option<()> {
     Some(())
 }
 
-/// Takes a date, as days since 1970-01-01.
+/// Removes a date from the front of `rest`, and returns it as days since 1970-01-01.
 fn take_date(rest: &mut &str) -> Option<i64> {
     let negative = rest.starts_with('-');
     let year = if negative || rest.starts_with('+') {
@@ -234,7 +235,7 @@ fn take_date(rest: &mut &str) -> Option<i64> {
     exists.then(|| days_of(year, month, day))
 }
 
-/// Takes a time of day, in nanoseconds.
+/// Removes a time of day from the front of `rest`, and returns it in nanoseconds.
 fn take_time(rest: &mut &str) -> Option<i64> {
     let hour = take_digits(rest, 2..=2)?;
     take_mark(rest, ':')?;
@@ -252,7 +253,7 @@ fn take_time(rest: &mut &str) -> Option<i64> {
     Some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + fraction)
 }
 
-/// Takes a point and one to nine digits, in billionths.
+/// Removes a point and one to nine digits from the front of `rest`, and returns the fraction in billionths.
 pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
     take_mark(rest, '.')?;
     let before = rest.len();
@@ -261,7 +262,7 @@ pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
     Some(digits * 10_i64.pow((FRACTION_DIGITS - length) as u32))
 }
 
-/// Takes `Z` or an offset such as `+02:00`, in seconds east.
+/// Removes `Z` or an offset such as `+02:00` from the front of `rest`, and returns the seconds east of UTC.
 fn take_offset(rest: &mut &str) -> Option<i64> {
     if let Some(tail) = rest.strip_prefix(['Z', 'z']) {
         *rest = tail;

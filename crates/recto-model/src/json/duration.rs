@@ -1,4 +1,4 @@
-//! Durations in ISO 8601.
+//! Durations as ISO 8601 text.
 
 use std::fmt::Write as _;
 
@@ -88,8 +88,8 @@ pub(super) fn parse(text: &str) -> Option<(i32, i32, i64)> {
     ))
 }
 
-/// Parses numbers, each before its unit. The units must have the given order, and each occurs at most once.
-/// Returns the integer part and the billionths of each number.
+/// Parses numbers that are each followed by a unit. The units must have the given order, and each occurs at
+/// most once. Returns the integer part and the billionths of the number of each unit.
 fn parts<const N: usize>(text: &str, units: [char; N]) -> Option<[(i128, i64); N]> {
     let mut parts = [(0, 0); N];
     let mut rest = text;

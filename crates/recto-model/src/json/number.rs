@@ -7,8 +7,8 @@ use num_bigint::{BigInt, Sign};
 
 use crate::decimals::BigDecimal;
 
-/// Maximum length of the text of a number, in characters. It is enough for every varint and decimal of 64
-/// KiB, and small enough that no text is slow to read.
+/// Maximum length of the text of a number, in characters. Every varint and decimal of 64 KiB is shorter, and
+/// no text of this length is slow to read.
 pub const MAX_NUMBER_CHARS: usize = 200_000;
 
 /// Maximum number of digits of an integer with a point or an exponent: the number of digits of the largest
@@ -48,7 +48,8 @@ pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     (length <= MAX_EXPANDED_DIGITS).then(|| format!("{sign}{digits}{}", "0".repeat(zeros)).into())
 }
 
-/// Returns the digits before the point, the digits after it, and the exponent.
+/// Returns the digits before the point, the digits after it, and the exponent. `None` if the text is not a
+/// number.
 fn parts(text: &str) -> Option<(&str, &str, i64)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse().ok()?),
@@ -62,7 +63,7 @@ fn parts(text: &str) -> Option<(&str, &str, i64)> {
     Some((before, after, exponent))
 }
 
-/// Returns the double that JSON writes for a float: the double with the shortest text of the float.
+/// Returns the double that JSON contains for a float: the double nearest to the shortest text of the float.
 pub(super) fn float_as_double(value: f32) -> f64 {
     let exact = f64::from(value);
     if !value.is_finite() {
@@ -74,7 +75,7 @@ pub(super) fn float_as_double(value: f32) -> f64 {
     }
 }
 
-/// Returns the text of a number that JSON cannot express as a number.
+/// Returns the text of NaN or an infinity, which JSON cannot express as numbers.
 pub(super) fn special_text(value: f64) -> &'static str {
     if value.is_nan() {
         "NaN"
@@ -85,7 +86,7 @@ pub(super) fn special_text(value: f64) -> &'static str {
     }
 }
 
-/// Returns the double of a [`special_text`].
+/// Returns the double whose [`special_text`] is `text`.
 pub(super) fn special_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -95,12 +96,12 @@ pub(super) fn special_double(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the float of a [`special_text`].
+/// Returns the float whose [`special_text`] is `text`.
 pub(super) fn special_float(text: &str) -> Option<f32> {
     special_double(text).map(|value| value as f32)
 }
 
-/// Returns whether the text has the form of JSON numbers, which excludes further forms of Rust (`inf`, `.5`).
+/// Returns whether the text has the form of JSON numbers. Other forms that Rust parses (`inf`, `.5`) do not.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     text.len() <= MAX_NUMBER_CHARS
@@ -110,19 +111,20 @@ fn is_number(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
 }
 
-/// Returns the nearest finite float.
+/// Parses a JSON number as the nearest float. `None` if the text is not a number, or its float is not finite.
 pub(super) fn parse_float(text: &str) -> Option<f32> {
     let value = is_number(text).then(|| text.parse::<f32>().ok())??;
     value.is_finite().then_some(value)
 }
 
-/// Returns the nearest finite double.
+/// Parses a JSON number as the nearest double. `None` if the text is not a number, or its double is not
+/// finite.
 pub(super) fn parse_double(text: &str) -> Option<f64> {
     let value = is_number(text).then(|| text.parse::<f64>().ok())??;
     value.is_finite().then_some(value)
 }
 
-/// Returns an integer of up to [`MAX_NUMBER_CHARS`] digits.
+/// Parses an integer of up to [`MAX_NUMBER_CHARS`] digits.
 pub(super) fn parse_varint(text: &str) -> Option<BigInt> {
     let (sign, digits) = split_sign(text);
     whole_digits(digits)?;
@@ -147,12 +149,12 @@ fn decimal_digits(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| byte - b'0').collect()
 }
 
-/// Returns the number of digits as a signed number.
+/// Returns the number of digits of a text as a signed number.
 fn count(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// Parses a decimal, and keeps the scale of its text: digits, a point and more digits, an exponent.
+/// Parses a decimal: digits, a point and more digits, an exponent. Keeps the scale of the text.
 pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     let (sign, rest) = split_sign(text);
     let (before, after, exponent) = parts(rest)?;
@@ -166,8 +168,9 @@ pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     Some(BigDecimal::new(unscaled, scale.into()))
 }
 
-/// Returns the text of a decimal with its scale, in the form of Java and Cassandra. The form is plain unless
-/// it would need additional zeros before the point or many zeros after it. In that case it is `1.23E+10`.
+/// Returns the text of a decimal with its scale, in the form of Java and Cassandra. The form is plain
+/// (`12.50`) unless it would need additional zeros before the point or many zeros after it. Otherwise, it is
+/// `1.23E+10`.
 pub(super) fn decimal_text(value: &BigDecimal) -> String {
     let (unscaled, scale) = value.as_bigint_and_scale();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };

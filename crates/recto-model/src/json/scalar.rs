@@ -55,7 +55,7 @@ fn float(value: f64) -> Json {
     )
 }
 
-/// Returns a description of the values of a scalar type.
+/// Returns a description of the input that a scalar type accepts, for errors.
 pub(super) fn expected(ty: &Type) -> String {
     match ty {
         Type::Ascii => "text of ASCII letters only",
@@ -113,7 +113,7 @@ fn is_exact(ty: &Type) -> bool {
     )
 }
 
-/// Returns the value of the text of a JSON number. `None` if the type does not accept it.
+/// Converts the text of a JSON number to a value of the type. `None` if the type does not accept it.
 fn from_number(ty: &Type, text: &str) -> Option<Value> {
     match ty {
         Type::TinyInt => number::whole(text)?.parse().ok().map(Value::TinyInt),
@@ -174,8 +174,8 @@ fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS)
 }
 
-/// Parses base64, or `\x` and hex digits. `0x` does not introduce hex, because one in 4,096 blobs begins with
-/// it in base64.
+/// Parses base64, or `\x` and hex digits. `0x` does not introduce hex, because it could also begin base64:
+/// one in 4,096 blobs begins with `0x` in base64.
 fn parse_blob(text: &str) -> Option<Vec<u8>> {
     let Some(hex) = text.strip_prefix("\\x") else {
         return STANDARD.decode(text).ok();

@@ -1,4 +1,4 @@
-//! Reader of JSON, one level at a time, from its text or from a value in memory.
+//! Reader of JSON, one nesting level at a time, from its text or from a value in memory.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,20 +15,21 @@ pub(super) enum Source<'a> {
     Value(&'a Json),
 }
 
-/// Content of a value, one level deep.
+/// Content of a JSON value, one level deep: its elements or members have not been read yet.
 #[derive(Debug)]
 pub(super) enum Level<'a> {
     Null,
     Bool(bool),
-    /// Number as it is written.
+    /// Text of a number, as it is written.
     Number(Cow<'a, str>),
-    /// Shortest text of a number that was converted to a double earlier. The original text may have had more
+    /// Shortest text of a number that was already converted to a double. The original text may have had more
     /// digits.
     Double(String),
     Text(Cow<'a, str>),
     Array(Vec<Source<'a>>),
     Object(Vec<(Cow<'a, str>, Source<'a>)>),
-    /// Value that the grammar of JSON allows but that has no meaning, as a description.
+    /// Description of a value that the grammar of JSON allows but Recto rejects, such as an object with a
+    /// name twice.
     Broken(String),
 }
 
@@ -102,12 +103,12 @@ fn text_level(text: &str) -> Level<'_> {
     }
 }
 
-/// Members of an object, in the order of its text.
+/// Members of a JSON object, in the order of its text.
 #[derive(Debug, Default)]
 pub struct Members<'a> {
-    /// Names and values as they are written.
+    /// Names with their escapes resolved, and values as they are written.
     pub members: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// Name that occurs twice, if any.
+    /// Name that occurs twice in the object, if there is one.
     pub twice: Option<String>,
 }
 
@@ -115,7 +116,7 @@ impl<'a> Members<'a> {
     /// Parses the members of the object in `text`.
     ///
     /// # Errors
-    /// The text is not JSON object.
+    /// The text is not a JSON object.
     pub fn read(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -158,7 +159,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Name, borrowed if it has no escapes.
+/// Name of a member, borrowed from the text if it has no escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

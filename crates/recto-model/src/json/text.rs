@@ -1,4 +1,4 @@
-//! JSON text of cells, for common types without an intermediate JSON value.
+//! JSON text of cells. Cells of common types are written without an intermediate JSON value.
 
 use std::io::Write as _;
 
@@ -6,11 +6,11 @@ use super::{calendar, to_json};
 use crate::Type;
 use crate::cell::{self, CellError};
 
-/// Appends the JSON of a cell of type `ty`, as UTF-8. The text is the same as the text of the [`to_json`] of
-/// its value.
+/// Appends the JSON of a cell of type `ty`, as UTF-8. The text is the same as that of [`to_json`] for the
+/// decoded value.
 ///
 /// # Errors
-/// The cell is not a value of the type. The text that was appended before the error is then useless.
+/// The cell is not a value of the type. The part of the text that was already appended is then useless.
 #[inline]
 pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     if write_common(ty, cell, out) {
@@ -22,8 +22,8 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellE
     Ok(())
 }
 
-/// Writes the cell if its type is a common one, without an intermediate value. Returns false otherwise, and
-/// for an invalid cell, so that the decoder can report its error.
+/// Writes a cell of a common type without an intermediate value. Returns false if the type is not common, or
+/// if the cell is invalid, so that the decoder can report its error.
 #[inline]
 fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     match ty {
@@ -52,7 +52,7 @@ fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes the number of a cell of `BYTES` bytes. Returns false if the cell has another length.
+/// Writes the integer in a cell of `BYTES` bytes. Returns false if the cell has another length.
 #[inline]
 fn whole<const BYTES: usize, N>(
     cell: &[u8],
@@ -82,7 +82,7 @@ fn write_plain(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a JSON string, as UTF-8.
+/// Appends a text as a JSON string, as UTF-8.
 #[inline]
 pub fn write_text(text: &str, out: &mut Vec<u8>) {
     if is_plain(text.as_bytes()) {

@@ -1,8 +1,8 @@
 //! Decimals of any size: sign and exponent, then digits in base 100.
 //!
 //! A number other than zero is ±0.D1D2D3… times 100 to the power of the exponent. Each D is from 0 to 99, and
-//! neither the first nor the last D is zero. So each number has one form, which does not depend on its scale.
-//! The component of a negative number is the component of its absolute value with every byte inverted.
+//! neither the first nor the last D is zero. Each number therefore has one form, which does not depend on its
+//! scale. The component of a negative number is the component of its absolute value with every byte inverted.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -29,19 +29,19 @@ const EXPONENT_BELOW: u8 = EXPONENT_ZERO - MAX_SHORT_EXPONENT as u8 - 1;
 /// Mask of the sign bit of a long exponent, so that the byte order is the order of exponents.
 const EXPONENT_SIGN: u32 = 1 << 31;
 
-/// Offset that is added to each digit, so that the end is smaller than every digit.
+/// Offset that is added to each digit, so that the end marker is smaller than every digit.
 const DIGIT_OFFSET: u8 = 1;
 
-/// End of the digits.
+/// End marker: the byte after the last digit.
 const END: u8 = 0x00;
 
 /// Maximum number of digits in base 100 of a cell of 65,535 bytes.
 const MAX_DIGITS: usize = 78_910;
 
-/// Maximum number of decimal zeros at the end of a cell of 65,535 bytes.
+/// Maximum number of decimal zeros at the end of the number in a cell of 65,535 bytes.
 const MAX_ZEROS: u32 = 2 * MAX_DIGITS as u32;
 
-/// Maximum length of an unscaled value, in bytes, whose tenfold value fits into 128 bits.
+/// Maximum length of an unscaled value whose tenfold value fits into 128 bits, in bytes.
 const MAX_SMALL_BYTES: usize = 15;
 
 /// Maximum number of digits in base 100 that fit into 128 bits.
@@ -115,7 +115,7 @@ fn short_exponent(exponent: i64) -> Option<u8> {
     short.then(|| EXPONENT_ZERO.wrapping_add_signed(exponent as i8))
 }
 
-/// Appends the positive number that has these digits in base 100 and this scale.
+/// Appends the component of the positive number that has these digits in base 100 and this scale.
 fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
     // A digit in base 100 is two decimal digits, so the number of such digits after the point is
@@ -138,7 +138,7 @@ fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), R
     Ok(())
 }
 
-/// Appends the cell of a component.
+/// Reads a component, and appends its cell to `out`.
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     let head = reader.byte()?;
     if head == ZERO {

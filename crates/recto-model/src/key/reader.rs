@@ -6,7 +6,7 @@ use crate::Direction;
 /// Error message of a component if the key ends within it.
 const ENDS: Reason = "the key ends within it";
 
-/// Reader of components of either direction, which presents them as if they were ascending.
+/// Reader of the components of a key. It returns descending components as if they were ascending.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     /// Mask that is combined with each byte. 0xFF inverts the bytes of a descending component.
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, mask }
     }
 
-    /// Returns the bytes that have not been read, as they are in the key.
+    /// Returns the bytes that were not read, as they are in the key.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest

@@ -1,4 +1,4 @@
-//! Strings of bytes: a zero byte is written as `00 FF`, and `00 00` ends the string.
+//! Components of texts and blobs: a zero byte is written as `00 FF`, and `00 00` ends the component.
 
 use super::Reason;
 use super::reader::Reader;
@@ -23,7 +23,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, END]);
 }
 
-/// Appends the bytes of a component.
+/// Reads a component, and appends its bytes to `out`.
 #[inline]
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     loop {

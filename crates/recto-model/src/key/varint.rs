@@ -1,7 +1,8 @@
 //! Integers of any size: the number of bytes, then the bytes in two's complement.
 //!
-//! If two numbers have the same sign, the number with more bytes has the larger absolute value. So the first
-//! byte orders numbers of different lengths, and the following bytes order numbers of the same length.
+//! If two numbers have the same sign, the number with more bytes has the larger absolute value. The first
+//! byte therefore orders numbers of different lengths, and the following bytes order numbers of the same
+//! length.
 
 use super::Reason;
 use super::reader::Reader;
@@ -13,10 +14,10 @@ const POSITIVE: u8 = 0x80;
 /// Maximum number of bytes that the first byte alone can express.
 const MAX_SHORT: usize = 0x78;
 
-/// First byte of a longer non-negative number. Two bytes of length follow.
+/// First byte of a non-negative number that is longer. Two bytes of length follow.
 const POSITIVE_LONG: u8 = POSITIVE + MAX_SHORT as u8;
 
-/// First byte of a longer negative number. Two bytes of inverted length follow.
+/// First byte of a negative number that is longer. Two bytes of inverted length follow.
 const NEGATIVE_LONG: u8 = !POSITIVE_LONG;
 
 /// Appends the component of a varint cell of at most 65,535 bytes.
@@ -35,7 +36,7 @@ pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(number);
 }
 
-/// Appends the cell of a component.
+/// Reads a component, and appends its cell to `out`.
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     let head = reader.byte()?;
     let sign = if head >= POSITIVE { 0x00 } else { 0xFF };

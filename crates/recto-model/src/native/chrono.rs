@@ -6,7 +6,7 @@ use super::{Date, FieldType, KeyType, OutOfRange, Time, Timestamp, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// Day number of 1970-01-01 in chrono, which counts the first of January of the year 1 as 1.
+/// Number that chrono gives to the day 1970-01-01. It counts from 0001-01-01, which has the number 1.
 const EPOCH_DAYS: i32 = 719_163;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -26,7 +26,7 @@ impl TryFrom<Date> for NaiveDate {
     }
 }
 
-/// CQL has no leap seconds as times of day.
+/// Fails for a leap second, which CQL cannot express as a time of day.
 impl TryFrom<NaiveTime> for Time {
     type Error = OutOfRange;
 
@@ -51,7 +51,7 @@ impl TryFrom<Time> for NaiveTime {
     }
 }
 
-/// Rounds down to a whole millisecond.
+/// Converts the time. Rounds it down to a whole millisecond.
 impl From<DateTime<Utc>> for Timestamp {
     fn from(time: DateTime<Utc>) -> Self {
         Self(time.timestamp_millis())

@@ -1,5 +1,5 @@
-//! Rust's collections, tuples and arrays. Only [`cell`](crate::cell) knows the layout and the order of nested
-//! values. So sets, maps and tuples are converted to decoded values first.
+//! Rust's collections, tuples and arrays as fields. Sets, maps and tuples are converted through decoded
+//! values, because only [`cell`](crate::cell) knows the layout and the order of nested values.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -23,7 +23,7 @@ fn elements<'a, T: FieldType + 'a>(values: impl Iterator<Item = &'a T>) -> Resul
     values.map(element).collect()
 }
 
-/// Implements cells with intermediate decoded values.
+/// Implements `write_cell` and `read_cell` through an intermediate decoded value.
 macro_rules! cells_by_value {
     () => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -50,8 +50,8 @@ fn other<T: FieldType>(value: Option<&Value>) -> CellError {
     }
 }
 
-/// Implements cells of lists and vectors element by element, so that a vector of 1,536 floats needs no memory
-/// besides the floats.
+/// Implements `write_cell` and `read_cell` of lists and vectors element by element. A vector of 1,536 floats
+/// therefore needs no memory besides the floats.
 macro_rules! cells_by_element {
     ($of_elements:expr) => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -94,7 +94,7 @@ impl<T: FieldType> FieldType for Vec<T> {
 
 macro_rules! sets {
     ($(impl[$($generics:tt)*] $set:ty;)*) => {$(
-        /// Set. Cells contain the elements in the order of CQL, which can differ from the order of Rust.
+        /// Set. The cell contains the elements in the order of CQL, which can differ from the order of Rust.
         impl<$($generics)*> FieldType for $set {
             fn field_type() -> Type {
                 Type::Set(Box::new(T::field_type()))
@@ -126,7 +126,7 @@ sets! {
 
 macro_rules! maps {
     ($(impl[$($generics:tt)*] $map:ty;)*) => {$(
-        /// Map. Cells contain the keys in the order of CQL, which can differ from the order of Rust.
+        /// Map. The cell contains the keys in the order of CQL, which can differ from the order of Rust.
         impl<$($generics)*> FieldType for $map {
             fn field_type() -> Type {
                 Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))

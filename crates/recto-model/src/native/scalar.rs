@@ -1,5 +1,5 @@
-//! Simple types of Rust. Every page uses them, so each type reads its bytes itself, with one check of the
-//! length and one conversion.
+//! Rust types that contain no other values, as fields. Every page reads such fields, so most of these types
+//! read a cell with one check of its length and one conversion, without an intermediate value.
 
 use std::net::IpAddr;
 
@@ -135,7 +135,7 @@ impl FieldType for Uuid {
 
 impl KeyType for Uuid {}
 
-/// Implements types whose cells are read through an intermediate decoded value.
+/// Implements types whose cells are written and read through an intermediate decoded value.
 macro_rules! by_value {
     ($($native:ty => $cql:ident, $variant:ident);*) => {$(
         impl FieldType for $native {

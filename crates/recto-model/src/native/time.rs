@@ -10,12 +10,12 @@ use crate::{Environment, Type, Value};
 /// Number that CQL adds to the days of a date, so that all dates are unsigned numbers on the wire.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// Error for a date or time that the other type cannot express.
+/// Error for a date or time that the target type of a conversion cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of the range of the other type")]
 pub struct OutOfRange;
 
-/// Days since 1970-01-01, in the proleptic Gregorian calendar.
+/// CQL date: days since 1970-01-01, in the proleptic Gregorian calendar.
 ///
 /// ```
 /// use recto_model::native::Date;
@@ -66,7 +66,7 @@ impl FieldType for Date {
     }
 }
 
-/// Nanoseconds since midnight, 0 to 86,399,999,999,999.
+/// CQL time of day: nanoseconds since midnight, 0 to 86,399,999,999,999.
 ///
 /// ```
 /// use recto_model::native::Time;
@@ -122,11 +122,11 @@ impl FieldType for Time {
     }
 }
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// CQL timestamp: milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// Other time types are finer. A time between two milliseconds is rounded down to the earlier one when it is
-/// converted, stored, compared or looked up. So a lookup with the stored time finds the record, and the time
-/// that is read can be up to a millisecond earlier than the time that was stored.
+/// Other time types are finer. A time between two milliseconds is rounded down when it is converted, stored,
+/// compared or looked up. A lookup with the original time therefore finds the record. The time that is read
+/// can be up to a millisecond earlier than the time that was written.
 ///
 /// ```
 /// use recto_model::native::Timestamp;
@@ -143,13 +143,13 @@ impl FieldType for Time {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Returns the time of the machine.
+    /// Returns the current time of the machine's clock.
     pub fn now() -> Self {
         Self(Environment::system().now_micros().div_euclid(1_000))
     }
 }
 
-/// Rounds down to a whole millisecond.
+/// Converts the time. Rounds it down to a whole millisecond.
 impl From<jiff::Timestamp> for Timestamp {
     fn from(time: jiff::Timestamp) -> Self {
         let milliseconds = time.as_nanosecond().div_euclid(1_000_000);
@@ -167,7 +167,7 @@ impl TryFrom<Timestamp> for jiff::Timestamp {
     }
 }
 
-/// Rounds down to a whole millisecond.
+/// Converts the time. Rounds it down to a whole millisecond.
 impl TryFrom<SystemTime> for Timestamp {
     type Error = OutOfRange;
 
@@ -213,7 +213,7 @@ impl FieldType for Timestamp {
     }
 }
 
-/// Months, days and nanoseconds, all of one sign (or zero).
+/// CQL duration: months, days and nanoseconds. No two of them have different signs.
 ///
 /// ```
 /// use recto_model::native::CqlDuration;
@@ -225,11 +225,11 @@ impl FieldType for Timestamp {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CqlDuration {
-    /// Months.
+    /// Number of months.
     pub months: i32,
-    /// Days.
+    /// Number of days.
     pub days: i32,
-    /// Nanoseconds.
+    /// Number of nanoseconds.
     pub nanoseconds: i64,
 }
 

@@ -47,10 +47,11 @@ impl TryFrom<Time> for TimeTime {
     }
 }
 
-/// Implements the types of points in time of the crate. Values that are read are in UTC.
+/// Implements conversions for the types of the crate that are points in time. Values that are read are in
+/// UTC.
 macro_rules! moments {
     ($($native:ident),*) => {$(
-        /// Rounds down to a whole millisecond.
+        /// Converts the time. Rounds it down to a whole millisecond.
         impl From<$native> for Timestamp {
             fn from(time: $native) -> Self {
                 // The cast loses nothing: the years are -999999 to 999999, so the milliseconds fit

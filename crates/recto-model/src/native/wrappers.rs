@@ -9,7 +9,7 @@ use crate::Type;
 use crate::cell::CellError;
 use crate::order::sortable::timeuuid;
 
-/// Bytes. (`Vec<u8>` would be a list of numbers.)
+/// CQL blob: bytes. A `Vec` is a CQL list instead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Blob(pub Vec<u8>);
 
@@ -70,7 +70,7 @@ impl FieldType for Blob {
 
 impl KeyType for Blob {}
 
-/// 7-bit text.
+/// CQL ascii: text with ASCII characters only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ascii(String);
 
@@ -140,8 +140,8 @@ impl FieldType for Ascii {
 
 impl KeyType for Ascii {}
 
-/// Version 1 UUID. Its order is the order of pages: by time, then by the other bytes, each as a signed number
-/// (CASSANDRA-8730).
+/// CQL timeuuid: a UUID of version 1. Values compare in the order of pages: by time, then by the other bytes,
+/// each as a signed number (CASSANDRA-8730).
 ///
 /// ```
 /// # use recto_model::native::TimeUuid;

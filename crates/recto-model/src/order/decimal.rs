@@ -34,8 +34,8 @@ pub(super) fn compare(left: DecimalCell<'_>, right: DecimalCell<'_>) -> Ordering
     )
 }
 
-/// Compares two numbers of the same sign, not zero. Returns `None` if 128 bits cannot contain both at the
-/// same scale.
+/// Compares two numbers of the same sign, neither of which is zero. Returns `None` if 128 bits cannot contain
+/// both at the same scale.
 fn compare_small(left: (i128, i32), right: (i128, i32)) -> Option<Ordering> {
     if left.1 > right.1 {
         return compare_small(right, left).map(Ordering::reverse);

@@ -7,8 +7,8 @@ use crate::cell::{DOUBLE_NAN, FLOAT_NAN};
 /// Mask that changes eight signed bytes into unsigned bytes with the same order.
 const SIGNED_BYTES: u64 = 0x8080_8080_8080_8080;
 
-/// Converts a float. Inverts the sign bit, and also all other bits if the float is negative. All NaNs become
-/// one.
+/// Converts a float cell to its sortable number. Inverts the sign bit, and also all other bits if the float
+/// is negative. All NaNs become the same number.
 #[inline]
 pub(crate) fn float(cell: [u8; 4]) -> u32 {
     let bits = if f32::from_be_bytes(cell).is_nan() {
@@ -30,7 +30,7 @@ pub(crate) fn float_cell(sortable: u32) -> [u8; 4] {
     bits.to_be_bytes()
 }
 
-/// Converts a double like [`float`].
+/// Converts a double cell to its sortable number, like [`float`].
 #[inline]
 pub(crate) fn double(cell: [u8; 8]) -> u64 {
     let bits = if f64::from_be_bytes(cell).is_nan() {
@@ -60,7 +60,7 @@ fn time_first(high: u64) -> u64 {
     high << 48 | (high << 16 & 0xFFFF_0000_0000) | high >> 32
 }
 
-/// Inverts [`time_first`].
+/// Reverses [`time_first`].
 #[inline]
 fn time_last(sortable: u64) -> u64 {
     sortable << 32 | (sortable >> 16 & 0xFFFF_0000) | sortable >> 48
@@ -77,7 +77,7 @@ fn whole(high: u64, low: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// Converts a version 1 UUID in the order of timeuuid: by time, then by signed bytes.
+/// Converts a version 1 UUID to a number in the order of timeuuid: by time, then by signed bytes.
 #[inline]
 pub(crate) fn timeuuid(cell: [u8; 16]) -> u128 {
     let (high, low) = halves(cell);
@@ -91,7 +91,8 @@ pub(crate) fn timeuuid_cell(sortable: u128) -> [u8; 16] {
     whole(time_last(high), low ^ SIGNED_BYTES).to_be_bytes()
 }
 
-/// Converts a UUID: the digit of the version first, then for version 1 the time, then unsigned bytes.
+/// Converts a UUID to a number in the order of uuid: by version, then for version 1 by time, then by unsigned
+/// bytes.
 #[inline]
 pub(crate) fn uuid(cell: [u8; 16]) -> u128 {
     let (high, low) = halves(cell);

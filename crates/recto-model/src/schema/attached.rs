@@ -26,9 +26,9 @@ pub enum AttachedTableError {
     /// The name of the keyspace or of the table is invalid.
     #[error("{name:?}: {error}")]
     Name {
-        /// Invalid name.
+        /// Name that is invalid.
         name: String,
-        /// Reason.
+        /// Rule that the name violates.
         error: NameError,
     },
 }
@@ -49,13 +49,13 @@ impl AttachedTable {
         Ok(Self { keyspace, table })
     }
 
-    /// Returns the name of another table in the keyspace.
+    /// Returns the name of another table in the same keyspace, with the keyspace.
     pub fn beside(&self, table: &str) -> String {
         format!("{}.{table}", self.keyspace)
     }
 
-    /// Returns the keyspace of a table of this name. `None` if the table is not attached: the names of other
-    /// tables have no dot.
+    /// Returns the keyspace in the name of a table. `None` if the table is not attached, because the names of
+    /// other tables have no dot.
     pub fn keyspace_of(table: &str) -> Option<&str> {
         table.split_once('.').map(|(keyspace, _)| keyspace)
     }

@@ -15,12 +15,13 @@ const YEARS_PER_ERA: i64 = 400;
 const DAYS_FROM_MARCH_0_TO_EPOCH: i64 = 719_468;
 
 impl Width {
-    /// Returns the start of the interval that contains a time. Both are in milliseconds since
-    /// 1970-01-01T00:00:00Z.
+    /// Returns the start of the interval that contains a time. The time and the start are in milliseconds
+    /// since 1970-01-01T00:00:00Z.
     ///
-    /// Seconds, minutes, hours and days are counted from that time, weeks from the Monday before it, and months
-    /// and years from January of year 0. So 3 months are a quarter and 10 years are a decade. An interval that
-    /// would begin before the first possible time begins at the first possible time.
+    /// Seconds, minutes, hours and days are counted from 1970-01-01T00:00:00Z, weeks from the Monday before
+    /// that day, and months and years from January of year 0. Therefore, 3 months are a quarter, and 10 years
+    /// are a decade. An interval that would begin before the first possible time begins at the first possible
+    /// time.
     ///
     /// ```
     /// use recto_model::schema::{Width, WidthUnit};
@@ -73,8 +74,8 @@ impl Width {
         let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
         let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
         let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
-        // The first interval can be shorter than the others, because it begins at the first
-        // possible time. So the added length may reach beyond the next interval.
+        // The first interval can be shorter than the others, because it begins at the first possible time.
+        // The added length may therefore reach beyond the next interval.
         let before = self.floor_ms(next.saturating_sub(1));
         let next = if before > start { before } else { next };
         (next > start).then_some(next)

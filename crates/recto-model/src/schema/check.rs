@@ -65,7 +65,7 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
     })
 }
 
-/// Checks a declared name.
+/// Checks the name of a declared collection, view, field or type. `what` is the kind of the named part.
 pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
     if let Err(error) = check_name(&word.text) {
         context.report(&word.span, || Problem::Name {
@@ -81,7 +81,7 @@ fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
 
-/// Sort order whose declaration is checked.
+/// Sort order whose declaration was checked.
 struct SortOrder {
     partition: Vec<String>,
     order: Vec<OrderColumn>,
@@ -409,8 +409,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// Checks the declaration of an attached table. Its owner created the table, so the schema must not say
-    /// how to create, write or keep it.
+    /// Checks the declaration of an attached table. The owner of the table created it, so the schema must not
+    /// say how to create it, how to write it, or how long to retain its rows.
     fn attached(&mut self, declared: &'a Declared) {
         let Some(attached) = &declared.attached else {
             return;
@@ -566,8 +566,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// Checks `keep`, which deletes old buckets. The first order field must be a time, and records must not
-    /// move: no bucket contains an entry that moves permanently.
+    /// Checks `keep`, which deletes old buckets. The first order field must be a time. Records must not move,
+    /// because a moving entry does not stay in the bucket of its time.
     fn keep(&mut self, span: &Span, first: &OrderColumn, is_moving: bool) {
         let ty = self.fields.get(first.field.as_str()).copied().flatten();
         if is_moving {
@@ -615,7 +615,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Returns the values, by field, of an option for order fields of certain types.
+    /// Returns the values, by field, of an option that applies to order fields whose types `takes` accepts.
     fn per_field<T: Clone>(
         &mut self,
         key: &'static str,

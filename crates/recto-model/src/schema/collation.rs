@@ -16,7 +16,7 @@ pub struct CollationConflict<'a> {
     pub collation: Option<Collation>,
     /// First view that has another collation of the field.
     pub first: &'a str,
-    /// Collation of the field in that view.
+    /// Collation of the field in the view `first`.
     pub first_collation: Collation,
 }
 

@@ -32,7 +32,7 @@ pub struct Declaration {
     pub writes: WriteMode,
 }
 
-/// Text and its position.
+/// Word of a schema, with its position in the text.
 #[derive(Debug, Clone)]
 pub(super) struct Word {
     pub(super) text: String,
@@ -52,7 +52,7 @@ impl Word {
     }
 }
 
-/// Value other than text and its position.
+/// Value of a schema that is not a word, with its position in the text.
 #[derive(Debug, Clone)]
 pub(super) struct Placed<T> {
     pub(super) value: T,
@@ -86,8 +86,8 @@ pub(super) struct DeclaredView {
     pub(super) sort_order: DeclaredSortOrder,
 }
 
-/// Common part of a collection and a view. Only views have the options after `bucket`. An `update` collection
-/// has them too, because its sort order is a view.
+/// Options that both a collection and a view can have. The options after `bucket` are only for views. An
+/// `update` collection can have them too, because its declared sort order is a view.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredSortOrder {
     pub(super) partition: Option<Placed<Vec<Word>>>,
@@ -101,7 +101,7 @@ pub(super) struct DeclaredSortOrder {
 }
 
 impl DeclaredSortOrder {
-    /// Returns whether nothing is declared.
+    /// Returns whether the declaration has no options.
     pub(super) fn is_empty(&self) -> bool {
         self.partition.is_none()
             && self.order.is_none()

@@ -1,4 +1,4 @@
-//! Differences between two schemas, and the obstacles that stored records are to a change.
+//! Differences between two schemas, and the reasons why stored records prevent a change.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::options::print_size;
 use super::{Bucket, BucketStrategy, View};
 use crate::types::UdtType;
 
-/// Change from one schema to another.
+/// One change between two schemas, and the reason if stored records prevent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
@@ -330,7 +330,7 @@ impl Changes {
     }
 }
 
-/// Describes the change and its obstacle.
+/// Writes a description of the change, and its obstacle.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
@@ -341,7 +341,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Describes the change.
+/// Writes a description of the change.
 impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -427,8 +427,8 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// Returns the reason why a change of the buckets of a collection's own sort order is not possible, if there
-/// is one. Their target and their retention can change at any time.
+/// Returns the reason why the bucket option of a collection cannot change as declared, if there is one. The
+/// target and the retention time can change at any time.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
     let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {
         return Some(MOVES_RECORDS);

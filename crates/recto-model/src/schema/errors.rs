@@ -8,14 +8,14 @@ use super::declared::Span;
 use super::position::{Lines, Position};
 use super::problem::Problem;
 
-/// Maximum width of the displayed part of a source line, in characters.
+/// Maximum number of characters of a source line that an error shows.
 const MAX_SHOWN_WIDTH: usize = 100;
 
 /// Error in a schema text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaError {
-    /// Problem.
+    /// Rule that the text violates.
     pub problem: Problem,
     /// Position where the error begins.
     pub position: Position,
@@ -55,7 +55,7 @@ impl SchemaErrors {
         }
     }
 
-    /// Returns the errors, displayed with the name of the file that contains the text.
+    /// Returns the same errors with another file name, which their display contains.
     #[must_use]
     pub fn in_file(mut self, file_name: impl Into<String>) -> Self {
         self.file_name = file_name.into();
@@ -67,7 +67,7 @@ impl SchemaErrors {
         &self.errors
     }
 
-    /// Returns the number of errors beyond the maximum.
+    /// Returns the number of errors that are not listed, because there are more than the maximum.
     pub fn omitted(&self) -> usize {
         self.omitted
     }
@@ -131,7 +131,7 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    /// Returns the characters of `line` around `column`, with `marked` of them marked.
+    /// Returns the part of `line` around `column`, and marks under `marked` characters from `column` on.
     fn of(line: &str, column: usize, marked: usize) -> Self {
         let first = column.saturating_sub(MAX_SHOWN_WIDTH / 2 + 1);
         let first = if column < MAX_SHOWN_WIDTH { 0 } else { first };
@@ -158,7 +158,7 @@ impl Excerpt {
 pub struct CollectionError {
     /// Declared name of the collection.
     pub collection: String,
-    /// Problems, at least one.
+    /// Rules that the declaration violates, at least one.
     pub problems: Vec<Problem>,
 }
 

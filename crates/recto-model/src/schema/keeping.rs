@@ -1,4 +1,4 @@
-//! Parts of a recorded schema that stay when another schema is applied to the store.
+//! Parts of a store's recorded schema that stay when another schema is applied to the store.
 
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ impl Collection {
         }
     }
 
-    /// Returns the declared bucket, or the recorded one if none is declared. A declared bucket without `keep`
-    /// gets the recorded `keep`.
+    /// Returns the declared bucket, or the recorded bucket if no bucket is declared. A declared bucket
+    /// without `keep` gets the recorded `keep`.
     fn bucket_keeping(&self, recorded: &Self) -> Option<Bucket> {
         let arranged = |of: &Self| (of.writes, of.partition.clone(), of.order.clone());
         if arranged(self) != arranged(recorded) {

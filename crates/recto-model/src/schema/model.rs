@@ -1,4 +1,4 @@
-//! Model of a schema.
+//! Model of a schema that satisfies all rules: collections, fields, and views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Schema {
     pub types: Vec<Arc<UdtType>>,
     /// Collections, in declaration order.
     pub collections: Vec<Arc<Collection>>,
-    /// Options of all queues.
+    /// Options that apply to all queues of the store.
     pub queues: StoreQueues,
 }
 
@@ -85,9 +85,9 @@ pub struct Field {
 /// Column of the order of a view or a base table, by name, with its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OrderColumn {
-    /// Name of the field.
+    /// Name of the field by which rows are sorted.
     pub field: String,
-    /// Direction of the order.
+    /// Direction in which rows are sorted by the field.
     pub direction: Direction,
 }
 
@@ -115,7 +115,7 @@ impl OrderColumn {
     }
 }
 
-/// Additional sort order of a collection.
+/// View: an additional sort order of a collection, with some or all fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct View {
@@ -125,11 +125,11 @@ pub struct View {
     pub partition: Vec<String>,
     /// Order columns as declared. The key fields that are not named follow automatically as tie-breakers.
     pub order: Vec<OrderColumn>,
-    /// Rule that splits the partitions.
+    /// Rule that splits the partitions into buckets. `None`: partitions are not split.
     pub bucket: Option<Bucket>,
     /// Position of records in which an order field is null.
     pub nulls: Nulls,
-    /// Collations of order fields, by field.
+    /// Collations of order fields, by the name of the field.
     pub collate: BTreeMap<String, Collation>,
     /// Widths to which the view rounds order fields that change often, by field.
     pub rounding: BTreeMap<String, Width>,
@@ -140,7 +140,7 @@ pub struct View {
     pub verify: bool,
 }
 
-/// Records of one schema, with a key that identifies one record.
+/// Collection: records with the same fields, and a key that identifies one record.
 ///
 /// [`Schema::parse`] and [`Collection::new`] create collections and check every rule of the language. The
 /// fields are public only for reading. [`sort_orders`](Self::sort_orders) returns the sort orders of the
@@ -164,14 +164,14 @@ pub struct Collection {
     /// Existing table that contains the records and that Recto does not write. Its views are also tables of
     /// that keyspace, and have the names of the views. `None` for a collection of the store's own.
     pub attached: Option<AttachedTable>,
-    /// Rule that splits the partitions of the base table.
+    /// Rule that splits the partitions of the base table into buckets. `None`: partitions are not split.
     pub bucket: Option<Bucket>,
     /// Unique constraints: no two records can have the same values of these fields.
     pub unique: Vec<Vec<String>>,
     /// Views, in declaration order. In an `update` collection, `partition` and `order` are the first view,
     /// named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
     pub views: Vec<View>,
-    /// Positions of parts in the text.
+    /// Positions of the collection's parts in the text of the schema.
     pub(super) places: Places,
 }
 

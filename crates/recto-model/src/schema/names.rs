@@ -5,8 +5,8 @@ use super::MAX_NAME_LENGTH;
 /// Prefix of names that are reserved for Recto's own tables and columns.
 pub(super) const RESERVED_PREFIX: &str = "recto_";
 
-/// Maximum length of the words that are compared for similarity. Longer words are unlikely to be misspelt
-/// names.
+/// Maximum length of the words whose similarity is computed, in bytes. Longer words are unlikely to be
+/// misspelt names.
 const MAX_COMPARED_LENGTH: usize = 64;
 
 /// Error for text that is not a name.
@@ -54,8 +54,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Returns a name that is derived from `text` and that [`check_name`] accepts. `None` if too few characters
-/// are left.
+/// Returns a name that is derived from `text` and that [`check_name`] accepts. `None` if `text` has too few
+/// characters that a name can contain.
 pub(super) fn proposed(text: &str) -> Option<String> {
     let mut name = String::new();
     for character in text.trim().chars().take(MAX_NAME_LENGTH * 2) {

@@ -14,7 +14,7 @@ pub struct Bucket {
     pub keep: Option<Width>,
 }
 
-/// Rule that separates one bucket from the next.
+/// Rule that determines where one bucket ends and the next begins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BucketStrategy {
@@ -25,9 +25,9 @@ pub enum BucketStrategy {
         /// Length of time that a bucket covers.
         width: Width,
     },
-    /// Exact number of rows: `{ rows = 20000 }`.
+    /// Buckets by number of rows, which is exact: `{ rows = 20000 }`.
     Rows(u64),
-    /// Size, which is sampled: `{ target = "10MB" }`.
+    /// Buckets by size, which is measured by samples: `{ target = "10MB" }`.
     Target {
         /// Target size of a bucket, in bytes.
         bytes: u64,
@@ -35,7 +35,7 @@ pub enum BucketStrategy {
 }
 
 impl Bucket {
-    /// Returns the corresponding options of tables.
+    /// Returns the bucket options of a table that has this rule.
     pub fn of_tables(&self) -> Buckets {
         let bound = match &self.strategy {
             BucketStrategy::Time { width, .. } => BucketBound::Time(*width),
@@ -54,10 +54,10 @@ impl Bucket {
 /// null is not in the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Nulls {
-    /// Before all other records.
+    /// The records are before all other records.
     First,
-    /// After all other records. So the view contains every record that has the partition fields, and no
-    /// result of a query depends on the view that serves it.
+    /// The records are after all other records. The view then contains every record that has the partition
+    /// fields, so the result of a query does not depend on the view that serves it.
     #[default]
     Last,
     /// The records are not in the view.
@@ -84,8 +84,8 @@ impl Nulls {
     }
 }
 
-/// Units of sizes. The largest unit comes first, so that the first unit that divides a size gives the
-/// shortest text.
+/// Names and sizes of units, the largest unit first. The first unit that divides a size gives the shortest
+/// text.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),

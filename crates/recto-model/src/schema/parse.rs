@@ -65,7 +65,7 @@ const OLD_KEYS: &[(&str, &str)] = &[
     ("slice_seconds", "rotation_seconds"),
     ("margin_seconds", "grace_seconds"),
 ];
-/// Description of the values of `collate`.
+/// Description of the values of `collate`, for error messages.
 const LOCALE: &str =
     "the name of a collation: a language such as \"de\", \"sv\" or \"fr-CA\", or \"und\" for any";
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "keep"];
@@ -73,7 +73,7 @@ const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "kee
 /// Maximum number of reported syntax errors. Later errors are often consequences of the first.
 const MAX_SYNTAX_ERRORS: usize = 3;
 
-/// Description of a width.
+/// Description of a width, for error messages.
 const WIDTH: &str = "a length of time such as \"1 month\" or \"15 minutes\"";
 
 impl Schema {
@@ -243,7 +243,7 @@ fn get_renamed<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Value<'i
     table.get(key).or_else(|| table.get(old_spelling(key)?))
 }
 
-/// Returns a description of a value, for "takes …, not …".
+/// Returns a description of a value, for the message "must be …, not …".
 fn found(value: &DeValue<'_>) -> String {
     /// Maximum length of a text that an error repeats, in characters.
     const SHOWN: usize = 40;

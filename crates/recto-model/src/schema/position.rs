@@ -5,17 +5,17 @@ use super::declared::Span;
 /// Position in a text. Both numbers start at 1, and columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Line number.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// Number of the character in the line.
+    /// Number of the character in the line, from 1.
     pub column: usize,
 }
 
-/// Distance between the counts of [`Lines`], in bytes.
+/// Number of bytes between two positions for which [`Lines`] stores the number of characters.
 const COUNT_EVERY: usize = 512;
 
-/// Starts of the lines of a text, and the number of characters before every [`COUNT_EVERY`]th byte. So the
-/// time to find a position is bounded even in long lines.
+/// Starts of the lines of a text, and the number of characters before every [`COUNT_EVERY`]th byte. These
+/// counts bound the time to find a position, even in long lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -56,7 +56,7 @@ impl<'a> Lines<'a> {
         self.text[start..end].trim_end_matches('\r')
     }
 
-    /// Returns the number of characters of the first line of `span`.
+    /// Returns the number of characters of `span` that are in its first line.
     pub(super) fn marked(&self, span: &Span) -> usize {
         let start = floor_char_boundary(self.text, span.start);
         let end = floor_char_boundary(self.text, span.end.max(start));

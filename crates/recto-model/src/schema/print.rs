@@ -1,7 +1,7 @@
 //! Conversion of the model to canonical TOML.
 //!
-//! A store records this text, and later releases read it. So it uses the simplest forms of the language.
-//! [`Schema::parse`] returns an equal schema.
+//! A store records this text, and later releases read it. The printer therefore uses the simplest forms of
+//! the language. [`Schema::parse`] returns an equal schema.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -34,8 +34,9 @@ impl Schema {
 }
 
 impl Schema {
-    /// Returns the view that `definition`, which [`View::definition`] returned, declares with the name `name`
-    /// in one of the collections. `None` if the text is not such a definition.
+    /// Parses a definition that [`View::definition`] returned. Returns the view of the collection
+    /// `collection`, with the name `name`. `None` if the text is not such a definition, or if the collection
+    /// does not exist.
     pub fn view_of(&self, collection: &str, name: &str, definition: &str) -> Option<View> {
         let one = Self {
             types: self.types.clone(),

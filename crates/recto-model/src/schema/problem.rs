@@ -23,13 +23,13 @@ pub enum Problem {
     Limit {
         /// Description of the limited quantity.
         what: &'static str,
-        /// Maximum.
+        /// Maximum of the quantity.
         limit: usize,
     },
     /// The language does not have this key at this position.
     #[error("unknown key `{key}` in {place}")]
     UnknownKey {
-        /// Key.
+        /// Unknown key.
         key: String,
         /// Part of the schema that contains the key: `a collection`, `a view`.
         place: &'static str,
@@ -41,7 +41,7 @@ pub enum Problem {
     /// A required key is missing.
     #[error("{of} needs `{key}`")]
     Missing {
-        /// Key.
+        /// Missing key, such as `fields`.
         key: &'static str,
         /// Part of the schema that requires the key.
         of: String,
@@ -51,11 +51,11 @@ pub enum Problem {
     /// The value has another kind, or is outside its domain.
     #[error("`{key}` must be {expected}, not {found}")]
     Value {
-        /// Key.
+        /// Key whose value is wrong.
         key: String,
         /// Description of the accepted values.
         expected: &'static str,
-        /// Actual value.
+        /// Description of the actual value.
         found: String,
         /// Value that was probably meant.
         nearest: Option<String>,
@@ -63,11 +63,11 @@ pub enum Problem {
     /// The text is not a name.
     #[error("`{name}` cannot name a {what}: {error}")]
     Name {
-        /// Text.
+        /// Text that is not a name.
         name: String,
-        /// Kind of the named part.
+        /// Kind of the part that the text should name, such as `view`.
         what: &'static str,
-        /// Reason.
+        /// Rule that the text violates.
         error: NameError,
         /// Similar name that is valid.
         proposed: Option<String>,
@@ -81,7 +81,7 @@ pub enum Problem {
     /// A name occurs twice in a list that can contain it only once.
     #[error("`{name}` occurs twice in {list}")]
     Duplicate {
-        /// Name.
+        /// Name that occurs twice.
         name: String,
         /// List that contains the name: `key`, `fields`.
         list: String,
@@ -89,10 +89,10 @@ pub enum Problem {
     /// `[collection]` contains the options of one collection, but has no name.
     #[error("a collection needs a name")]
     Unnamed,
-    /// A list is empty that must not be empty.
+    /// A list is empty, although it must have an element.
     #[error("`{list}` is empty")]
     Empty {
-        /// Name of the list.
+        /// Name of the empty list.
         list: String,
         /// Hint that says how to resolve the problem.
         hint: &'static str,
@@ -100,20 +100,20 @@ pub enum Problem {
     /// The collection does not have this field.
     #[error("`{list}` names `{name}`, which is not a field of {collection}")]
     UnknownField {
-        /// Name of the field.
+        /// Name that no field of the collection has.
         name: String,
         /// List that contains the name.
         list: String,
         /// Name of the collection.
         collection: String,
-        /// Field that was probably meant.
+        /// Name of the field that was probably meant.
         nearest: Option<String>,
     },
     /// The partition or order of a base table, or of a view of an `overwrite` collection, contains a field
     /// outside the key.
     #[error("`{list}` names `{name}`, which is not in the key")]
     NotInKey {
-        /// Name of the field.
+        /// Name of the field outside the key.
         name: String,
         /// `partition` or `order`.
         list: String,
@@ -125,17 +125,17 @@ pub enum Problem {
     /// A key, partition or order field has no order.
     #[error("`{name}` cannot be in `{list}`: {type_name} has no order")]
     NotOrderable {
-        /// Name of the field.
+        /// Name of the field without an order.
         name: String,
-        /// List that contains the field.
+        /// Name of the list that contains the field.
         list: String,
-        /// Type of the field.
+        /// Type of the field, as text.
         type_name: String,
     },
     /// A field is both in the partition and in the order.
     #[error("`{name}` is already in the partition, where it has one value")]
     OrderInPartition {
-        /// Name of the field.
+        /// Name of the field that is in both.
         name: String,
         /// True if the partition is the whole key because no partition is declared.
         whole_key: bool,
@@ -143,9 +143,9 @@ pub enum Problem {
     /// The text of a type is not a type.
     #[error("{reason}")]
     Type {
-        /// Reason.
+        /// Reason why the text is not a type.
         reason: String,
-        /// Suggested replacement.
+        /// Suggested replacement, if it is known.
         hint: Option<String>,
     },
     /// A UDT contains itself, directly or through other UDTs.
@@ -157,9 +157,9 @@ pub enum Problem {
     /// A UDT names a UDT that is declared after it.
     #[error("type `{name}` is declared after this use")]
     TypeLater {
-        /// UDT that is declared later.
+        /// Name of the UDT that is declared later.
         name: String,
-        /// UDT that names it.
+        /// Name of the UDT that contains it.
         user: String,
     },
     /// An option conflicts with another declaration.

@@ -23,18 +23,18 @@ pub struct StoreQueues {
     /// Rotation interval: time for which message bodies are written to one table, before they are written to
     /// the next, in seconds.
     pub rotation_seconds: Option<u32>,
-    /// Grace period: time for which no reference to a table exists before the table is emptied, in seconds.
+    /// Grace period: minimum time from the last reference to a table until the table is emptied, in seconds.
     pub grace_seconds: Option<u32>,
-    /// Number of rotating tables.
+    /// Number of rotating tables for message bodies.
     pub tables: Option<u32>,
     /// Maximum number of temporary queues at a time. Each has its own table.
     pub units: Option<u32>,
-    /// Positions of the options in the text.
+    /// Positions of the options in the text of the schema.
     pub(super) places: Places,
 }
 
 impl StoreQueues {
-    /// Returns the options that are set, by name.
+    /// Returns the name and the value of each option that is set.
     pub fn said(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let all = [
             ("rotation_seconds", self.rotation_seconds),

@@ -1,4 +1,4 @@
-//! Rounded order fields: the part of a field's value that is in the key of a view with rounding.
+//! Rounded order fields: the rounded value of a field is in the key of a view, instead of the field.
 
 use crate::Type;
 use crate::instants::{MS_PER_DAY, date, ms_of};
@@ -7,7 +7,8 @@ use crate::width::{Width, WidthUnit};
 /// Names, for messages, of the types that can be rounded.
 pub(super) const TYPE_NAMES: &str = "a timestamp, timeuuid or date";
 
-/// Returns whether rounding to a width can change values of a type: a date has no hours.
+/// Returns whether a type can be rounded to a width. A date cannot be rounded to hours, because it has no
+/// time of day.
 pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     let is_of_a_day = matches!(
         width.unit,
@@ -16,8 +17,8 @@ pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     !(is_of_a_day && *ty == Type::Date)
 }
 
-/// Returns the type of the column that contains the rounded values of a type. Time uuids become timestamps,
-/// because the earliest time uuid of a time is not a time uuid of its own.
+/// Returns the type of the column that contains the rounded values of a type. Rounded time uuids are
+/// timestamps, because the start of an interval is a time and not a time uuid of a record.
 pub(super) fn type_of(ty: &Type) -> Type {
     match ty {
         Type::TimeUuid => Type::Timestamp,

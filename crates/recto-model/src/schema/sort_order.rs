@@ -12,16 +12,18 @@ use crate::collation::Collation;
 use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
 use crate::width::Width;
 
-/// Prefix of the columns before nullable order fields. The name of the field follows.
+/// Prefix of the columns that say whether an order field is null. The name of the field follows the prefix.
 const NULL_PREFIX: &str = "recto_null_";
-/// Prefix of the columns before text that is sorted by a collation. The name of the field follows.
+/// Prefix of the columns with the sort keys of an order field that has a collation. The name of the field
+/// follows the prefix.
 const SORT_PREFIX: &str = "recto_sort_";
-/// Prefix of the columns that replace rounded order fields. The name of the field follows.
+/// Prefix of the columns that replace rounded order fields. The name of the field follows the prefix.
 const ROUNDING_PREFIX: &str = "recto_grain_";
 /// Name of the hidden column that contains a record's version, which is the write timestamp of its entries in
 /// views.
 pub const VERSION_COLUMN: &str = "recto_version";
-/// Name of the hidden column of base tables that says how long a record that changes lives.
+/// Name of the hidden column that contains the state of a record that changes: its expiry, the view entries
+/// to remove, and the unique values that it claims.
 pub const HEAD_COLUMN: &str = "recto_head";
 /// Hidden columns of the base table of records that change. They come before the fields among the regular
 /// columns, so that fields can be added after them.
@@ -55,13 +57,14 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SortOrder<'a> {
-    /// Collection.
+    /// Collection whose records the sort order contains.
     pub collection: &'a Collection,
-    /// View. `None` for the base table.
+    /// View that has this sort order. `None` for the base table.
     pub view: Option<&'a View>,
     /// Partition fields, in order.
     pub partition: &'a [String],
-    /// Order columns, completed with the key fields that are in neither list.
+    /// Order columns as declared, completed with the key fields that are neither in the partition nor in the
+    /// order.
     pub order: Cow<'a, [OrderColumn]>,
     /// True if the value of the only partition field may be empty.
     pub allows_empty_partition: bool,
@@ -70,20 +73,21 @@ pub struct SortOrder<'a> {
 /// Content of a column of a sort order's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holds {
-    /// Field of this index.
+    /// Field with this index in the collection.
     Field(usize),
-    /// Value that is derived from the order field of this index. The column precedes or replaces the field.
+    /// Value that is derived from the order field with this index. The column precedes or replaces the field.
     Derived(usize, Derivation),
     /// Data of Recto itself that is not part of a record.
     Hidden,
 }
 
-/// Pure function of an order field. Rows are sorted by its result before the field, or instead of it.
+/// Function that derives a value from an order field. Rows are sorted by this value before the field, or
+/// instead of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Derivation {
-    /// True if the field is null. Then the field's own column contains an arbitrary value, because
-    /// no clustering column can be null.
+    /// True if the field is null. The field's own column then contains an arbitrary value, because no
+    /// clustering column can be null.
     IsNull,
     /// Sort key of a text by a collation. Rows are sorted by it, then by the text itself. The sort key of
     /// null is empty.
@@ -94,7 +98,7 @@ pub enum Derivation {
 }
 
 impl Derivation {
-    /// Returns the type of the result for a field of this type.
+    /// Returns the type of the derived value of a field that has the type `of`.
     pub fn ty(self, of: &Type) -> Type {
         match self {
             Self::IsNull => Type::Boolean,
@@ -103,8 +107,8 @@ impl Derivation {
         }
     }
 
-    /// Returns the result for the cell of a field. For null and for invalid bytes, returns a cell that is
-    /// valid in a key.
+    /// Returns the derived value for a cell of a field. For null and for invalid bytes, returns a cell that
+    /// is valid in a key.
     pub fn of(self, ty: &Type, cell: Option<&[u8]>) -> Cow<'static, [u8]> {
         match (self, cell) {
             (Self::IsNull, None) => Cow::Borrowed(&[1]),
@@ -115,7 +119,8 @@ impl Derivation {
         }
     }
 
-    /// Returns whether rows are sorted by the result instead of the field, which then is not in their keys.
+    /// Returns whether rows are sorted by the derived value instead of the field. The field is then not in
+    /// their keys.
     pub fn replaces_field(self) -> bool {
         match self {
             Self::IsNull | Self::SortKey(_) => false,
@@ -144,9 +149,9 @@ impl<'a> SortOrder<'a> {
         }
     }
 
-    /// Returns the name of a table. For a view, it consists of the name of the collection, the name of the
-    /// view, and a number. The names are truncated if necessary. For the base table, it is the name of the
-    /// collection. Attached tables have their own name after the name of their keyspace.
+    /// Returns the name of the table of this sort order. For a view, the name consists of the name of the
+    /// collection, the name of the view, and `number`, and is truncated if necessary. For the base table, it
+    /// is the name of the collection. Attached tables have their own name after the name of their keyspace.
     pub fn table_name(&self, number: u64) -> String {
         if let Some(attached) = &self.collection.attached {
             return self
@@ -291,8 +296,8 @@ impl<'a> SortOrder<'a> {
         Ok((Table::new(name, columns, options)?, holds))
     }
 
-    /// Returns the position of the nulls of an order field. `None` if the field is never null, or if a record
-    /// without it is not in the view.
+    /// Returns the position of the records in which an order field is null. `None` if the field is never
+    /// null, or if such records are not in the view.
     fn nulls_of(&self, field: &str) -> Option<Nulls> {
         let nulls = self.view?.nulls;
         (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
@@ -333,9 +338,9 @@ impl fmt::Display for SortOrder<'_> {
 /// Partition and order of the rows of a table, without the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ArrangedBy {
-    /// Partition columns.
+    /// Names of the partition columns, in order.
     pub partition: Vec<String>,
-    /// Order columns.
+    /// Clustering columns, in order.
     pub order: Vec<OrderColumn>,
 }
 

@@ -1,4 +1,4 @@
-//! Declaration order of UDTs: each before the UDTs that contain it.
+//! Rule of the order of UDTs in a schema: each UDT is declared before the UDTs that contain it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::MAX_TYPES;
 use super::problem::Problem;
 use super::type_text::words;
 
-/// Returns, for each type, the types that the types of its fields name.
+/// Returns, for each declared UDT, all words in the types of its fields, such as the names of other UDTs.
 pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<&'t str>> {
     let mut uses = HashMap::new();
     for (key, value) in table.iter().take(MAX_TYPES) {
@@ -29,7 +29,7 @@ pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<
     uses
 }
 
-/// Types that are not declared yet when the fields of a type are read: the type itself and later types.
+/// UDTs that are not declared yet when the fields of a UDT are read: the UDT itself and later UDTs.
 pub(super) struct Later<'a> {
     pub(super) user: &'a str,
     pub(super) names: &'a [&'a str],

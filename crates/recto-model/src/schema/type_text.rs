@@ -15,9 +15,9 @@ const MAX_TYPE_TEXT: usize = 4_096;
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct TypeTextError {
-    /// Reason.
+    /// Reason why the text is not a type.
     pub reason: String,
-    /// Suggested replacement.
+    /// Suggested replacement, if one is known.
     pub hint: Option<String>,
     /// Position in the text, as byte offsets. It is the whole text if the error is not in one word.
     pub span: std::ops::Range<usize>,

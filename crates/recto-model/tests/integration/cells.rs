@@ -1,4 +1,4 @@
-//! Cells have the form of CQL's native protocol, and no other bytes are accepted as cells.
+//! Tests of cells: they have the form of CQL's native protocol, and no other bytes are accepted as cells.
 
 use crate::values;
 
@@ -256,7 +256,7 @@ proptest! {
         prop_assert_eq!(cell::validate(&ty, &cell), Ok(()));
         let decoded = cell::decode(&ty, &cell).unwrap();
         prop_assert_eq!(cell_of(&ty, &decoded), cell);
-        // Do not compare NaN, because it is the only value that is not equal to itself.
+        // Do not compare NaN, because NaN is not equal to itself.
         if !format!("{value:?}").contains("NaN") {
             prop_assert_eq!(decoded, value);
         }
@@ -272,7 +272,7 @@ proptest! {
         }
     }
 
-    /// Any change of a cell results in an error or another value.
+    /// Checks that a damaged cell causes no panic, and that `decode` and `validate` agree about it.
     #[test]
     fn damaged_cells_do_not_panic(
         (ty, value) in typed_value(),
@@ -296,8 +296,8 @@ proptest! {
     }
 }
 
-/// Cassandra has empty fields of every type. They become null. Empty elements are an error, because elements cannot be
-/// null.
+/// Checks that empty fields of tuples become null. Cassandra can store an empty field of every type. Empty
+/// elements of a list stay an error, because elements cannot be null.
 #[test]
 fn makes_empty_fields_null() {
     let pair = Type::Tuple(vec![Type::Int, Type::Text]);

@@ -1,4 +1,4 @@
-//! Sort keys, which are stored on users' disks. The keys of one collation number never change.
+//! Tests of sort keys. They are stored on users' disks, so the keys of a collation number must never change.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -33,8 +33,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns a line of the file: a text as JSON, its key by the root collation, and its different keys by other
-/// collations.
+/// Returns a line of the golden file: a text as JSON, its key by the root collation, and its keys by other
+/// collations if they differ from that key.
 fn line(text: &str) -> String {
     let root = named("und").sort_key(text.as_bytes());
     let mut line = format!("{}\t{}", serde_json::to_string(text).unwrap(), hex(&root));
@@ -88,8 +88,8 @@ fn keys_of_the_file_are_in_the_order_of_the_texts() {
     }
 }
 
-/// Checks the property on which every reader of a view relies: keys compare as texts do, and texts with equal keys
-/// compare by their bytes.
+/// Checks the property on which every reader of a view relies: sort keys compare as the collation compares
+/// their texts, and texts with equal keys compare by their bytes.
 fn assert_in_order(collation: Collation, one: &str, other: &str) {
     let key = |text: &str| collation.sort_key(text.as_bytes());
     let by_keys = key(one).cmp(&key(other)).then_with(|| one.cmp(other));
@@ -125,8 +125,8 @@ fn languages_have_orders_of_their_own() {
     sorted("und", &["", " ", "10", "2", "a", "A", "b"]);
 }
 
-/// Returns texts that are likely to be close to each other, with parts that collations treat specially: marks,
-/// contractions, and ignored characters.
+/// Returns texts that are likely to be adjacent in order, with parts that collations treat specially:
+/// accents, contractions, and ignored characters.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",

@@ -1,5 +1,5 @@
-//! Bytes of keys, which are stored on users' disks. Lines of `golden/keys-v1.txt` never change, but
-//! new lines may be added. Each line has a type, a direction, a value as record JSON, and the key
+//! Tests of the bytes of keys, which are stored on users' disks. Lines of `golden/keys-v1.txt` must never
+//! change, but new lines may be added. Each line has a type, a direction, a value as record JSON, and the key
 //! in hex.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Record JSON: the form of each value, the accepted forms, and the errors for other forms.
+//! Tests of record JSON: the form of each value, the accepted forms, and the errors for other forms.
 
 use crate::values;
 
@@ -29,7 +29,7 @@ fn boxed(ty: Type) -> Box<Type> {
     Box::new(ty)
 }
 
-/// Checks the accepted and the written form of values.
+/// Checks the value that is read from an accepted form, and the form in which the value is written.
 #[test]
 fn values_look_as_they_should() {
     let cases: Vec<(Type, Json, Json)> = vec![
@@ -132,7 +132,7 @@ fn values_look_as_they_should() {
     }
 }
 
-/// Types, rejected values, and words for the expected and the found form.
+/// Types, rejected values, and words that the error must have about the expected and the found form.
 type Refusals = Vec<(Type, Json, &'static str, &'static str)>;
 
 fn check_refusals(cases: Refusals) {
@@ -293,7 +293,7 @@ fn nested_values_that_are_refused_are_told() {
     ]);
 }
 
-/// Numbers in JSON text. A number is read exactly as written or rejected.
+/// Checks that a number in JSON text is read exactly as written, or rejected.
 #[test]
 fn numbers_are_what_is_written_or_refused() {
     let read = |ty: Type, text: &str| {
@@ -354,7 +354,8 @@ fn numbers_are_what_is_written_or_refused() {
     }
 }
 
-/// A few characters must not need much memory.
+/// Checks that a number with an exponent has at most 309 digits, so that a few characters cannot need much
+/// memory.
 #[test]
 fn exponents_of_whole_numbers_have_a_limit() {
     let digits = |text: &str| {
@@ -368,7 +369,8 @@ fn exponents_of_whole_numbers_have_a_limit() {
     assert_eq!(digits(&"1".repeat(1_000)), Some(1_000));
 }
 
-/// The written number is unknown: 0.1 may have been written as 0.1000000000000000055.
+/// Checks that only float and double accept doubles in memory. The text of such a number is unknown: 0.1 may
+/// have been written as 0.1000000000000000055.
 #[test]
 fn doubles_in_memory_are_for_doubles_only() {
     for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal] {
@@ -426,7 +428,8 @@ fn shortens_and_escapes_values_in_errors() {
     }
 }
 
-/// Text has the form of a CSV cell or a filter's literal: it has no quotes and is never null.
+/// Checks that a value in a CSV cell or in a filter's literal has the form of JSON without quotes, and is
+/// never null.
 #[test]
 fn text_is_json_without_quotes() {
     for (ty, text, value) in [
@@ -547,7 +550,8 @@ fn number_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Compares with the arithmetic of another crate on the same text.
+    /// Checks that numbers are read exactly or rejected, by comparison with the arithmetic of the crate
+    /// `bigdecimal`.
     #[test]
     fn a_number_is_exact_or_refused(text in number_text()) {
         let written = BigDecimal::from_str(&text).unwrap();

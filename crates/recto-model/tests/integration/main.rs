@@ -1,4 +1,4 @@
-//! Values, keys and schemas from the view of the users of this crate.
+//! Tests of values, keys and schemas through the public interface of this crate.
 #![allow(clippy::unwrap_used)]
 
 mod cells;

@@ -1,4 +1,4 @@
-//! The schema language: accepted text, its meaning, and the errors of rejected text.
+//! Tests of the schema language: accepted text, its meaning, and the errors of rejected text.
 
 use recto_model::schema::{
     Bucket, BucketStrategy, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
@@ -67,8 +67,8 @@ fn error(text: &str) -> String {
     errors.to_string()
 }
 
-/// Returns a collection `c` with fields a (int), b (text), t (timestamp), l (list), the key a and b, and
-/// further lines.
+/// Returns the text of a collection `c`. It has the fields a (int), b (text), t (timestamp) and l (list), the
+/// key fields a and b, and the given further lines.
 fn with(lines: &str) -> String {
     format!(
         "[collection.c]\nfields = {{ a = \"int\", b = \"text\", t = \"timestamp\", l = \"list<int>\" }}\nkey = [\"a\", \"b\"]\n{lines}\n"
@@ -183,8 +183,8 @@ fn syntax_message(text: &str) -> String {
     }
 }
 
-/// Checks cases that each break exactly one rule. A case has the text, the message of the error,
-/// and its hint.
+/// Checks texts that each break exactly one rule. A case has the text, a part of the error message, and a
+/// part of its hint.
 fn refuses(cases: &[(String, &str, &str)]) {
     for (text, message, help) in cases {
         let shown = error(text);
@@ -196,7 +196,7 @@ fn refuses(cases: &[(String, &str, &str)]) {
     }
 }
 
-/// Returns a collection with this name, these fields and this key.
+/// Returns the text of a collection with this name, these fields and this key.
 fn named(name: &str, fields: &str, key: &str) -> String {
     format!("[collection.{name}]\nfields = {{ {fields} }}\nkey = {key}")
 }
@@ -205,12 +205,12 @@ fn append(lines: &str) -> String {
     with(&format!("writes = \"append\"\n{lines}"))
 }
 
-/// Returns an append collection whose partition is `a`.
+/// Returns the text of an append collection whose partition is `a`, with further lines.
 fn grouped(lines: &str) -> String {
     append(&format!("partition = [\"a\"]\n{lines}"))
 }
 
-/// Returns an update collection with a view.
+/// Returns the text of an update collection with a view `v` that has these lines.
 fn view(lines: &str) -> String {
     with(&format!("[collection.c.view.v]\n{lines}"))
 }
@@ -650,8 +650,8 @@ fn a_declaration_in_code_is_checked_alike() {
         ..declaration
     })
     .unwrap_err();
-    // Four errors: of the name, of the key, and of the partition and the order, whose fields are
-    // not in the key.
+    // There are four errors: the name is invalid, the key names an unknown field, and the partition and the
+    // order each have a field that is not in the key.
     assert_eq!(error.problems.len(), 4, "{error}");
 }
 
@@ -700,7 +700,8 @@ fn reads_and_prints_queue_settings() {
     ]);
 }
 
-/// If the text of a type did not parse as the type, a recorded schema would be unreadable.
+/// Checks that a type is rejected whose text does not parse as the same type. A recorded schema with such a
+/// type would be unreadable.
 #[test]
 fn types_built_in_code_are_checked_alike() {
     let with_type = |ty| {

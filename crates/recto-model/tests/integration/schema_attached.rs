@@ -1,4 +1,4 @@
-//! Collections of existing tables: possible declarations, and possible changes.
+//! Tests of collections in attached tables: accepted declarations, and possible changes.
 
 use recto_model::schema::{Schema, WriteMode};
 

@@ -1,4 +1,4 @@
-//! Changes between two schemas, and changes that are possible in a store with data.
+//! Tests of the differences between two schemas, and of the changes that are possible in a store with data.
 
 use recto_model::schema::{Change, ChangeKind, Schema};
 
@@ -22,7 +22,7 @@ writes = "overwrite"
 /// Replacements in the schema: old text and new text.
 type Replacements<'a> = &'a [(&'a str, &'a str)];
 
-/// Returns the changes that result from replacing `from` by `to` in the schema.
+/// Returns the changes from the schema `BEFORE` to the same schema with these replacements.
 fn changes(replacements: Replacements<'_>) -> Vec<Change> {
     let mut after = BEFORE.to_owned();
     for (from, to) in replacements {
@@ -71,7 +71,7 @@ fn additions_are_compatible() {
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
 }
 
-/// Checks the name of each single change, and that it is rejected with a reason.
+/// Checks the description of changes that are not additions, and that each is rejected with a reason.
 #[test]
 fn everything_else_is_not() {
     let cases: &[(Replacements<'_>, &[&str])] = &[
@@ -144,7 +144,7 @@ fn everything_else_is_not() {
     }
 }
 
-/// A release may have its own reasons to reject these changes, but the records do not prevent them.
+/// Checks that stored records do not prevent a new view. A release may have its own reasons to reject one.
 #[test]
 fn other_sort_orders_of_the_same_records_are_possible() {
     let after = "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]";
@@ -153,7 +153,8 @@ fn other_sort_orders_of_the_same_records_are_possible() {
     assert_eq!(changes[0].obstacle, None);
 }
 
-/// The size of buckets may change at any time. A collection may gain or lose its buckets only while it has no records.
+/// Checks that the size of buckets may change at any time. Stored records prevent a change that adds or
+/// removes the bucket option.
 #[test]
 fn buckets_may_become_larger_or_smaller_and_not_come_or_go() {
     let with = |bucket: &str| format!("writes = \"append\"\nbucket = {{ {bucket} }}");
@@ -243,7 +244,8 @@ fn rejects_removed_types_and_collections() {
     assert!(before.difference(&reordered).is_empty());
 }
 
-/// The position of a new field in the text has no meaning: stored fields keep their order, and new fields follow.
+/// Checks that stored fields keep their order, and new fields follow them. The position of a new field in the
+/// text has no meaning.
 #[test]
 fn fields_stand_as_recorded() {
     let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));

@@ -1,4 +1,4 @@
-//! Rust types as fields: their bytes are the cells of their CQL types, in both directions.
+//! Tests of Rust types as fields: their bytes are the cells of their CQL types, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use recto_model::native::{Ascii, Blob, CqlDuration, Date, FieldType, Time, TimeU
 use recto_model::{Type, Value};
 use uuid::Uuid;
 
-/// Writes `native`. Checks that the bytes equal the bytes of `value`, and that both can be read
+/// Checks that the cell of `native` has the same bytes as the cell of `value`, and that both can be read
 /// back.
 fn same<T: FieldType + PartialEq + Debug>(native: &T, value: &Value) {
     let ty = T::field_type();

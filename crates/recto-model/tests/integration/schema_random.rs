@@ -1,4 +1,4 @@
-//! Random schemas and random damage. No schema causes a panic, and a parsed schema can be printed
+//! Property tests with random and damaged schemas: no text causes a panic, and a parsed schema can be printed
 //! and parsed again.
 
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fields = ["id", "reason"]
 verify = false
 "#;
 
-/// Pieces with a meaning in the language or in TOML.
+/// Parts of texts that have a meaning in the schema language or in TOML.
 const PIECES: [&str; 34] = [
     "\"",
     "'",
@@ -63,7 +63,7 @@ const PIECES: [&str; 34] = [
     "1979-05-27",
 ];
 
-/// Returns a text in which some pieces are replaced, doubled or removed.
+/// Returns the text of a schema in which some characters are replaced by parts of texts.
 fn damaged() -> impl Strategy<Value = String> {
     let damage = (
         any::<prop::sample::Index>(),

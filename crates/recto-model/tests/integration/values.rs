@@ -1,4 +1,4 @@
-//! Values of every type, for property tests.
+//! Strategies for values of every type, for property tests.
 #![allow(dead_code, reason = "each suite uses a part")]
 
 use std::sync::Arc;
@@ -155,7 +155,7 @@ fn nested_value(ty: &Type) -> BoxedStrategy<Value> {
             .boxed(),
         scalar => panic!("{scalar} is not nested"),
     };
-    // Decoding the cell gives the defined form of a value: sorted and without duplicates.
+    // Decode the cell of the value to get its canonical form: sorted and without duplicates.
     let ty = ty.clone();
     strategy
         .prop_map(move |value| cell::decode(&ty, &cell_of(&ty, &value)).unwrap())
@@ -170,7 +170,7 @@ pub(crate) fn value(ty: &Type) -> BoxedStrategy<Value> {
     prop_oneof![3 => random(ty), 1 => proptest::sample::select(extremes::values(ty))].boxed()
 }
 
-/// Returns one of each type without an order, and nested types.
+/// Returns each type without an order, and nested types.
 pub(crate) fn other_types() -> Vec<Type> {
     let boxed = |ty| Box::new(ty);
     let udt = Type::Udt(Arc::new(UdtType {

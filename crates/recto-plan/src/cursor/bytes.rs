@@ -1,4 +1,4 @@
-//! Layout of the content of encrypted texts: bytes, lengths, cells, identities.
+//! Encoding of the content of encrypted texts: bytes, lengths, cells, and identities of queries.
 
 use recto_model::Cells;
 
@@ -35,7 +35,7 @@ impl<'b> Writer<'b> {
         self.bytes(&[value as u8]);
     }
 
-    /// Writes bytes after their length.
+    /// Writes the length of `bytes` as a varint, then the bytes.
     pub(crate) fn part(&mut self, bytes: &[u8]) {
         self.varint(bytes.len());
         self.bytes(bytes);
@@ -83,10 +83,11 @@ pub(crate) fn cells_len(cells: &Cells) -> usize {
     varint_len(cells.len()) + cells.iter().map(optional_len).sum::<usize>()
 }
 
-/// Maximum number of bytes of a length: 28 bits are more than any encrypted text needs.
+/// Maximum number of bytes that encode a length. Four bytes hold 28 bits, which is more than any encrypted
+/// text needs.
 const MAX_VARINT_BYTES: usize = 4;
 
-/// Reader of the output of [`Writer`]. Its functions return `None` for other bytes.
+/// Reader of the output of [`Writer`]. Its functions return `None` if the bytes are not such output.
 pub(crate) struct Reader<'b> {
     rest: &'b [u8],
 }

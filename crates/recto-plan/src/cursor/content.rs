@@ -1,4 +1,4 @@
-//! Content of a cursor, in bytes. This module sees only authentic bytes.
+//! Encoding of the content of a cursor. This module sees only bytes that were authenticated.
 
 use recto_model::Cells;
 
@@ -6,10 +6,10 @@ use super::bytes::{Reader, Writer, cells_len, varint_len};
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
 use crate::plan::Travel;
 
-/// Version of the content. Version 1 has the same layout, but contains the fingerprint of the sort order that
-/// was read instead of the fingerprint of the order.
+/// Version of the content that this release writes. Version 1 has the same layout, but contains the
+/// fingerprint of the sort order that was read instead of the fingerprint of the query's order.
 const CONTENT_VERSION: u8 = 2;
-/// Version whose cursors are bound to a sort order.
+/// Version 1, whose cursors are bound to the sort order that was read.
 const BY_SORT_ORDER: u8 = 1;
 
 const AFTER: u8 = 1;
@@ -18,10 +18,10 @@ const HAS_BUCKET: u8 = 4;
 const BACKWARD: u8 = 8;
 const KNOWN_FLAGS: u8 = AFTER | EXPIRES | HAS_BUCKET | BACKWARD;
 
-/// Length of the shortest content: version, flags, identity, no cells.
+/// Length of the shortest content in bytes: version, flags, identity, no cells.
 pub(super) const MIN_BYTES: usize = 1 + 1 + 3 * Fingerprint::BYTES + 1;
 
-/// Content of a cursor to write.
+/// Content of a cursor before it is encrypted.
 pub(super) struct Content<'a> {
     pub(super) side: Side,
     pub(super) travel: Travel,
@@ -31,7 +31,7 @@ pub(super) struct Content<'a> {
     pub(super) bucket_hint: Option<&'a [u8]>,
 }
 
-/// Metadata of an authentic cursor.
+/// Part of an authentic cursor that is compared with the query and the time before the cursor is used.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
@@ -80,7 +80,7 @@ impl Content<'_> {
     }
 }
 
-/// Reads a content. Returns `None` if the content does not have a version that is known here.
+/// Reads the content of a cursor. Returns `None` if its version is unknown or it is malformed.
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;

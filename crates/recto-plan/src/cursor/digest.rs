@@ -3,12 +3,12 @@
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 use zeroize::Zeroizing;
 
-/// Context of BLAKE3's key derivation for the digest secret of a key.
+/// Context string with which BLAKE3 derives the digest secret from a cursor key.
 const CONTEXT: &str = "Recto 2026-11 secret of page digests";
-/// Length of XXH3's own secret.
+/// Length of a secret of XXH3, in bytes.
 const SECRET_BYTES: usize = 192;
 
-/// Secret of the digests. It is derived from a cursor key, and does not reveal the key.
+/// Secret of the page digests. It is derived from a cursor key, and does not reveal the key.
 #[derive(Clone)]
 pub(super) struct DigestSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
@@ -21,8 +21,8 @@ impl DigestSecret {
         Self(secret)
     }
 
-    /// Returns the 128-bit XXH3 digest. XXH3 is as fast as memory. A cryptographic digest would take a tenth
-    /// of the time of a page.
+    /// Returns the 128-bit XXH3 digest of `bytes` with this secret. XXH3 is as fast as reading memory. A
+    /// cryptographic digest would take a tenth of the time of a page.
     pub(super) fn digest(&self, bytes: &[u8]) -> u128 {
         xxh3_128_with_secret(bytes, &self.0[..])
     }

@@ -1,9 +1,9 @@
 //! Encrypted texts: the common part of cursors, of the resume tokens of scans, and of place tokens.
 //!
-//! An encrypted text is the base64url form of a prefix, the id of a key, a nonce, an encrypted
-//! content, and a tag. The prefix identifies the kind and the version. The tag authenticates the
-//! content and all bytes before it (XChaCha20-Poly1305). The prefixes of two kinds differ in their
-//! first byte, which is authenticated. So a text of one kind never opens as a text of another kind.
+//! An encrypted text is the base64url form of a prefix, the id of a key, a nonce, an encrypted content, and a
+//! tag. The prefix identifies the kind and the version. The tag authenticates the content and all bytes
+//! before it (XChaCha20-Poly1305). The prefixes of two kinds differ in their first byte, which is
+//! authenticated. A text of one kind therefore never opens as a text of another kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,12 +15,12 @@ use super::{KeyRing, QueryIdentity};
 const KEY_ID_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// Number of characters that contain the prefix and the key id, for every kind.
+/// Number of leading characters of a text that contain the prefix and the key id, for every kind.
 const KEY_ID_CHARACTERS: usize = 8;
-/// Maximum number of bytes that are processed without an allocation. Most cursors are far smaller.
+/// Maximum number of bytes that are processed without a heap allocation. Most cursors are far smaller.
 const INLINE_BYTES: usize = 512;
 
-/// Kind of encrypted text.
+/// Kind of encrypted text, such as cursors or resume tokens.
 pub(crate) struct Kind {
     /// First bytes of a text of this kind.
     pub(crate) prefix: &'static [u8],
@@ -30,14 +30,14 @@ pub(crate) struct Kind {
     pub(crate) min_content_bytes: usize,
 }
 
-/// Reason why a text of any kind was not opened.
+/// Reason why an encrypted text of any kind was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unopened {
     Empty,
     TooLong {
         characters: usize,
     },
-    /// Position of the first wrong character, counted in bytes from 1.
+    /// The text is not base64url. `position` is the first wrong character, counted in bytes from 1.
     NotBase64 {
         position: usize,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Unopened {
     },
 }
 
-/// Checks that an authentic text, which belongs to `found`, belongs to `identity`.
+/// Checks that an authentic text belongs to the query `identity`. The text contains the identity `found`.
 pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) -> Result<(), Unopened> {
     if found.collection != identity.collection {
         return Err(Unopened::OtherCollection);
@@ -65,7 +65,7 @@ pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) ->
     Ok(())
 }
 
-/// Checks that an authentic text has not expired.
+/// Checks that an authentic text has not expired. Times are seconds since 1970-01-01T00:00:00Z.
 pub(crate) fn check_time(expires_at_seconds: Option<u64>, now_seconds: u64) -> Result<(), Unopened> {
     match expires_at_seconds {
         Some(expired_at_seconds) if now_seconds >= expired_at_seconds => {
@@ -80,12 +80,12 @@ impl Kind {
         self.prefix.len() + KEY_ID_BYTES + NONCE_BYTES
     }
 
-    /// Returns the number of bytes of the encrypted form of a content.
+    /// Returns the length of the encrypted form of a content, in bytes, before base64url encoding.
     pub(crate) const fn sealed_bytes(&self, content_bytes: usize) -> usize {
         self.header_bytes() + content_bytes + TAG_BYTES
     }
 
-    /// Returns the maximum number of bytes of the encrypted form.
+    /// Returns the maximum length of the encrypted form, in bytes, before base64url encoding.
     const fn max_sealed_bytes(&self) -> usize {
         self.max_characters / 4 * 3
     }
@@ -122,8 +122,9 @@ impl Kind {
         Some(sealed)
     }
 
-    /// Opens a text. `check` gets the bytes before they are authenticated, and may reject them because of
-    /// their prefix. `read` gets the time in seconds since 1970 and the authentic content.
+    /// Opens a text. `check` receives the bytes before they are authenticated, and may reject them because of
+    /// their prefix. `read` receives the current time, in seconds since 1970-01-01T00:00:00Z, and the
+    /// authentic content.
     pub(crate) fn open<T, E: From<Unopened>>(
         &self,
         ring: &KeyRing,
@@ -150,7 +151,7 @@ impl Kind {
         })
     }
 
-    /// Decrypts `sealed` in place, and returns the content.
+    /// Authenticates `sealed`, decrypts it in place, and returns the content.
     fn authenticate<'b>(&self, ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], Unopened> {
         if sealed.len() < self.sealed_bytes(self.min_content_bytes) {
             return Err(Unopened::Truncated);
@@ -193,7 +194,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// Decodes `text` into `buffer`. Returns the number of bytes.
+/// Decodes base64url `text` into `buffer`. Returns the number of bytes.
 fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, Unopened> {
     use base64::{DecodeError, DecodeSliceError};
     URL_SAFE_NO_PAD
@@ -210,7 +211,7 @@ fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, Unopened> {
         })
 }
 
-/// Calls `work` with `length` zero bytes.
+/// Calls `work` with a buffer of `length` zero bytes, on the stack if the buffer is small.
 fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     if length <= INLINE_BYTES {
         work(&mut [0; INLINE_BYTES][..length])

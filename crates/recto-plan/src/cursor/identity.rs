@@ -7,11 +7,11 @@ use std::fmt;
 pub struct Fingerprint([u8; Self::BYTES]);
 
 impl Fingerprint {
-    /// Length in bytes.
+    /// Length of a fingerprint, in bytes.
     pub const BYTES: usize = 16;
 
     /// Returns the fingerprint of a list of parts. The hash covers the length of each part (8 bytes, least
-    /// significant first) before the part. So the same bytes, divided into parts in another way, have another
+    /// significant first) before the part. The same bytes divided into other parts therefore have another
     /// fingerprint.
     ///
     /// Cursors outlive releases. A change of the parts of a query makes every existing cursor invalid, so the
@@ -32,7 +32,7 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Returns the bytes of the fingerprint.
+    /// Returns the fingerprint as bytes, the inverse of [`from_bytes`](Self::from_bytes).
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
@@ -50,14 +50,13 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// Query to which an encrypted text is bound.
+/// Identity of a query, to which a cursor or the resume token of a scan is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueryIdentity {
-    /// Fingerprint of the collection.
+    /// Fingerprint of the name of the collection.
     pub collection: Fingerprint,
-    /// Fingerprint of the query's total order: its columns, their types and directions. In the resume tokens
-    /// of scans, which have a store's own order, and in cursors of version 1: fingerprint of the sort order
-    /// that is read.
+    /// Fingerprint of the query's total order: its columns, their types and directions. Resume tokens of
+    /// scans and cursors of version 1 have the fingerprint of the sort order that is read instead.
     pub order: Fingerprint,
     /// Fingerprint of the normalized filter. In cursors of version 1, it also covers the sort, which `order`
     /// covers now.

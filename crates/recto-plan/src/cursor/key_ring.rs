@@ -11,16 +11,16 @@ use super::digest::DigestSecret;
 /// Maximum number of keys of a ring.
 pub const MAX_KEYS: usize = 16;
 
-/// Length of a key, in bytes.
+/// Length of the secret of a key, in bytes.
 const KEY_BYTES: usize = 32;
 /// Version of the stored bytes. Version 1 did not contain the creation times of keys.
 const STORED_VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
-/// Length of the version, the active id, and the number of keys.
+/// Length of the header of the stored bytes: the version, the id of the active key, and the number of keys.
 const STORED_HEADER_BYTES: usize = 1 + 4 + 1;
-/// Length of the id and the key, in version 1.
+/// Length of a stored key in version 1: its id and its secret.
 const STORED_KEY_V1_BYTES: usize = 4 + KEY_BYTES;
-/// Length of the id, the creation time, and the key.
+/// Length of a stored key in version 2: its id, its creation time, and its secret.
 const STORED_KEY_BYTES: usize = 4 + 8 + KEY_BYTES;
 
 /// Keys that encrypt cursors. Each key has an id, which cursors contain. One key is active: it encrypts. All
@@ -62,34 +62,34 @@ pub enum KeyRingError {
     /// The stored bytes are not a ring.
     #[error("the stored cursor keys are damaged: {reason}")]
     Damaged {
-        /// Reason.
+        /// Defect of the bytes, as the end of an error message.
         reason: &'static str,
     },
-    /// The stored bytes have a later version.
+    /// The stored bytes have a version that this release does not support.
     #[error("the stored cursor keys have version {version}, which this release does not support")]
     UnknownVersion {
-        /// Version of the bytes.
+        /// Version of the stored bytes.
         version: u8,
     },
     /// The ring has no key of this id.
     #[error("there is no cursor key {id}")]
     UnknownKey {
-        /// Id of the key.
+        /// Id that no key of the ring has.
         id: u32,
     },
     /// The ring already has a key of this id.
     #[error("cursor key {id} exists already")]
     DuplicateKey {
-        /// Id of the key.
+        /// Id that a key of the ring already has.
         id: u32,
     },
-    /// The ring is full.
+    /// The ring already has [`MAX_KEYS`] keys.
     #[error("the store has the maximum number of cursor keys, {MAX_KEYS}")]
     Full,
-    /// The active key cannot be removed.
+    /// The key to remove is the active key, which cannot be removed.
     #[error("cursor key {id} is active")]
     Active {
-        /// Id of the key.
+        /// Id of the active key.
         id: u32,
     },
 }
@@ -111,7 +111,8 @@ impl KeyRingError {
 }
 
 impl KeyRing {
-    /// Returns a ring of one key, from the configuration. On all servers, an id must identify the same key.
+    /// Returns a ring with one key, which the configuration sets. All servers must use the same key for the
+    /// same id.
     pub fn new(id: u32, key: [u8; KEY_BYTES]) -> Self {
         Self {
             active: 0,
@@ -160,8 +161,8 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Makes the key `id` the active one, which encrypts. With several servers, all of them must have the key
-    /// before one of them encrypts with it.
+    /// Makes the key `id` the active one, which encrypts. If several servers share the store, all of them
+    /// must have the key before one of them encrypts with it.
     ///
     /// # Errors
     /// [`KeyRingError::UnknownKey`].
@@ -320,7 +321,8 @@ impl KeyRing {
         self.keys.iter().position(|key| key.id == id)
     }
 
-    /// Returns the highest id plus one, or the lowest unused id.
+    /// Returns an id for a new key: the highest id plus one. If that is no `u32`, returns the lowest unused
+    /// id.
     fn free_id(&self) -> u32 {
         let next = self.ids().max().and_then(|highest| highest.checked_add(1));
         next.or_else(|| (1..=u32::MAX).find(|id| self.index(*id).is_none()))

@@ -4,8 +4,8 @@
 //!
 //! The leading columns of a view that are fixed by `=` have the same values in all rows that are read. These
 //! rows are sorted by the columns that follow. If the following columns are the same in several views, or
-//! exact reverses, a record has the same position in all these views. So the views can be read concurrently
-//! and merged.
+//! exact reverses, a record has the same position in all these views. Such views can be read concurrently and
+//! merged.
 
 use std::sync::Arc;
 
@@ -20,9 +20,11 @@ use crate::planner::Wishes;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// Returns plans that combine several sort orders. There is one plan for each order in which some sort orders
-/// serve the query together. The plans have the order of their first sort orders. There is no plan for an order
-/// in which one sort order alone serves all conditions. There is no plan at all if the query names a view.
+/// Returns plans that intersect several sort orders. There is one plan for each order of rows in which some
+/// sort orders serve the query together. A plan has the order of its first sort order. No plan is returned:
+///
+/// - for an order in which one sort order alone serves all conditions;
+/// - if the query names a view.
 pub(super) fn plans(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -60,7 +62,7 @@ fn conditions(query: &Query) -> Vec<ScanCondition> {
     fields.chain(tuples).collect()
 }
 
-/// Sort order as one of several that serve a query.
+/// Sort order that can be intersected with others to serve a query.
 struct Member {
     view: Intersected,
     terms: Vec<OrderTerm>,
@@ -69,8 +71,9 @@ struct Member {
 }
 
 impl Member {
-    /// Returns `None` if the sort order cannot take part. That is so if it lacks records, if its partition or
-    /// the sort is not served, or if it is read in several ranges, which have no common order.
+    /// Returns `None` if the sort order cannot be intersected with others. That is so if it lacks records, if
+    /// it does not serve the query's partition or sort, or if it is read in several ranges, which have no
+    /// common order.
     fn new(
         collection: &Collection,
         sort_order: &Arc<SortOrder>,
@@ -113,7 +116,7 @@ impl Member {
         Some(Self { view, terms, source })
     }
 
-    /// Returns the member, read in the opposite direction.
+    /// Returns the member with the reverse order: read in the opposite direction.
     fn turned(mut self) -> Self {
         self.view.reversed = !self.view.reversed;
         for term in &mut self.terms {
@@ -140,14 +143,14 @@ fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<
     }
 }
 
-/// Sort orders that sort records in the same way.
+/// Members that have the same order of records, and can therefore be intersected.
 struct Group {
     identity: QueryIdentity,
     members: Vec<Member>,
 }
 
 /// Groups members by the order of their records. If the query has no sort, a member with the exact reverse
-/// order joins the group too. The first member of a group determines its order.
+/// order joins the group too, and is read backward. The first member of a group determines its order.
 fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = Member>) -> Vec<Group> {
     let is_sorted = query.sorts().next().is_some();
     let identity_of = |member: &Member| identity(collection, &member.view.sort_order, query, &member.terms);
@@ -174,10 +177,10 @@ fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = 
     groups
 }
 
-/// Members that serve a query together.
+/// Members that together serve a query.
 struct Cover {
     taken: Vec<Member>,
-    /// Conditions that none of the members serves.
+    /// Conditions that none of the members serves, for the filter scan.
     left: Vec<ScanCondition>,
 }
 
@@ -201,9 +204,9 @@ fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bo
     (is_served && taken.len() > 1).then_some(Cover { taken, left })
 }
 
-/// Moves the member to the front whose rows become the rows of the page. Prefers a verified member, because
-/// its base row says whether to show the record. The second preference is a member that has all required
-/// fields.
+/// Moves the best member to the front. The rows of the first member become the rows of the page. The best
+/// member is a verified one, because its base row says whether to show the record. The second criterion is
+/// that the member has all required fields.
 fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<Member> {
     let is_worse = |index: &usize| {
         let sort_order = &members[*index].view.sort_order;
@@ -304,8 +307,7 @@ fn plan(
     plan
 }
 
-/// Returns the title of a plan of several views, for the reason why another plan with a filter scan was not
-/// chosen.
+/// Returns the name of a plan of several views in the list of views that were not chosen.
 pub(super) fn title(plan: &Plan) -> String {
     format!("views {} together", plan.read_from().join(", "))
 }

@@ -7,9 +7,9 @@ use super::Span;
 /// Kind of text that an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// Filter text.
+    /// Text of a filter.
     Filter,
-    /// Sort text.
+    /// Text of a sort.
     Sort,
 }
 
@@ -34,7 +34,7 @@ pub enum TextErrorKind {
     TooManyValues,
     /// There are more fields than [`MAX_SORT_FIELDS`](super::sort::MAX_SORT_FIELDS).
     TooManyFields,
-    /// Another token is expected at this position.
+    /// The word or symbol at this position is not the expected one.
     Unexpected,
     /// A keyword is in the wrong case.
     KeywordCase,
@@ -42,7 +42,7 @@ pub enum TextErrorKind {
     MissingAnd,
     /// The text has parentheses at a position where the grammar has none.
     Parentheses,
-    /// The operator is not supported.
+    /// The operator is an operator of another language.
     UnsupportedOperator,
     /// Negation is not supported.
     UnsupportedNegation,
@@ -64,10 +64,10 @@ pub enum TextErrorKind {
     UnterminatedString,
     /// A tuple has more fields than values, or fewer.
     TupleLength,
-    /// A field is named twice.
+    /// A sort or a tuple has a field twice.
     DuplicateField,
-    /// The text is syntactically correct, but has no meaning for the collection. [`TextError::at`] creates
-    /// this error.
+    /// The text is syntactically correct, but invalid for the collection, for example because a field does
+    /// not exist. [`TextError::at`] creates this error.
     Meaning,
 }
 
@@ -78,13 +78,13 @@ pub enum TextErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextError {
-    /// Kind of the text.
+    /// Kind of the text: filter or sort.
     pub subject: Subject,
     /// Kind of the error, for programs.
     pub kind: TextErrorKind,
     /// Error message, for people.
     pub message: String,
-    /// Position of the error, in bytes.
+    /// Position of the error in the text, as byte offsets.
     pub span: Span,
     /// Position of the error, in characters from the beginning of the text. The first character has the
     /// number 1.
@@ -103,7 +103,8 @@ impl fmt::Display for TextError {
 
 /// Number of characters of a line that [`TextError::render`] shows.
 const RENDERED_WIDTH: usize = 78;
-/// Number of these characters before the pointer if the line is longer.
+/// Number of characters that [`TextError::render`] shows before the pointer, if it shows only a part of a
+/// line.
 const RENDERED_BEFORE: usize = 30;
 
 impl TextError {

@@ -31,14 +31,14 @@ pub const MAX_CONDITIONS: usize = 64;
 /// Maximum number of literals of a filter, over all conditions.
 pub const MAX_VALUES: usize = 128;
 
-/// Filter: all its terms must be true. A filter without terms accepts every record.
+/// Parsed filter: all its terms must be true. A filter without terms accepts every record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterText {
     /// Terms, in the order of the text.
     pub terms: Vec<Term>,
 }
 
-/// Comparison operator.
+/// Operator that compares a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `=`
@@ -72,41 +72,41 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Condition of a filter.
+/// Condition of a filter, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
-    /// `field operator literal`.
+    /// Comparison `field operator literal`.
     Compare {
-        /// Field.
+        /// Field to compare.
         field: Name,
-        /// Operator.
+        /// Operator of the comparison.
         operator: Operator,
         /// Literal with which the field is compared.
         literal: Literal,
     },
     /// OR of at least two equalities of one field.
     AnyOf {
-        /// Field, at its first occurrence.
+        /// Field that all equalities have, at its first occurrence.
         field: Name,
         /// Values in the order of the text, with duplicates.
         literals: Vec<Literal>,
     },
-    /// `startsWith(field, "prefix")`.
+    /// Condition `startsWith(field, "prefix")`.
     StartsWith {
-        /// Field.
+        /// Text field that must start with the prefix.
         field: Name,
         /// Prefix, which is always a string.
         prefix: Literal,
     },
-    /// `(a, b) operator (1, 2)`: the tuples compare as one value, field by field. The number of literals
-    /// equals the number of fields, and no field occurs twice. A tuple of one field is possible, and so is
-    /// the operator `=`.
+    /// Comparison of tuples, `(a, b) operator (1, 2)`. The first field that differs from its literal decides.
+    /// The number of literals equals the number of fields, and no field occurs twice. A tuple of one field is
+    /// possible, and so is the operator `=`.
     Tuple {
-        /// Fields.
+        /// Fields to compare, in the order of the comparison.
         fields: Vec<Name>,
-        /// Operator.
+        /// Operator of the comparison.
         operator: Operator,
-        /// Literals with which the fields are compared.
+        /// Literals with which the fields are compared, one for each field.
         literals: Vec<Literal>,
     },
 }
@@ -123,7 +123,7 @@ impl Term {
     }
 }
 
-/// Parses filter text. Text without a word has no terms.
+/// Parses filter text. Text that is empty or white space has no terms.
 ///
 /// # Errors
 /// [`TextError`], with the position of the syntax error or of the first excess over a limit
@@ -132,8 +132,8 @@ pub fn parse(text: &str) -> Result<FilterText, TextError> {
     Ok(parse_terms(text)?.into_iter().map(|(term, _)| term).collect())
 }
 
-/// Parses filter text like [`parse`], and returns each term with its span, including its parentheses. So a
-/// caller can show, change or remove one term.
+/// Parses filter text like [`parse`], and returns each term with its span, including its parentheses. A
+/// caller can use the span to show, change or remove one term.
 ///
 /// # Errors
 /// The errors of [`parse`].
@@ -152,8 +152,8 @@ impl fmt::Display for FilterText {
     }
 }
 
-/// Parses text that `Display` wrote, of any length. Values can be longer in canonical form than in the
-/// original text.
+/// Parses text that `Display` wrote, without the limit on its length: values can be longer in canonical form
+/// than in the original text.
 impl FromStr for FilterText {
     type Err = TextError;
 

@@ -31,7 +31,7 @@ pub(super) fn parse(scanner: Scanner<'_>) -> Parsed<Vec<(Term, Span)>> {
 
 struct Parser<'t> {
     scanner: Scanner<'t>,
-    /// Number of literals that were read.
+    /// Number of literals that were read so far.
     values: usize,
 }
 
@@ -219,7 +219,7 @@ impl Parser<'_> {
         self.scanner.name("a field name")
     }
 
-    /// Returns whether `"(" name ( "," | ")" )` follows, which only a tuple begins with.
+    /// Returns whether `"(" name ( "," | ")" )` follows. Only a tuple begins like this.
     fn tuple_follows(&mut self) -> bool {
         let start = self.scanner.at();
         self.scanner.eat('(');
@@ -283,7 +283,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses `,` (the list continues) or `)` (the list ends).
+    /// Parses `,`, after which the list continues, or `)`, which ends it. Returns whether the list ends.
     fn list_ends(&mut self) -> Parsed<bool> {
         self.scanner.skip_white();
         if self.scanner.eat(',') {
@@ -375,7 +375,7 @@ impl Parser<'_> {
         Ok(Literal::new(value, span))
     }
 
-    /// Parses a literal without quotes. Takes all characters that the user could have meant as one value, so
+    /// Parses a literal without quotes. Reads all characters that the user could have meant as one value, so
     /// that the error for `2024-05-01` or `10s` covers the whole value.
     fn bare(&mut self) -> Parsed<LiteralValue> {
         let start = self.scanner.at();
@@ -439,7 +439,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses an escape after its backslash, which is at `start`. Returns its character.
+    /// Parses the rest of an escape whose backslash is at `start`. Returns the character that it stands for.
     fn escape(&mut self, start: usize, quote: char) -> Parsed<char> {
         let plain = match self.scanner.next() {
             Some(character @ ('"' | '\\' | '/')) => character,
@@ -464,7 +464,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// Parses `\uXXXX`, or two of them that form a surrogate pair (RFC 8259, section 7). Returns the
+    /// Parses `\uXXXX`, or two such escapes that form a surrogate pair (RFC 8259, section 7). Returns the
     /// character.
     fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
         let first = self.four_digits(start)?;
@@ -505,7 +505,7 @@ impl Parser<'_> {
         Ok(code)
     }
 
-    /// Takes the keyword `word` if it follows.
+    /// Skips the keyword `word` if it follows. Returns whether it follows.
     fn keyword(&mut self, word: &str) -> bool {
         let follows = self.scanner.peek_word() == word;
         if follows {
@@ -514,7 +514,7 @@ impl Parser<'_> {
         follows
     }
 
-    /// Returns the error for text after a condition that does not join the condition to another one.
+    /// Returns the error for text that follows a condition, but does not join it to another condition.
     fn not_joined(&self, expected: &str) -> TextError {
         let word = self.scanner.peek_word();
         let upper = word.to_ascii_uppercase();
@@ -600,8 +600,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the operator at the beginning of `rest`, and its length. Otherwise returns the operator of another
-/// language at the beginning of `rest`, and a hint with the replacement.
+/// Returns the operator at the beginning of `rest`, and its length. If `rest` begins with an operator of
+/// another language instead, the error contains that operator, and a hint with the replacement.
 fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static str)>> {
     const REFUSED: [(&str, &str); 11] = [
         ("!=", NEGATION_HINT),

@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::Span;
 
-/// Name of a field at a position of a text. Two names are equal if they are the same word, at any positions.
+/// Name of a field in a text, with its position. Names are equal if they are the same word, at any positions.
 #[derive(Debug, Clone)]
 pub struct Name {
-    /// Name, `[a-z][a-z0-9_]*`.
+    /// Word of the name, `[a-z][a-z0-9_]*`.
     pub text: String,
-    /// Position in the text.
+    /// Position of the name in the text.
     pub span: Span,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Literal at a position of a text. Two literals are equal if they have the same written value, at any
+/// Literal in a text, with its position. Literals are equal if they have the same written value, at any
 /// positions. The meaning of a value depends on the type of its field.
 #[derive(Debug, Clone)]
 pub struct Literal {

@@ -1,7 +1,7 @@
 //! Filter and sort text: parses the text of a user into trees that contain the position of each word.
 //!
-//! This module knows no schema. The code that normalizes the query decides whether a field exists, and which
-//! value of its type a literal denotes. The spans let this code report positions in the same text.
+//! This module knows no schema. The module `bind` decides whether a field exists, and which value of the
+//! field's type a literal denotes. The spans let `bind` report positions in the same text.
 //!
 //! | module | content |
 //! |---|---|
@@ -25,7 +25,7 @@ pub use sort::SortTerm;
 /// Maximum length of a filter or sort text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 8 * 1024;
 
-/// Range of a text, as byte offsets.
+/// Range of bytes in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
     /// Offset of the first byte.

@@ -7,7 +7,7 @@ use super::{MAX_TEXT_BYTES, Span};
 /// Maximum number of characters of the user's text that a message repeats.
 const QUOTED_LENGTH: usize = 40;
 
-/// Text and a position in it.
+/// Text, and the position up to which it was read.
 pub(super) struct Scanner<'t> {
     text: &'t str,
     at: usize,
@@ -34,7 +34,7 @@ impl<'t> Scanner<'t> {
         Ok(scanner)
     }
 
-    /// Returns a scanner of a text of any length, which the program and not a user wrote.
+    /// Returns a scanner of a text of any length, for text that the program wrote and not a user.
     pub(super) fn of_any_length(subject: Subject, text: &'t str) -> Self {
         Self { text, at: 0, subject }
     }
@@ -59,19 +59,19 @@ impl<'t> Scanner<'t> {
         &self.text[self.at..]
     }
 
-    /// Returns the next character.
+    /// Returns the next character without moving.
     pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Takes the next character.
+    /// Returns the next character, and moves behind it.
     pub(super) fn next(&mut self) -> Option<char> {
         let next = self.peek()?;
         self.at += next.len_utf8();
         Some(next)
     }
 
-    /// Takes the next character if it is `wanted`.
+    /// Moves behind the next character if it is `wanted`. Returns whether it is.
     pub(super) fn eat(&mut self, wanted: char) -> bool {
         let found = self.peek() == Some(wanted);
         if found {
@@ -80,12 +80,13 @@ impl<'t> Scanner<'t> {
         found
     }
 
-    /// Takes spaces, tabs and line ends.
+    /// Skips spaces, tabs and line ends.
     pub(super) fn skip_white(&mut self) {
         self.take_while(|character| matches!(character, ' ' | '\t' | '\n' | '\r'));
     }
 
-    /// Takes characters as long as `belongs` returns true.
+    /// Moves behind all characters for which `belongs` returns true, up to the first other character, and
+    /// returns them.
     pub(super) fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());
@@ -93,8 +94,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// Returns the word that begins here: letters, digits and underscores. A word does not begin with a
-    /// digit. Returns the empty text if no word begins here.
+    /// Returns the word at the current position without moving: letters, digits and underscores. A word does
+    /// not begin with a digit. Returns the empty text if no word begins at the position.
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest();
         if rest.starts_with(|first: char| first.is_numeric()) {
@@ -106,8 +107,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// Takes the name of a field that begins here. `role` describes the purpose of the name in the error
-    /// message.
+    /// Reads the name of a field at the current position. `role` describes the purpose of the name in the
+    /// error message.
     pub(super) fn name(&mut self, role: &str) -> Result<Name, TextError> {
         let word = self.peek_word();
         if word.is_empty() {
@@ -144,12 +145,12 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Returns an error of this text.
+    /// Returns an error about a span of this text.
     pub(super) fn error(&self, kind: TextErrorKind, span: Span, message: impl Into<String>) -> TextError {
         TextError::new(self.subject, kind, self.text, span, message)
     }
 
-    /// Returns the error that `expected` must follow here.
+    /// Returns the error for text that is not `expected` at the current position.
     pub(super) fn unexpected(&self, expected: &str) -> TextError {
         let word = self.peek_word();
         let (found, length) = match self.peek() {

@@ -1,9 +1,11 @@
 //! Sort text, `due desc, id`: the `order_by` of [AIP-132](https://google.aip.dev/132).
 //!
-//! A list of fields with commas between them. Each field is ascending unless ` desc` follows. Additional
-//! white space has no meaning. Two forms exist that AIP-132 does not have. ` asc` is accepted because users
-//! of SQL write it, and its meaning is clear. `-due` is accepted for `due desc` because schemas and plans
-//! write it. Fields of fields (`a.b`) are not supported.
+//! A sort is a list of fields with commas between them. Each field is ascending unless ` desc` follows.
+//! Additional white space has no meaning. Fields of fields (`a.b`) are not supported. Two forms are accepted
+//! that AIP-132 does not have:
+//!
+//! - ` asc`, because users of SQL write it;
+//! - `-due` for `due desc`, because schemas and plans write it.
 
 use std::fmt;
 
@@ -17,12 +19,12 @@ use super::scanner::Scanner;
 /// Maximum number of fields of a sort text.
 pub const MAX_SORT_FIELDS: usize = 32;
 
-/// Sort field with its direction.
+/// Field to sort by, with its direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortTerm {
-    /// Field.
+    /// Field to sort by.
     pub field: Name,
-    /// Direction.
+    /// Direction of the values of this field.
     pub direction: Direction,
 }
 
@@ -42,7 +44,7 @@ pub fn print(terms: &[SortTerm]) -> String {
     terms.join(", ")
 }
 
-/// Parses sort text. Text without a word has no terms, and means the view's own order.
+/// Parses sort text. Text that is empty or white space has no terms, and means the view's own order.
 ///
 /// # Errors
 /// [`TextError`], with the position of the syntax error, of a field that is named twice, or of the first

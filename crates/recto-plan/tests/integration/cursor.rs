@@ -1,4 +1,5 @@
-//! Cursors. A sealed cursor opens only unaltered and for its own query, and no other text opens.
+//! Tests of cursors. An encrypted cursor opens only if it is unaltered and for its own query, and no other
+//! text opens.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -85,7 +86,7 @@ fn refusal(ring: &KeyRing, text: &str) -> CursorError {
     let error = open(ring, &environment(), text, &identity()).expect_err(text);
     assert_eq!(error.to_string(), error.message(CursorName::Cursor));
     for name in [CursorName::PageToken, CursorName::RowToken] {
-        // Messages about a page token or a row token must not mention a cursor.
+        // Messages about a page token or a row token must not contain the word "cursor".
         let (message, hint) = (error.message(name), error.hint(name));
         assert!(!hint.is_empty() && !message.contains("cursor") && !hint.contains("cursor"));
     }
@@ -279,7 +280,8 @@ fn texts_that_are_no_cursors() {
     refusal(&ring, &format!("AQ{}", &long[3..]));
 }
 
-/// A cursor has exactly one text: the unused bits at the end of base64 are zero.
+/// Checks that each cursor has exactly one text: text whose unused bits at the end of base64 are not zero is
+/// rejected.
 #[test]
 fn spare_bits_are_refused() {
     let ring = KeyRing::generate(&environment());
@@ -455,7 +457,7 @@ fn fingerprints_tell_parts_apart_and_stay() {
     );
 }
 
-/// Environment that returns one given nonce.
+/// Environment that returns the given bytes as random bytes, to create a cursor with a known nonce.
 struct Fixed(Vec<u8>);
 
 impl Source for Fixed {
@@ -472,8 +474,8 @@ impl Source for Fixed {
     }
 }
 
-/// This release opens cursors of every version, and seals cursors of the last version. Other code created the files,
-/// from the description of the format.
+/// Checks that this release opens cursors of every version, and creates cursors of the last version. Other
+/// code created the golden files, from the description of the format.
 #[test]
 fn cursors_of_every_version_keep_opening() {
     cursors_keep_opening(include_str!("../golden/cursor-v1.txt"), false);
@@ -536,8 +538,8 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
     assert!(count >= 6);
 }
 
-/// Stored keys of every version can be read. Keys of the current version are written in the same form. Other code
-/// created the files, from the description of the format.
+/// Checks that stored keys of every version can be read, and that keys of the current version are written in
+/// the same form. Other code created the golden files, from the description of the format.
 #[test]
 fn stored_keys_of_every_version_keep_opening() {
     let files = [
@@ -594,7 +596,7 @@ fn retiring_keeps_the_newest_and_the_active_one() {
     assert_eq!((ids(&ring), ring.active_id()), (vec![6, 4], 4));
     ring.retire(0);
     assert_eq!((ids(&ring), ring.active_id()), (vec![4], 4));
-    // The ring reuses the number 5, because no key with this or a later number exists.
+    // The ring reuses the number 5, because the highest existing number is 4.
     assert_eq!(ring.rotate(&environment).unwrap(), 5);
 }
 
@@ -616,8 +618,8 @@ fn a_cursor_names_its_key() {
     }
 }
 
-/// The cost to reject a query does not depend on the defect of its cursor: the clock is read once, before the cursor is
-/// authenticated.
+/// Checks that every attempt to open a cursor reads the clock once, before the cursor is authenticated. The
+/// duration therefore does not reveal the defect of a cursor.
 #[test]
 fn every_cursor_reads_the_clock_once() {
     #[derive(Clone, Default)]

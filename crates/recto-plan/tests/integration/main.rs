@@ -1,4 +1,4 @@
-//! Cursors, resume tokens and filters from the view of the users of this crate.
+//! Tests of cursors, resume tokens and filter text through the public interface of this crate.
 #![allow(clippy::unwrap_used)]
 
 mod cursor;

@@ -1,5 +1,5 @@
-//! Resume tokens of scans. A sealed token opens only unaltered and for its own scan. No other text opens, and no cursor
-//! opens as a resume token.
+//! Tests of resume tokens of scans. An encrypted token opens only if it is unaltered and for its own scan. No
+//! other text opens, and no cursor opens as a resume token.
 #![allow(clippy::unwrap_used)]
 
 use base64::Engine as _;
@@ -220,7 +220,7 @@ fn open_at(ring: &KeyRing, environment: &Environment, text: &str) -> Result<Scan
     open(ring, environment, text, &identity(), STORE)
 }
 
-/// The length of a token does not reveal the length of the keys in it.
+/// Checks that the length of a token does not reveal the exact length of the keys in it.
 #[test]
 fn lengths_are_rounded_up() {
     let of = |length: usize| {
@@ -304,7 +304,7 @@ fn golden_progress(what: &str, text: &str) -> ScanProgress {
     }
 }
 
-/// Tokens of format 1, created by a program that was written only from docs/format.md.
+/// Checks that tokens of format 1 open. A program that was written only from docs/format.md created them.
 #[test]
 fn tokens_of_every_version_open() {
     let golden = include_str!("../golden/scan-token-v1.txt");

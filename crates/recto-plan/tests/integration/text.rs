@@ -1,4 +1,4 @@
-//! Text of filters and sort orders: accepted text, rejected text, and the positions of errors.
+//! Tests of filter and sort text: accepted text, rejected text, and the positions of errors.
 #![allow(clippy::unwrap_used)]
 
 use recto_model::Direction;
@@ -33,7 +33,7 @@ fn terms(text: &str) -> Vec<Term> {
         .terms
 }
 
-/// Returns the error of a filter. Checks that it points at `at`, a piece of the text; an empty `at`
+/// Returns the error of a filter. Checks that the error points at the part `at` of the text. An empty `at`
 /// means the end of the text.
 #[track_caller]
 fn refused(text: &str, kind: Kind, at: &str) -> TextError {

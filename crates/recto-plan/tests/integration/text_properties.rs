@@ -1,5 +1,4 @@
-//! Text of filters and sort orders: printed text parses to the same value, and no text causes a
-//! panic.
+//! Property tests of filter and sort text: printed text parses to the same value, and no text causes a panic.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
-//! Last step of a split, an hour later. An old bucket may still have rows of a writer whose clocks stopped. They are
-//! copied to the bucket that is read, and then the old bucket is deleted as a range.
+//! Last step of a split, an hour later: removal of old buckets. An old bucket may still have rows of a writer
+//! whose clocks stopped. They are copied to the bucket that is read, and then the old bucket is deleted.
 //!
-//! Meanwhile the ranges may be split again, any number of times. The buckets that were old when the wait began are
-//! cleared nevertheless, whichever bucket is read by then. If there will soon be no room for more old buckets, the wait
-//! is shorter.
+//! Meanwhile the ranges may be split again, any number of times. The buckets that were old when the wait
+//! began are cleared nevertheless, whichever bucket is read by then. The wait is shorter if there will soon
+//! be no room for more old buckets.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +14,29 @@ use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 use crate::buckets::steps::Copying;
 
-/// Event that the caller reports.
+/// Event of the clearing that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
-    /// The clearing can begin.
+    /// The caller starts the clearing of old buckets.
     Begin,
     /// The range map, or a window of it, was read.
     Read(Directory),
-    /// The wait is over.
+    /// The time of [`ClearAction::Wait`] has passed.
     Waited,
-    /// All rows are copied.
+    /// All rows of [`ClearAction::Copy`] are copied.
     Copied,
-    /// All rows are deleted.
+    /// All rows of [`ClearAction::Delete`] are deleted.
     Deleted,
-    /// The conditional write ended.
+    /// The conditional write of the range map ended.
     Decided(Decision),
 }
 
-/// Action that the caller takes.
+/// Action of the clearing that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearAction {
     /// Read the range map, serially.
     Read,
-    /// Wait.
+    /// Wait for this time, and then report [`Waited`](ClearEvent::Waited).
     Wait {
         /// Time to wait, in milliseconds.
         ms: u64,
@@ -47,34 +47,35 @@ pub enum ClearAction {
     Delete(Vec<(Bucket, Span)>),
     /// Put this range map, if this version is stored.
     Cas {
-        /// Expected version.
+        /// Version that the stored range map must have.
         expected: Version,
         /// Range map to put.
         put: Directory,
     },
-    /// Nothing is left to do here. Changes that were made meanwhile are left to another process, or to a later run.
+    /// Nothing is left to do here. Changes that other processes made meanwhile are left to them, or to a
+    /// later run.
     Over,
 }
 
-/// Clearing of old buckets.
+/// State machine that clears the old buckets of a range map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Clearing {
-    /// Old buckets when the wait began.
+    /// Old buckets of each span when the wait began.
     first: Vec<Left>,
-    /// Old buckets at the last read.
+    /// Old buckets of each span at the last read.
     last: Vec<Left>,
-    /// Number of waits.
+    /// Number of waits that are over.
     looks: u32,
-    /// Ranges whose old buckets are cleared, as they were found.
+    /// Ranges whose old buckets are being cleared, as they were found.
     pieces: Vec<Cleared>,
     stage: Stage,
     protocol: Protocol,
 }
 
-/// Old buckets of a span.
+/// Span of a range, and the old buckets of the range.
 pub(crate) type Left = (Span, BTreeSet<Bucket>);
 
-/// Range as it was found, and the old buckets that it loses.
+/// Range as it was found, and the old buckets that are removed from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Cleared {
     pub(crate) span: Span,
@@ -90,7 +91,7 @@ enum Stage {
 }
 
 impl Clearing {
-    /// Returns the clearing of all old buckets.
+    /// Creates the machine that clears all old buckets.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             first: Vec::new(),
@@ -146,7 +147,8 @@ impl Clearing {
         }
     }
 
-    /// Waits until the old buckets are old enough. Then begins with the ranges of which no split is under way.
+    /// Waits until the old buckets are old enough. After the wait, begins with the ranges of which no split
+    /// is under way.
     fn looks_at(&mut self, directory: &Directory) -> ClearAction {
         let left = directory.left();
         if left.is_empty() {
@@ -164,7 +166,7 @@ impl Clearing {
             if !self.pieces.is_empty() {
                 return self.copy();
             }
-            // No range can be cleared now: those with old enough buckets are being split, or are
+            // No range can be cleared now: the ranges with old enough buckets are being split, or are
             // cleared. After twice the number of waits, leave them to a later run.
             if self.looks >= 2 * most {
                 return ClearAction::Over;
@@ -188,7 +190,8 @@ impl Clearing {
         ClearAction::Delete(left.collect())
     }
 
-    /// Returns the old buckets of each range to clear, each with the bucket that is read there.
+    /// Returns the old buckets to clear. Each item has the span of the range, the old bucket, and the bucket
+    /// that is read.
     fn left(&self) -> impl Iterator<Item = (Span, Bucket, Bucket)> {
         self.pieces.iter().flat_map(|piece| {
             let buckets = piece.buckets.iter();
@@ -202,15 +205,15 @@ impl Clearing {
 }
 
 impl Directory {
-    /// Returns the old buckets, by range.
+    /// Returns the old buckets of the range map, by range.
     pub(crate) fn left(&self) -> Vec<Left> {
         let left = self.spans().filter(|(_, piece)| !piece.roles.old.is_empty());
         left.map(|(span, piece)| (span, piece.roles.old.clone()))
             .collect()
     }
 
-    /// Returns the ranges that are not being split, each with its buckets that are old now and that `by_then` lists as
-    /// old for the whole range.
+    /// Returns the ranges that are not being split and that have old buckets which `by_then` lists for the
+    /// whole range. Each range is returned with these buckets.
     pub(crate) fn clearable(&self, by_then: &[Left]) -> Vec<Cleared> {
         let at_rest = self.spans().filter(|(_, piece)| piece.roles.is_at_rest());
         let cleared = at_rest.filter_map(|(span, piece)| {
@@ -225,7 +228,7 @@ impl Directory {
         cleared.collect()
     }
 
-    /// Returns whether a range is as it was found.
+    /// Returns whether a range still is as it was found.
     fn is_as(&self, found: &Cleared) -> bool {
         let mut spans = self.spans();
         spans.any(|(span, piece)| span == found.span && piece.roles == found.roles)

@@ -30,7 +30,7 @@ impl Clock {
     }
 }
 
-/// Range map as a process has read it. All tasks of the process share it until it expires.
+/// Cached range map, as a process has read it. All tasks of the process share it until it expires.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectoryCopy {
     directory: Arc<Directory>,
@@ -54,12 +54,12 @@ impl DirectoryCopy {
         }
     }
 
-    /// Returns the range map.
+    /// Returns the cached range map.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Returns whether the process may use the range map at this time.
+    /// Returns whether the process may use the range map at this time, because its lifetime has not ended.
     pub fn lives(&self, now: Clock) -> bool {
         now.since(self.from, self.protocol) < self.directory.life_ms
     }

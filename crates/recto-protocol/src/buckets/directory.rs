@@ -11,23 +11,23 @@ use crate::buckets::limits::{
 use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::sampling::Sampling;
 
-/// Range map of a partition, or a window of it.
+/// Range map of a partition, or a window of it: adjacent ranges that are read together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Directory {
     /// Version of the whole range map; 0: the partition has no range map.
     pub version: Version,
-    /// Number of the next bucket.
+    /// Number that the next new bucket gets.
     pub next_bucket: Bucket,
     /// Lifetime of a cached range map, in milliseconds.
     pub life_ms: u64,
     /// Longest lifetime that any process may assume for a cached range map of this version or an earlier one, in
     /// milliseconds.
     pub longest_ms: u64,
-    /// Retention bound, if there is one.
+    /// Retention bound of the partition; `None`: all rows are kept.
     pub floor: Option<Floor>,
     /// Ranges, in the order of their keys; at least one.
     pub pieces: Vec<Piece>,
-    /// End of the last range; `None`: it is the last range of the partition.
+    /// End of the last range, exclusive; `None`: it is the last range of the partition.
     pub end: Option<Key>,
 }
 
@@ -36,47 +36,48 @@ pub struct Directory {
 pub struct Piece {
     /// First key of the range, or an edge before it. It is empty for the first range.
     pub start: Key,
-    /// Buckets of the range, by role.
+    /// Buckets that contain the keys of the range, by role.
     pub roles: Roles,
     /// Sampling parameters of the bucket that is read.
     pub sampling: Sampling,
     /// Sampling parameters of newer buckets, while the range is split.
     pub next_sampling: Option<Sampling>,
-    /// Content of the range when it was split off, if known.
+    /// Number and bytes of the rows in the range when it was split off, if known.
     pub figures: Option<Figures>,
 }
 
 /// Buckets of a range, by role. No bucket has two roles.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Roles {
-    /// Receives writes and deletions, and is read.
+    /// Bucket that receives writes and deletions, and is read.
     pub read: Bucket,
-    /// Receive writes and deletions.
+    /// Buckets that receive writes and deletions, but are not read.
     pub writes: BTreeSet<Bucket>,
-    /// Receive only deletions now, and writes later.
+    /// Buckets that receive only deletions now, and writes later.
     pub deletes: BTreeSet<Bucket>,
-    /// Receive only deletions; they received writes before. Later they are checked for remaining rows, and cleared.
+    /// Buckets that receive only deletions, and received writes before. Later they are checked for remaining
+    /// rows, and cleared.
     pub old: BTreeSet<Bucket>,
 }
 
-/// Content of a range, as far as it is known. Rows and bytes are sums of estimates, so the variances of their errors
-/// add up.
+/// Estimated content of a range. Numbers of rows and bytes are sums of estimates, so the variances of their
+/// errors add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Figures {
-    /// Number of rows.
+    /// Number of rows in the range.
     pub rows: u64,
-    /// Variance of the number of rows; 0: the number is exact.
+    /// Variance of the number of rows; 0: the number of rows is exact.
     pub rows_variance: u64,
-    /// Bytes of the rows.
+    /// Bytes of the rows in the range.
     pub bytes: u64,
-    /// Variance of the bytes; 0: the number is exact.
+    /// Variance of the bytes; 0: the number of bytes is exact.
     pub bytes_variance: u64,
 }
 
 /// Retention bound: rows on one side of an edge are not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Floor {
-    /// Edge.
+    /// Edge between the kept rows and the other rows.
     pub at: Key,
     /// Side of the edge on which rows are kept.
     pub kept: Kept,
@@ -108,7 +109,7 @@ impl Floor {
         }
     }
 
-    /// Returns whether a bound at this edge would hide more.
+    /// Returns whether a retention bound at this edge would hide more keys.
     pub fn is_lower_than(&self, edge: &Key) -> bool {
         match self.kept {
             Kept::After => self.at < *edge,
@@ -145,7 +146,7 @@ impl Floor {
     }
 }
 
-/// Span of keys.
+/// Span of keys: all keys from `start` up to `end`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
     /// First key, or an edge before it.
@@ -181,81 +182,83 @@ impl Span {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// There are no ranges.
+    /// The range map has no ranges.
     #[error("it has no key ranges")]
     Empty,
-    /// No range contains the keys before this one.
+    /// No range contains the keys before this key.
     #[error("no key range has the keys before {}", hex(.0))]
     Gap(Key),
-    /// Ranges overlap, or are not in order.
+    /// Ranges overlap, or are not in order. The value is the key where they do.
     #[error("key ranges overlap, or are not in order, at {}", hex(.0))]
     Overlap(Key),
-    /// An edge is longer than any key.
+    /// The edge of a range is longer than the maximum. The value is its number of bytes.
     #[error("the edge of a key range has {0} bytes; a key has at most {MAX_EDGE_BYTES}")]
     LongEdge(usize),
-    /// There are more ranges than are read at once.
+    /// The window has more ranges than are read at once. The value is their number.
     #[error("it has {0} key ranges in one window; at most {MAX_WINDOW_PIECES} are read at once")]
     TooMany(usize),
-    /// A bucket has a number that no split has assigned.
+    /// A range names a bucket whose number no split has assigned.
     #[error("bucket {} does not exist yet: the next one is {}", .bucket.0, .next.0)]
     NotMade {
-        /// Bucket.
+        /// Number of the bucket.
         bucket: Bucket,
-        /// Number of the next bucket.
+        /// Number that the next new bucket gets.
         next: Bucket,
     },
     /// A bucket has two roles in one range.
     #[error("bucket {} occurs twice in the key range that begins at {}", .bucket.0, hex(.start))]
     Twice {
-        /// Bucket.
+        /// Number of the bucket.
         bucket: Bucket,
         /// Start of the range.
         start: Key,
     },
-    /// A bucket is read in two places, with another bucket between them, and would stay so.
+    /// A bucket is read in two ranges that are not adjacent, and would stay so. Another bucket is read
+    /// between them.
     #[error("bucket {} is read in two places", .0.0)]
     Scattered(Bucket),
     /// The number of a bucket contradicts its role. Either a bucket that will receive writes is older than the bucket
     /// that is read, or a bucket that received writes before is newer.
     #[error("bucket {} has a wrong number for its role in the key range from {}", .bucket.0, hex(.start))]
     OutOfTurn {
-        /// Bucket.
+        /// Number of the bucket.
         bucket: Bucket,
         /// Start of the range.
         start: Key,
     },
-    /// A range has more buckets than the limit.
+    /// A range has more buckets of one role than [`MAX_FURTHER_BUCKETS`]. The value is its start.
     #[error("the key range that begins at {} has more than {MAX_FURTHER_BUCKETS} additional buckets of a \
              kind", hex(.0))]
     Crowded(Key),
     /// A version or a bucket number is not valid.
     #[error("its {what} is {value}, which no split has assigned")]
     Number {
-        /// Name of the number.
+        /// Name of the invalid number, such as a version.
         what: &'static str,
-        /// Value of the number.
+        /// Value of the invalid number.
         value: i64,
     },
-    /// Cached range maps would have a lifetime for which no process waits.
+    /// The lifetime of cached range maps is invalid, so that processes would not wait long enough for their
+    /// expiry.
     #[error(
         "cached copies of it live {life_ms} ms or up to {longest_ms} ms; at most {LONG_LIFE_MS} ms are \
          allowed"
     )]
     Life {
-        /// Lifetime of range maps that are cached now, in milliseconds.
+        /// Lifetime of a range map that is cached now, in milliseconds.
         life_ms: i64,
-        /// Longest lifetime of other cached range maps, in milliseconds.
+        /// Longest lifetime of range maps that were cached earlier, in milliseconds.
         longest_ms: i64,
     },
-    /// The sampling parameters are not valid.
+    /// The sampling parameters of a range are not valid.
     #[error("the key range that begins at {} has invalid sampling parameters: {unit} bytes per sample, \
              {mean} bytes per row", hex(.start))]
     Sampling {
         /// Start of the range.
         start: Key,
-        /// Bytes per sample.
+        /// Stored bytes per sample.
         unit: i64,
-        /// Bytes of the mean row.
+        /// Stored mean bytes of a row.
         mean: i64,
     },
     /// The recorded content of a range is not complete, or is negative.
@@ -291,18 +294,18 @@ impl Directory {
         }
     }
 
-    /// Returns whether this is the whole range map, and not a window.
+    /// Returns whether this is the whole range map. If not, it is a window of the range map.
     pub fn is_whole(&self) -> bool {
         self.end.is_none() && self.pieces.first().is_some_and(|piece| piece.start.is_empty())
     }
 
-    /// Returns each range with its span.
+    /// Returns all ranges in the order of their keys, each with its span of keys.
     pub fn spans(&self) -> impl Iterator<Item = (Span, &Piece)> {
         (0..self.pieces.len()).map(|index| self.span_at(index))
     }
 
-    /// Returns the ranges that have keys of a span, each with its span. If there are many ranges, it does not look at
-    /// the others.
+    /// Returns the ranges that have keys of `span`, each with the span of the range. The cost does not depend
+    /// on the number of other ranges.
     pub fn spans_of(&self, span: &Span) -> impl DoubleEndedIterator<Item = (Span, &Piece)> {
         let begun = self.pieces.partition_point(|piece| piece.start <= span.start);
         let is_before_end = |piece: &Piece| span.end.as_ref().is_none_or(|end| piece.start < *end);
@@ -329,7 +332,7 @@ impl Directory {
         self.pieces.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether a split is under way. Then a process has to continue it, after a random pause.
+    /// Returns whether a split is under way. If so, a process has to continue it, after a random pause.
     pub fn is_being_cut(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.is_at_rest())
     }
@@ -347,7 +350,7 @@ impl Directory {
         self.pieces.iter().filter(is_new).collect()
     }
 
-    /// Checks that this can be a range map, or a window of it that has the key `from`.
+    /// Checks that this is a valid range map, or a valid window of a range map that contains the key `from`.
     pub(crate) fn check(&self, from: &[u8]) -> Result<(), Damage> {
         let first = self.pieces.first().ok_or(Damage::Empty)?;
         if self.pieces.len() > MAX_WINDOW_PIECES {
@@ -369,10 +372,10 @@ impl Directory {
         self.check_places()
     }
 
-    /// Checks that no bucket is read in two places permanently. A split of several ranges may continue window by
-    /// window. So a range in the middle may already be read in a newer bucket, while the ranges on both sides are read
-    /// in the old bucket. Then the old bucket may stay in one of these places only. In the other places, another bucket
-    /// will be read soon.
+    /// Checks that no bucket is read permanently in two ranges that are not adjacent. A split of several
+    /// ranges may continue window by window. A range in the middle may already be read in a newer bucket,
+    /// while the ranges on both sides are still read in the old bucket. In that case, at most one of these
+    /// ranges may keep the old bucket. Another bucket will be read soon in the others.
     pub(crate) fn check_places(&self) -> Result<(), Damage> {
         let mut stays: BTreeMap<Bucket, usize> = BTreeMap::new();
         let (mut place, mut before) = (0, None);
@@ -419,7 +422,7 @@ impl Piece {
 }
 
 impl Roles {
-    /// Returns the roles of a range that is in one bucket.
+    /// Returns the roles of a range that has only one bucket.
     pub fn of(read: Bucket) -> Self {
         Self {
             read,
@@ -435,12 +438,12 @@ impl Roles {
             .copied()
     }
 
-    /// Returns whether no split is under way.
+    /// Returns whether no split of the range is under way.
     pub fn is_at_rest(&self) -> bool {
         self.writes.is_empty() && self.deletes.is_empty()
     }
 
-    /// Returns whether another bucket will be read soon.
+    /// Returns whether the range will soon be read in another bucket.
     fn are_leaving(&self) -> bool {
         !self.deletes.is_empty() || self.next_read().is_some()
     }

@@ -1,30 +1,33 @@
 //! Estimated number of rows of many ranges, from the content of a few of them.
 //!
-//! The content of each range was recorded when the range was split off, and there are sums of these records. Rows were
-//! added and removed since. So some ranges are drawn at random, and the total of the records is corrected by the error
-//! of the drawn ranges. The cost does not depend on the number of ranges.
+//! The content of each range was recorded when the range was split off, and sums of these records are stored.
+//! Rows were added and removed since. The estimate therefore checks some ranges that are chosen at random,
+//! and corrects the total of the records by the errors of these ranges. The cost does not depend on the
+//! number of ranges.
 
 use crate::buckets::directory::Figures;
 
-/// Error of one additional drawn range that the estimate assumes, as a multiple of the mean content of a range. If `n`
-/// drawn ranges are as recorded, the others need not be: with a chance of 5 in 100, three of `n` other ranges are not.
+/// Error that the estimate assumes for one additional checked range, as a multiple of the mean content of a
+/// range. Even if all `n` checked ranges are as recorded, other ranges may not be: with a chance of 5 in 100,
+/// three of `n` other ranges are not.
 const UNSEEN: f64 = 1.5;
 
-/// Error of the record of a drawn range.
+/// Error of the recorded content of a range that was chosen at random.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Drawn {
-    /// Number of rows beyond the record, for each range from which this one was drawn.
+    /// Number of rows that the record lacks (negative: has too many), for each range from which this range
+    /// was chosen.
     pub rows: f64,
-    /// Variance of the number of rows beyond the record, for each range from which this one was drawn.
+    /// Variance of the number of rows that the record lacks, for each range from which this range was chosen.
     pub variance: f64,
 }
 
-/// Adjacent ranges.
+/// Number of adjacent ranges, with the sum of their recorded contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Several {
     /// Number of ranges.
     pub pieces: u64,
-    /// Total of their records.
+    /// Sum of the recorded contents of these ranges.
     pub recorded: Figures,
 }
 
@@ -35,8 +38,8 @@ impl Drawn {
         Self::of(one, one, recorded, found)
     }
 
-    /// Returns the error of one range that was drawn from ranges with a stored sum. `summed` are these ranges as they
-    /// were summed up, and `now` are these ranges by their current records.
+    /// Returns the error of one range that was chosen from ranges with a stored sum. `summed` describes these
+    /// ranges when the sum was stored, and `now` describes them by their current records.
     pub fn of(summed: Several, now: Several, recorded: Figures, found: Figures) -> Self {
         let off = |summed_up: u64, now_recorded: u64, recorded: u64, found: u64| {
             let of_all = now.pieces as f64 * (found as f64 - recorded as f64);
@@ -54,8 +57,8 @@ impl Drawn {
     }
 }
 
-/// Returns the estimated number of rows of ranges from which `drawn` were drawn, each with the same chance.
-/// `are_distinct`: no range was drawn twice.
+/// Returns the estimated number of rows of the ranges `all`. `drawn` are the errors of ranges that were
+/// chosen from them, each with the same chance. `are_distinct` is true if no range was chosen twice.
 pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
     let recorded = (all.recorded.rows as f64, all.recorded.rows_variance as f64);
     if all.pieces == 0 {
@@ -74,8 +77,8 @@ pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
         1.0
     };
     let of_draws = pieces * pieces * spread / count * left_out;
-    // The drawn ranges may correct the recorded variance downward, even below zero, so the result
-    // is at least half the recorded variance.
+    // The checked ranges may correct the recorded variance downward, even below zero, so the result is at
+    // least half the recorded variance.
     let of_samples = (recorded.1 + pieces * mean(|drawn| drawn.variance)).max(recorded.1 / 2.0);
     Figures {
         rows: whole(rows),

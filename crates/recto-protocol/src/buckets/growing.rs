@@ -1,40 +1,42 @@
-//! When and where a bucket is split.
+//! Decides when and where a bucket is split.
 //!
-//! Keys may follow the order of arrival, as in times, sequences, and history that is imported in order. Then the bucket
-//! is split *ahead*, at the key that the newest rows will have reached when the split is done, so that no rows have to
-//! be copied. Otherwise the bucket is split at its samples, into parts of equal content.
+//! Keys may follow the order of arrival, as in times, sequences, and history that is imported in order. In
+//! that case, the bucket is split *ahead*, at the key that the newest rows will have reached when the split
+//! is done, so that no rows have to be copied. Otherwise the bucket is split at its samples, into parts of
+//! equal content.
 
 use crate::buckets::limits::MAX_CUT_EDGES;
 use crate::buckets::names::Key;
 use crate::buckets::sampling::{Sample, Sampling};
 
-/// Number of samples at which a bucket is split, wherever its rows are, as a multiple of the wanted number.
+/// Number of samples at which a bucket is split in any case, as a multiple of the wanted number of samples.
 pub const FULL: f64 = 1.5;
 /// Maximum number of samples of each part of a split bucket, in quarters of the wanted number of samples. This leaves
 /// room for rows that arrive late.
 const PART_QUARTERS: usize = 3;
 /// Minimum share of successive arrivals whose keys move in the same direction, if keys follow the order of arrival.
 const IN_ORDER: f64 = 0.9;
-/// Minimum number of arrivals for a prediction.
+/// Minimum number of arrivals from which the position of the newest rows can be predicted.
 const MIN_ARRIVALS: usize = 4;
 
-/// Known facts about a bucket that grows.
+/// Known facts about a growing bucket, which determine when it is split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Wanted number of samples of a bucket.
     pub samples: u32,
-    /// Bytes that arrive per second.
+    /// Bytes of rows that arrive in the bucket per second.
     pub bytes_per_second: f64,
     /// Duration of a split, in seconds.
     pub lead_seconds: f64,
 }
 
-/// Next step for a bucket.
+/// Next step for a growing bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// No split.
+    /// Do not split the bucket.
     No,
-    /// The bucket will be full when a split is done. Split it ahead, if keys follow the order of arrival.
+    /// The bucket will be full when a split is done. Split it ahead of its newest rows, if keys follow the
+    /// order of arrival.
     Ahead,
     /// The bucket is full. Split it at its samples.
     Now,
@@ -55,21 +57,21 @@ impl Growth {
         }
     }
 
-    /// Returns whether the bucket will soon be split again, so that cached range maps keep their short lifetime. This
-    /// is so if an eighth of a bucket arrives during a split.
+    /// Returns whether the bucket will soon be split again, so that cached range maps keep their short
+    /// lifetime. The condition is that an eighth of a bucket arrives during a split.
     pub fn is_hot(&self, sampling: Sampling) -> bool {
         let bucket = f64::from(self.samples) * sampling.unit as f64;
         self.bytes_per_second * self.lead_seconds > bucket / 8.0
     }
 
-    /// Returns the keys at which a bucket with these samples is split, into parts of equal bytes, in the order of the
-    /// keys. Returns no keys if the samples have one key, or are too few.
+    /// Returns the keys at which a bucket with these samples is split, into parts of equal bytes, in the
+    /// order of the keys. Returns no keys if all samples have the same key, or if there are too few samples.
     pub fn quantiles(&self, samples: &[Sample]) -> Vec<Key> {
         let there: Vec<_> = samples.iter().filter(|sample| !sample.is_gone).collect();
         let most = (self.samples as usize * PART_QUARTERS / 4).max(1);
         let parts = there.len().div_ceil(most).min(MAX_CUT_EDGES + 1);
-        // Each sample represents the same number of bytes, except that a small row's sample
-        // represents fewer. So edges at equal numbers of samples give parts of about equal bytes.
+        // Each sample represents the same number of bytes, except that a small row's sample represents fewer.
+        // Edges at equal numbers of samples therefore give parts of about equal bytes.
         let edges = (1..parts).filter_map(|part| there.get(part * there.len() / parts));
         let mut edges: Vec<Key> = edges.map(|sample| sample.key.clone()).collect();
         edges.dedup();
@@ -78,17 +80,18 @@ impl Growth {
     }
 }
 
-/// Position of a row's key among others, as a number: the first column of the order, if it is a number or a time.
+/// Arrival of a row, with the position of its key as a number: the first column of the order, if it is a
+/// number or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arrival {
     /// Time of arrival, in milliseconds.
     pub at_ms: i64,
-    /// Position of the key.
+    /// Position of the row's key.
     pub position: i64,
 }
 
-/// Returns the position of the newest rows after this time; `None` if keys do not follow the order of arrival, or do
-/// not move. `arrivals` are the last arrivals.
+/// Predicts the position that the newest rows will have reached after this time, in milliseconds. Returns
+/// `None` if keys do not follow the order of arrival, or do not move. `arrivals` are the last arrivals.
 pub fn position_ahead(arrivals: &[Arrival], after_ms: i64) -> Option<i64> {
     let mut arrivals = arrivals.to_vec();
     arrivals.sort_unstable();

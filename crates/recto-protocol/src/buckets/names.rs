@@ -10,8 +10,8 @@ pub type Version = u64;
 /// Write timestamp, in microseconds.
 pub type Micros = i64;
 
-/// Number of a bucket: a partition of the store that stores ranges of a partition that queries name. In such a
-/// partition, no number is used twice, and a newer bucket has a greater number. Without a range map, all rows are in
-/// bucket 0.
+/// Number of a bucket. A bucket is a partition of the store that contains ranges of one partition of the
+/// application. Within the application's partition, no number is used twice, and a newer bucket has a greater
+/// number. Without a range map, all rows are in bucket 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bucket(pub u64);

@@ -6,45 +6,45 @@ use crate::buckets::limits::Protocol;
 use crate::buckets::routing::Slice;
 use crate::buckets::rules::Rule;
 
-/// Event that the caller reports.
+/// Event of a read that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadEvent {
-    /// The read can begin.
+    /// The caller starts the read.
     Begin,
-    /// A range map is available, or the window of it that contains the first key; the last key, if the read goes
-    /// backward.
+    /// A range map is available, or the window of it that contains the first key of the span; for a backward
+    /// read, the last key.
     Copy(DirectoryCopy),
     /// The caller has read this number of slices, as far as it needs them.
     Read(usize),
 }
 
-/// Action that the caller takes.
+/// Action of a read that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadAction {
     /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
     Take,
     /// Read the range map again.
     Read,
-    /// Read these slices, in this order, each in the direction of the read, as far as they are needed. Discard the rows
-    /// that were read before.
+    /// Read these slices, in this order, each in the direction of the read, as far as they are needed.
+    /// Discard all rows that were read earlier.
     Slices {
         /// Slices to read, each of one bucket.
         slices: Vec<Slice>,
         /// Part of the span that other windows contain.
         rest: Option<Span>,
     },
-    /// The rows that were read are valid.
+    /// Report the rows that were read: they are valid.
     Done,
 }
 
-/// Read under way.
+/// State machine that reads a span of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
     span: Span,
     /// True if the read begins at the last key.
     is_backward: bool,
     copy: Option<DirectoryCopy>,
-    /// Slices to read. During the check of an expired range map: slices that were read.
+    /// Slices to read. While `is_checking`, slices that were read and are compared with a newer range map.
     slices: Vec<Slice>,
     is_checking: bool,
     protocol: Protocol,
@@ -106,8 +106,8 @@ impl Reading {
     }
 }
 
-/// Returns whether this range map reads all these slices from the same buckets. If it does, these buckets were valid
-/// during the whole read, because a bucket that is no longer read is never read again.
+/// Returns whether this range map reads all these slices from the same buckets. If it does, the buckets were
+/// valid during the whole read, because a bucket that is no longer read is never read again.
 fn is_as_read(copy: &DirectoryCopy, read: &[Slice]) -> bool {
     read.iter().all(|slice| {
         let now = copy.directory().slices(&slice.span);

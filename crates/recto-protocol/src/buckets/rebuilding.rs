@@ -1,8 +1,8 @@
 //! Reconstruction of a range map that is damaged or lost, from its readable parts and from the existing buckets.
 //!
-//! The new range map names the bucket that is read for each key, and nothing else. Rows of the key in other buckets
-//! have to be moved to that bucket, each with its own timestamp. So no row is lost, even if the new range map is wrong.
-//! But the number of rows to move is small only if it is right.
+//! The new range map names the bucket that is read for each key, and nothing else. Rows of the key in other
+//! buckets have to be moved to that bucket, each with its own timestamp. No row is lost, even if the new
+//! range map is wrong. Only the number of rows to move depends on how well the new range map fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,23 @@ use crate::buckets::stored::{
     PieceColumns, StaticColumns, StoredDirectory, StoredError, piece_columns, read_directory, static_columns,
 };
 
-/// Distance of the next bucket number from the greatest number of an existing bucket, if the next number is unknown. If
-/// a number were used again, deletions with earlier timestamps could apply to the new bucket.
+/// Distance of the next bucket number from the greatest number of an existing bucket, if the next number is
+/// unknown. It prevents a second use of the number of a deleted bucket. Old deletions in the deleted bucket
+/// could otherwise apply to the new bucket.
 const UNKNOWN_NUMBERS: u64 = 1 << 32;
 
-/// Readable parts of a range map.
+/// Readable parts of a damaged range map, by column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remains {
-    /// `version`.
+    /// Column `version`: version of the range map.
     pub version: Option<i64>,
-    /// `next_bucket`.
+    /// Column `next_bucket`: number that the next new bucket gets.
     pub next_bucket: Option<i64>,
-    /// `life_ms`.
+    /// Column `life_ms`: lifetime of a cached range map, in milliseconds.
     pub life_ms: Option<i64>,
-    /// `longest_ms`.
+    /// Column `longest_ms`: longest lifetime of any cached range map, in milliseconds.
     pub longest_ms: Option<i64>,
-    /// `floor`.
+    /// Column `floor`: retention bound, encoded.
     pub floor: Option<Vec<u8>>,
     /// Rows of the ranges, in the order of their starts.
     pub pieces: Vec<PieceRemains>,
@@ -40,20 +41,20 @@ pub struct Remains {
 pub struct PieceRemains {
     /// Start of the range.
     pub start: Key,
-    /// `bucket`.
+    /// Column `bucket`: number of the bucket that is read.
     pub bucket: Option<i64>,
     /// All columns; `None`: a required column is missing, or does not have its type.
     pub columns: Option<PieceColumns>,
 }
 
-/// Bucket that has rows.
+/// Existing bucket that has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBucket {
     /// Number of the bucket.
     pub bucket: Bucket,
-    /// Key of its first row.
+    /// Key of the first row in the bucket.
     pub first: Key,
-    /// Key of its last row.
+    /// Key of the last row in the bucket.
     pub last: Key,
 }
 
@@ -61,7 +62,7 @@ impl Remains {
     /// Returns the range map, if it is not damaged.
     ///
     /// # Errors
-    /// The damage, or the first of several.
+    /// Reason why the range map is damaged. If there are several, the first reason.
     pub fn directory(&self) -> Result<Directory, StoredError> {
         let missing = |what| StoredError::Bytes {
             what,
@@ -104,9 +105,9 @@ impl Remains {
         Ok(whole)
     }
 
-    /// Returns a range map that has each key in one bucket: as before if that is readable, and otherwise according to
-    /// the existing buckets. Ranges whose sampling is not readable get `sampling`. The range map gets `version` if its
-    /// earlier version is not readable.
+    /// Returns a range map that has each key in one bucket. The bucket is the previous bucket if that is
+    /// readable, and otherwise follows from the existing buckets. Ranges whose sampling parameters are not
+    /// readable get `sampling`. The range map gets `version` if its earlier version is not readable.
     ///
     /// # Errors
     /// A newer release wrote the range map, or its retention bound is not readable.
@@ -160,7 +161,7 @@ impl Remains {
         })
     }
 
-    /// Returns a number that is greater than all numbers that were assigned.
+    /// Returns a number for the next new bucket that is greater than all numbers that were assigned.
     fn next_number(&self, pieces: &[(Piece, bool)], held: &[HeldBucket]) -> Bucket {
         let known = self.next_bucket.and_then(|next| u64::try_from(next).ok());
         let known = known.filter(|next| (1..MAX_NUMBER - UNKNOWN_NUMBERS).contains(next));
@@ -178,7 +179,7 @@ impl Remains {
 }
 
 impl PieceRemains {
-    /// Returns the range as far as it is readable, and whether the bucket that is read is known.
+    /// Returns the readable part of the range, and whether the bucket that is read is known.
     fn piece(&self, shared: &StaticColumns, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
         let alone = |columns: &PieceColumns| {
             let stored = StoredDirectory {
@@ -213,8 +214,9 @@ fn at_rest(start: Key, bucket: Bucket, sampling: Sampling) -> Piece {
     }
 }
 
-/// Returns ranges that follow from the existing buckets alone. A range begins where the rows of its bucket begin. Newer
-/// buckets have greater numbers. So a bucket whose rows lie within the rows of a newer bucket is not read any more.
+/// Returns ranges that follow from the existing buckets alone. A range begins where the rows of its bucket
+/// begin. Newer buckets have greater numbers, so a bucket whose rows lie within the rows of a newer bucket is
+/// no longer read.
 fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     let mut sorted: Vec<&HeldBucket> = held.iter().collect();
     sorted.sort_by(|one, other| (&one.first, other.bucket).cmp(&(&other.first, one.bucket)));
@@ -243,9 +245,11 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     pieces
 }
 
-/// Gives each range its own bucket. A range keeps its bucket if that is known and no other range keeps it. Other ranges
-/// get an existing bucket that no range names, the newest that has rows there. If no such bucket exists, they get a new
-/// bucket.
+/// Gives each range its own bucket, by these rules:
+///
+/// - A range keeps its bucket if the bucket is known and no other range keeps it.
+/// - Another range gets the newest existing bucket that has rows in the range and that no range names.
+/// - If no such bucket exists, the range gets a new bucket.
 fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucket) -> Vec<Piece> {
     let spans: Vec<Span> = (0..pieces.len())
         .map(|index| Span {
@@ -304,7 +308,7 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
     pieces.into_iter().map(|(piece, _)| piece).collect()
 }
 
-/// Readable parts of a range map that was read without damage: all of its columns.
+/// Converts a range map that was read without damage: all of its columns are readable.
 impl From<&Directory> for Remains {
     fn from(directory: &Directory) -> Self {
         let shared = static_columns(directory);

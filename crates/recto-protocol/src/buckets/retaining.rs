@@ -1,4 +1,5 @@
-//! Deletion of rows beyond a retention bound: they are hidden, then deleted, and then their ranges are removed.
+//! Deletion of rows beyond a retention bound: the rows are hidden, then deleted, and then their ranges are
+//! removed.
 //!
 //! ```text
 //!  begin ──► read ──► raise the floor ──► wait ──► delete whole buckets ──► forget their pieces ──► over
@@ -6,8 +7,8 @@
 //!              └──────────────┴── read again ◄──────────────┴────────────────────────┘
 //! ```
 //!
-//! The range map contains the progress: ranges beyond the bound still have to be deleted. So the next process that
-//! finds them continues. It waits again, and deletes again.
+//! The range map contains the progress: ranges beyond the bound still have to be deleted. The next process
+//! that finds such ranges continues. It waits again, and deletes again.
 
 use std::collections::BTreeSet;
 
@@ -17,33 +18,33 @@ use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 
-/// Event that the caller reports.
+/// Event of the deletion that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainEvent {
-    /// The deletion can begin.
+    /// The caller starts the deletion.
     Begin,
     /// The range map, or the window of it that contains the oldest ranges, was read.
     Read(Directory),
-    /// The conditional write ended.
+    /// The conditional write of the range map ended.
     Decided(Decision),
-    /// The wait is over.
+    /// The time of [`RetainAction::Wait`] has passed.
     Waited,
-    /// All rows are deleted.
+    /// All buckets of [`RetainAction::Delete`] are deleted.
     Deleted,
 }
 
-/// Action that the caller takes.
+/// Action of the deletion that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainAction {
     /// Read the range map, serially.
     Read,
     /// Put this range map, without the ranges that start at `gone`, if this version is stored.
     Cas {
-        /// Expected version.
+        /// Version that the stored range map must have.
         expected: Version,
         /// Range map to put.
         put: Directory,
-        /// Starts of the removed ranges.
+        /// Starts of the ranges that the write removes from the range map.
         gone: Vec<Key>,
     },
     /// Wait for this time, measured with the clock that counts since the machine was started.
@@ -51,13 +52,14 @@ pub enum RetainAction {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Delete these buckets, each as a whole, so that rows that arrive late are not visible there.
+    /// Delete these buckets, each as a whole, so that rows that arrive late in a deleted bucket are not
+    /// visible.
     Delete(BTreeSet<Bucket>),
-    /// Nothing is left to do.
+    /// No rows or ranges are left to delete. The machine has ended.
     Over,
 }
 
-/// Deletion of rows beyond a retention bound.
+/// State machine that deletes rows beyond a retention bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Retaining {
     wanted: Floor,
@@ -69,7 +71,7 @@ pub struct Retaining {
 }
 
 impl Retaining {
-    /// Returns the deletion of the rows beyond a bound. It deletes only whole buckets.
+    /// Creates the deletion of the rows beyond a bound. It deletes only whole buckets.
     pub fn new(wanted: Floor, protocol: Protocol) -> Self {
         Self {
             wanted,
@@ -133,8 +135,9 @@ impl Retaining {
 }
 
 impl Directory {
-    /// Returns the range map with the furthest retention bound that `wanted` allows. The bound is at an edge between
-    /// ranges that have no bucket in common. Returns `None` if it would not hide more than before.
+    /// Returns the range map with the furthest retention bound that `wanted` allows. The bound is at an edge
+    /// between ranges that have no bucket in common. Returns `None` if no such bound hides more rows than the
+    /// present bound.
     fn raised(&self, wanted: &Floor, protocol: Protocol) -> Option<Self> {
         let is_higher = |edge: &Key| {
             let floor = self.floor.as_ref();
@@ -162,13 +165,13 @@ impl Directory {
         })
     }
 
-    /// Returns the number of ranges beyond the bound. They are the oldest ranges.
+    /// Returns the number of ranges that the retention bound hides completely. They are the oldest ranges.
     fn count_below(&self) -> usize {
         let Some(floor) = &self.floor else { return 0 };
         self.spans().filter(|(span, _)| floor.hides_all(span)).count()
     }
 
-    /// Returns the buckets of the ranges beyond the bound.
+    /// Returns the buckets of the ranges that the retention bound hides completely.
     fn below_floor(&self) -> BTreeSet<Bucket> {
         let count = self.count_below();
         match self.floor.as_ref().map(|floor| floor.kept) {
@@ -177,8 +180,9 @@ impl Directory {
         }
     }
 
-    /// Returns the range map without the ranges beyond the bound, and the starts of the removed ranges. The adjacent
-    /// range gets their keys, which have no rows. Returns `None` if this window has no other range.
+    /// Returns the range map without the ranges that the retention bound hides, and the starts of the removed
+    /// ranges. The adjacent range gets the keys of the removed ranges, which have no rows. Returns `None` if
+    /// this window has no other range.
     fn forgotten(&self) -> Option<(Self, Vec<Key>)> {
         let count = self.count_below();
         if count >= self.pieces.len() {
@@ -205,7 +209,7 @@ impl Directory {
     }
 }
 
-/// Returns all buckets of some ranges.
+/// Returns all buckets that these ranges name, in any role.
 fn named(pieces: &[Piece]) -> BTreeSet<Bucket> {
     let roles = pieces.iter().map(|piece| &piece.roles);
     roles

@@ -7,7 +7,7 @@ use crate::buckets::limits::{MAX_SLICES, Protocol};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 
-/// Operation on a row.
+/// Operation on a row that is routed to buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// The row is written.
@@ -16,7 +16,7 @@ pub enum Operation {
     Delete,
 }
 
-/// Reason why a key has no bucket.
+/// Reason why no bucket receives an operation on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unrouted {
     /// The key is beyond the retention bound.
@@ -27,17 +27,17 @@ pub enum Unrouted {
     OutsideWindow,
 }
 
-/// Part of one bucket that is read.
+/// Part of one bucket that a read returns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slice {
-    /// Bucket.
+    /// Bucket to read.
     pub bucket: Bucket,
-    /// Keys to show. Other rows in the bucket are not valid.
+    /// Keys to show. Rows of the bucket outside this span must be ignored, because they may be outdated.
     pub span: Span,
 }
 
 impl Roles {
-    /// Returns the buckets that receive the operation.
+    /// Returns the buckets of a range that receive this operation on its rows.
     pub fn takers(&self, operation: Operation, protocol: Protocol) -> BTreeSet<Bucket> {
         let mut takers: BTreeSet<_> = self.writes.iter().copied().chain([self.read]).collect();
         if operation == Operation::Delete {
@@ -54,7 +54,7 @@ impl Directory {
     /// Returns the buckets that receive the operation on this key.
     ///
     /// # Errors
-    /// No bucket receives it, or this window does not contain the key.
+    /// The retention bound hides the key of a put, or this window does not contain the key.
     pub fn takers(
         &self,
         key: &[u8],
@@ -75,8 +75,9 @@ impl Directory {
         self.merged(span, false, usize::MAX)
     }
 
-    /// Returns the first of these slices, or the last ones for a backward read, in the order of the read; at most
-    /// [`MAX_SLICES`]. Also returns the rest of the span. A page needs only a few of many slices.
+    /// Returns the first slices to read for a span, in the order of the read; for a backward read, the last
+    /// slices. Returns at most [`MAX_SLICES`] slices, and the rest of the span. A page needs only a few of
+    /// many slices.
     pub fn first_slices(&self, span: &Span, is_backward: bool) -> (Vec<Slice>, Option<Span>) {
         let mut slices = self.merged(span, is_backward, MAX_SLICES + 1);
         let next = (slices.len() > MAX_SLICES).then(|| slices.pop()).flatten();
@@ -121,9 +122,9 @@ impl Directory {
         slices
     }
 
-    /// Returns the first slice of a span, or the last one for a backward read, of one range only. So it does not
-    /// compute the slices of many ranges that are not read. Returns `None` if this window contains no key of the span,
-    /// or if no key of the span is kept.
+    /// Returns the first slice of a span, within one range; for a backward read, the last slice. It does not
+    /// compute the slices of further ranges, which may never be read. Returns `None` if this window contains
+    /// no key of the span, or if no key of the span is kept.
     pub fn first_slice(&self, span: &Span, is_backward: bool) -> Option<Slice> {
         let wanted = self.kept().common(span)?;
         let mut spans = self.spans_of(&wanted);

@@ -5,38 +5,43 @@
 pub(crate) enum Rule {
     /// A writer takes the timestamp of a write after it has the range map that routes the write.
     StampAfterCopy,
-    /// A write is acknowledged while the cached range map that routed it is valid. After that, it is acknowledged only
-    /// if it went to all buckets that a newer range map requires.
+    /// A write is acknowledged if the cached range map that routed it is still valid. If the range map has
+    /// expired, the write is acknowledged only if it went to all buckets that a newer range map requires.
     AcknowledgedByLivingCopy,
     /// A write that went to the wrong buckets starts again, with a new timestamp.
     NewStampForNewCopy,
-    /// A write to a guessed bucket is acknowledged after the range map has confirmed the bucket.
+    /// A write to a guessed bucket is acknowledged only after a range map has confirmed that the key belongs
+    /// to the bucket.
     GuessIsChecked,
     /// Deletions also go to old buckets, which receive no writes any more.
     DeletionsReachOld,
-    /// A read shows only the rows of a bucket that belong to the range.
+    /// A read of a key range shows only those rows of a bucket whose keys are in the range.
     ReadsClipped,
-    /// A reader whose cached range map has expired reads the range map again. It starts again if other buckets are read
-    /// now.
+    /// A reader whose cached range map has expired reads the range map again. It starts again if the newer
+    /// range map reads other buckets.
     ReadAgainWhenOver,
     /// The lifetime of a cached range map counts from the time before its read.
     LifeFromBeforeReading,
-    /// A cached range map has two ages, one for each clock. The larger age counts.
+    /// The age of a cached range map is measured with two clocks. The larger age counts, because one clock
+    /// may have stopped.
     LargerOfClocks,
-    /// A process that waits for the expiry of cached range maps adds the time for which clocks may stop.
+    /// A process that waits for the expiry of cached range maps adds the time for which the clocks of a
+    /// process may stop.
     MarginForStandstill,
     /// A process that waits for the expiry of cached range maps waits for the longest lifetime that any of them may
     /// have.
     LongestLifeRemembered,
-    /// A new bucket receives deletions before it receives writes.
+    /// A split sends deletions to a new bucket before it sends writes to the bucket.
     DeletionsFirst,
-    /// A new bucket receives writes when no process deletes with a range map that does not name the bucket.
+    /// A new bucket receives writes only when no process deletes with an older range map that does not name
+    /// the bucket.
     WaitAfterDeletions,
-    /// Rows are copied when no process writes with a range map that does not name the new bucket.
+    /// A split copies rows only when no process writes with an older range map that does not name the new
+    /// bucket.
     WaitAfterWrites,
-    /// The new bucket is read when all rows are copied.
+    /// A new bucket is read only after all rows are copied to it.
     CopiedBeforeRead,
-    /// Rows are copied with their own timestamps.
+    /// A split copies rows with their own write timestamps.
     #[cfg_attr(
         not(test),
         allow(
@@ -45,11 +50,11 @@ pub(crate) enum Rule {
         )
     )]
     CopiedAtOwnStamp,
-    /// The previous bucket still receives writes when it is no longer read.
+    /// After the switch of reads to a new bucket, the previous bucket still receives writes.
     WrittenWhileRead,
-    /// The previous bucket receives writes until no process uses a range map in which it is the bucket that is read.
+    /// The previous bucket receives writes until no process reads from it by an older range map.
     WaitBeforeLeaving,
-    /// A range map is changed only if it has the version that was read.
+    /// A range map is changed only if its version is the version that the process read.
     #[cfg_attr(
         not(test),
         allow(
@@ -58,7 +63,8 @@ pub(crate) enum Rule {
         )
     )]
     ChangedByVersion,
-    /// A conditional write of unknown outcome does not count as applied.
+    /// A conditional write of unknown outcome does not count as applied. The process reads the range map to
+    /// find the outcome.
     UnknownIsRead,
     /// A process that splits reads the range map serially, so that no other process reads an older range map
     /// afterwards.
@@ -74,19 +80,20 @@ pub(crate) enum Rule {
     WaitedByOneself,
     /// A process that continues the split of another process copies the rows again.
     CopiedByOneself,
-    /// A mark in bucket 0 shows that the partition exists, before the first range is split off.
+    /// Before the first range is split off, a mark in bucket 0 records that the partition exists.
     RootMarkedFirst,
     /// The remaining rows of an old bucket are copied before the bucket is cleared.
     CopiedBeforeCleared,
     /// An old bucket is cleared if the range map is still the same as when its remaining rows were copied.
     LookedAgainBeforeClearing,
-    /// Rows beyond the retention bound are hidden by the bound before they are deleted.
+    /// The retention bound hides rows before they are deleted.
     HiddenBeforeDropped,
-    /// These rows are deleted when no process reads with a range map that shows them.
+    /// Rows that a retention bound hides are deleted only when no process reads with a range map that still
+    /// shows them.
     WaitBeforeDropping,
-    /// The ranges of a bucket are removed from the range map after the bucket is deleted.
+    /// The ranges of a deleted bucket are removed from the range map only after the bucket is deleted.
     DroppedBeforeForgotten,
-    /// A retention bound is between ranges that have no bucket in common.
+    /// A retention bound is at an edge between ranges that have no bucket in common.
     SharedBucketsStay,
 }
 

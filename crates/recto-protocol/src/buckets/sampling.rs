@@ -1,8 +1,9 @@
 //! Choice of sampled rows, and estimates of a bucket's content from its samples.
 //!
-//! Whether a row is sampled depends on its key. So retries and copies sample it alike, and no process counts rows. The
-//! chance p is proportional to the bytes of the row, but at least the chance of the mean row of the previous bucket.
-//! Otherwise one small row that happens to be sampled would represent thousands of rows. A sample represents 1/p rows.
+//! The key of a row decides whether the row is sampled. Retries and copies of a row are therefore sampled
+//! alike, and no process counts rows. The chance p is proportional to the bytes of the row, but at least the
+//! chance of the mean row of the previous bucket. Without this minimum, one small row that happens to be
+//! sampled would represent thousands of rows. A sample represents 1/p rows.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,9 +13,9 @@ use crate::buckets::directory::Figures;
 /// row again, or copies it, samples it alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sampling {
-    /// Approximate bytes of rows per sample.
+    /// Approximate bytes of rows for each sample: a row of this size is always sampled.
     pub unit: u64,
-    /// Bytes of the mean row of the previous bucket. Smaller rows are sampled as often as rows of this size.
+    /// Mean bytes of the rows of the previous bucket. Smaller rows are sampled as often as rows of this size.
     pub mean: u64,
 }
 
@@ -30,7 +31,7 @@ pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Sampled row.
+/// Sample of a bucket: a stored note about one sampled row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// Key of the row.
@@ -48,14 +49,14 @@ impl Sampling {
         u128::from(hash) < self.threshold(bytes)
     }
 
-    /// Returns whether a process that deletes a row marks its sample as deleted. The process does not know the size of
-    /// the row, or whether the row was sampled.
+    /// Returns whether a process that deletes a row marks the row's sample as deleted. The process does not
+    /// know the size of the row, or whether the row was sampled.
     pub fn marks_gone(self, hash: u64) -> bool {
         self.is_sampled(hash, MAX_DELETED_ROW_BYTES)
     }
 
-    /// Returns the number of hashes, of 2^64, that are sampled. It is a whole number, so that every process and release
-    /// computes the same.
+    /// Returns the number of hashes, of 2^64, for which a row is sampled. It is a whole number, so that every
+    /// process and release computes the same number.
     fn threshold(self, bytes: u64) -> u128 {
         let bytes = u128::from(bytes.max(self.mean).max(1));
         (bytes * TWO_TO_64 / u128::from(self.unit.max(1))).min(TWO_TO_64)
@@ -89,8 +90,8 @@ impl Sampling {
             bytes_variance += of_each * of_each * variance;
         }
         let mean = match self.mean {
-            // With so large a `mean`, all rows up to this size have the same chance to be sampled.
-            // So the samples show the mean size of a row.
+            // With such a large `mean`, all rows up to this size have the same chance to be sampled. The
+            // samples therefore show the mean size of a row.
             MAX_DELETED_ROW_BYTES.. if rows > 0.0 => bytes / rows,
             mean => mean.max(1) as f64,
         };
@@ -105,7 +106,7 @@ impl Sampling {
 }
 
 impl Figures {
-    /// Returns the sum of both.
+    /// Returns the sum of the contents of two sets of rows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! Shards: the rows of one bucket, distributed over several partitions of the store, for a load that the replicas of
-//! one partition cannot serve.
+//! Shards: several partitions of the store that together contain the rows of one bucket. They serve a load
+//! that the replicas of one partition cannot serve.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Seed of the hash. The hash that selects sampled rows must be another one. Otherwise the samples of a bucket would be
-/// in some of its shards only.
+/// Seed of the hash that chooses the shard of a row. It must differ from the hash that selects sampled rows.
+/// With the same hash, the samples of a bucket would be in only some of its shards.
 const SEED: u64 = 0x5265_6374_6F53_6861;
 
-/// Partition of the store that stores a part of a bucket.
+/// Number of a shard: one of the partitions of the store that contain the rows of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Shard(pub u32);
 
@@ -16,7 +16,7 @@ pub struct Shard(pub u32);
 pub struct Shards(u32);
 
 impl Shards {
-    /// One shard: each bucket is one partition of the store.
+    /// One shard for each bucket: the bucket is one partition of the store.
     pub const ONE: Self = Self(1);
 
     /// Returns this number of shards; `None` if the number is 0.
@@ -29,7 +29,7 @@ impl Shards {
         self.0
     }
 
-    /// Returns whether there are several shards.
+    /// Returns whether each bucket has several shards.
     pub fn are_several(self) -> bool {
         self.0 > 1
     }
@@ -42,7 +42,7 @@ impl Shards {
         Shard((hash % u64::from(self.0)) as u32)
     }
 
-    /// Returns all shards.
+    /// Returns all shards of a bucket.
     pub fn all(self) -> impl ExactSizeIterator<Item = Shard> + Clone {
         (0..self.0).map(Shard)
     }

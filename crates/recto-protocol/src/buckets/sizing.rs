@@ -1,9 +1,10 @@
 //! Sizes of buckets, and the sampling that they need.
 //!
-//! No process counts rows. Each row is *sampled* with a chance proportional to its bytes, and a bucket is split at its
-//! k-th sample (article 004). In the mean, there are B bytes between two samples, so a bucket has kB bytes. Rows arrive
-//! independently of each other. So the bytes of a bucket are distributed like B times Gamma(k, 1), for any sizes of
-//! rows. B follows from the target size, and from the chance with which a bucket may exceed it.
+//! No process counts rows. Each row is *sampled* with a chance proportional to its bytes, and a bucket is
+//! split at its k-th sample (article 004). In the mean, there are B bytes between two samples, so a bucket
+//! has kB bytes. Rows arrive independently of each other. The bytes of a bucket are therefore distributed
+//! like B times Gamma(k, 1), for any sizes of rows. B follows from the target size, and from the chance with
+//! which a bucket may exceed it.
 //!
 //! For rows of one size, the distribution is known exactly: the number of rows of a bucket has a negative binomial
 //! distribution ([`RowsPerBucket`]).
@@ -19,72 +20,75 @@ use crate::buckets::sampling::{MAX_DELETED_ROW_BYTES, Sampling};
 
 /// Bytes that each row counts in addition to its cells.
 pub const ROW_BYTES: u64 = 64;
-/// Minimum target, in bytes.
+/// Minimum target size of a bucket, in bytes.
 pub const MIN_TARGET_BYTES: u64 = 64 << 10;
-/// Maximum target, in bytes: ten times the recommended size of a partition of Cassandra.
+/// Maximum target size of a bucket, in bytes: ten times the recommended size of a partition of Cassandra.
 pub const MAX_TARGET_BYTES: u64 = 1 << 30;
-/// Minimum chance with which a bucket may exceed its target. The chance that a disk fails in the same time is much
-/// greater.
+/// Minimum chance (0 to 1) with which a bucket may exceed its target size. The chance that a disk fails in
+/// the same time is much greater.
 pub const MIN_EPSILON: f64 = 1e-15;
-/// Maximum chance with which a bucket may exceed its target.
+/// Maximum chance (0 to 1) with which a bucket may exceed its target size.
 pub const MAX_EPSILON: f64 = 0.1;
 /// Maximum number of samples of a bucket.
 pub const MAX_SAMPLES: u32 = 1_024;
 /// Minimum chance of a row to be sampled. With a smaller chance, floating point cannot represent the distribution of
 /// the number of rows.
 pub const MIN_CHANCE: f64 = 1e-9;
-/// Default chance with which a bucket may exceed its target.
+/// Default chance (0 to 1) with which a bucket may exceed its target size.
 pub const DEFAULT_EPSILON: f64 = 1e-6;
 
-/// Minimum share of the target that a bucket has in the mean, if the user does not set the number of samples.
+/// Minimum mean size of a bucket, as a share of its target size, if the user does not set the number of
+/// samples.
 const MEAN_FILL: f64 = 0.375;
-/// Maximum number of rows of a bucket of which each row is sampled. To count its rows, count its samples.
+/// Maximum number of rows of a bucket up to which every row is sampled. In such a bucket, the number of
+/// samples is the number of rows.
 pub const MAX_SAMPLED_EACH: u64 = 128;
-/// Wanted number of samples of a bucket with more rows.
+/// Wanted number of samples of a bucket whose maximum number of rows is greater than [`MAX_SAMPLED_EACH`].
 const SAMPLES_OF_ROWS: u32 = 16;
 
-/// Number of bisections of an interval. After that, floating point cannot divide it further.
+/// Number of times that a search halves an interval. After that, floating point cannot divide the interval
+/// further.
 const HALVINGS: u32 = 200;
 
-/// Reason why a sizing is not possible.
+/// Reason why bucket sizes cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
-    /// The feature `statistics` is off.
+    /// This build lacks the feature `statistics`, which the computation needs.
     #[error("this build of Recto cannot size buckets")]
     NotBuiltIn,
-    /// The target is too small or too large.
+    /// The target size is too small or too large.
     #[error("`target` is {said} bytes; the range is {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
     Target {
-        /// Target, in bytes.
+        /// Requested target size, in bytes.
         said: u64,
     },
-    /// The chance is outside its limits. A smaller chance could not be verified.
+    /// The chance to exceed the target is outside its limits. A smaller chance could not be verified.
     #[error("`epsilon` is {said:e}; the range is {MIN_EPSILON:e} to {MAX_EPSILON}")]
     Epsilon {
-        /// Chance.
+        /// Requested chance.
         said: f64,
     },
     /// The number of samples is too small or too large.
     #[error("`samples` is {said}; the range is 1 to {MAX_SAMPLES}")]
     Samples {
-        /// Number of samples.
+        /// Requested number of samples.
         said: u32,
     },
     /// The chance to be sampled is not from 0 to 1, or is too small for the computation.
     #[error("`chance` is {said:e}; the range is {MIN_CHANCE:e} to 1")]
     Chance {
-        /// Chance.
+        /// Chance of a row to be sampled.
         said: f64,
     },
-    /// The largest row is so large, compared with the target, that each such row would be sampled.
+    /// The largest row is so large, compared with the target size, that every such row would be sampled.
     #[error("`target` is {target} bytes, which is too small for rows of {row} bytes: use at least {least}")]
     Row {
-        /// Target, in bytes.
+        /// Requested target size, in bytes.
         target: u64,
         /// Counted size of the largest row, in bytes.
         row: u64,
-        /// Minimum target for such rows, in bytes.
+        /// Minimum target size for such rows, in bytes.
         least: u64,
     },
 }
@@ -94,7 +98,8 @@ pub fn counted_bytes(cells_bytes: u64) -> u64 {
     cells_bytes.saturating_add(ROW_BYTES)
 }
 
-/// Size at which a bucket is split, and the sizes of buckets that follow from it.
+/// Sizing of buckets by bytes: the number of samples at which a bucket is split, and the sizes that follow
+/// from it.
 ///
 /// ```
 /// use recto_protocol::buckets::sizing::Sizing;
@@ -110,7 +115,8 @@ pub struct Sizing {
     bytes_per_sample: f64,
 }
 
-/// Number of samples at which a bucket with a maximum number of rows is checked.
+/// Sizing of buckets by rows: the number of samples at which a bucket with a maximum number of rows is
+/// checked.
 ///
 /// Each row is sampled with the same chance. A bucket that is not full according to its samples exceeds the maximum
 /// number of rows with at most the chance epsilon. A bucket that is full is counted, and split.
@@ -121,10 +127,11 @@ pub struct RowSizing {
 }
 
 impl RowSizing {
-    /// Returns the sizing for buckets of at most this number of rows.
+    /// Returns the sizing for buckets of at most this number of rows. `epsilon` is the chance with which a
+    /// bucket may have more rows.
     ///
     /// # Errors
-    /// The chance is outside its limits.
+    /// `epsilon` is outside its limits.
     pub fn new(rows: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         if rows <= MAX_SAMPLED_EACH {
@@ -148,8 +155,8 @@ impl RowSizing {
         self.samples
     }
 
-    /// Returns the sampling parameters. Each row counts as if it had the size that a [deletion](MAX_DELETED_ROW_BYTES)
-    /// assumes.
+    /// Returns the sampling parameters of the buckets. Each row counts as if it had the size that a
+    /// [deletion](MAX_DELETED_ROW_BYTES) assumes, so that all rows have the same chance to be sampled.
     pub fn sampling(&self) -> Sampling {
         let unit = self.rows_per_sample * MAX_DELETED_ROW_BYTES as f64;
         Sampling {
@@ -190,7 +197,7 @@ impl Sizing {
             return Err(SizingError::Target { said: target_bytes });
         }
         // A row larger than `bytes_per_sample` would always be sampled, but would count only as
-        // `bytes_per_sample` bytes. So `bytes_per_sample` must be at least the size of the largest
+        // `bytes_per_sample` bytes. Therefore `bytes_per_sample` must be at least the size of the largest
         // row.
         let quantile = gamma_quantile(samples, epsilon);
         let least = largest_row_bytes as f64 * (1.0 + quantile);
@@ -225,17 +232,17 @@ impl Sizing {
     /// Returns the distribution of the number of rows of buckets whose rows all have the counted size `row_bytes`.
     ///
     /// # Errors
-    /// Such rows are larger than the rows for which the sizing is valid.
+    /// `row_bytes` is greater than the size of rows for which the sizing is valid.
     pub fn rows(&self, row_bytes: u64) -> Result<RowsPerBucket, SizingError> {
         RowsPerBucket::new(self.samples, row_bytes as f64 / self.bytes_per_sample)
     }
 }
 
-/// Number of rows of a bucket that is split at a sample, if each row is sampled with the same chance. It has a negative
-/// binomial distribution.
+/// Distribution of the number of rows of a bucket that is split at its k-th sample, if each row is sampled
+/// with the same chance. It is a negative binomial distribution.
 ///
-/// Chances are exact to nine digits, however small they are, if buckets have at most a million rows. Each factor of ten
-/// costs one digit.
+/// The computed chances are exact to nine digits, however small they are, if buckets have at most a million
+/// rows. Each factor of ten in the number of rows costs one digit.
 ///
 /// Example of article 004: one row of 512 is sampled in the mean, and the bucket is split at the 40th sample.
 ///
@@ -267,7 +274,7 @@ impl RowsPerBucket {
         Ok(Self { samples, chance })
     }
 
-    /// Returns the number of the sample at which a bucket is split.
+    /// Returns the number of the sample at which a bucket is split (k).
     pub fn samples(&self) -> u32 {
         self.samples
     }
@@ -277,12 +284,12 @@ impl RowsPerBucket {
         self.chance
     }
 
-    /// Returns the mean number of rows.
+    /// Returns the mean number of rows of a bucket.
     pub fn mean(&self) -> f64 {
         f64::from(self.samples) / self.chance
     }
 
-    /// Returns the standard deviation of the number of rows.
+    /// Returns the standard deviation of the number of rows of a bucket.
     pub fn deviation(&self) -> f64 {
         (f64::from(self.samples) * (1.0 - self.chance)).sqrt() / self.chance
     }
@@ -318,7 +325,8 @@ impl RowsPerBucket {
         (ways + samples * self.chance.ln() + others * (-self.chance).ln_1p()).exp()
     }
 
-    /// Returns the smallest number of rows that a bucket does not exceed with this chance, from 0 to 1.
+    /// Returns the smallest number of rows that a bucket does not exceed with the chance `share`, from 0 to
+    /// 1.
     pub fn quantile(&self, share: f64) -> u64 {
         // End the search 60 standard deviations above the mean: the chance of a greater number is
         // too small for a floating-point number.
@@ -341,7 +349,7 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Stand-ins for the distributions. `check_built_in` fails before any function calls them.
+/// Stand-ins for the functions of the crate `statrs`. `check_built_in` fails before any function calls them.
 #[cfg(not(feature = "statistics"))]
 fn beta_reg(_: f64, _: f64, _: f64) -> f64 {
     f64::NAN

@@ -1,4 +1,5 @@
-//! Split, from the first step to the last but one. Another process can continue a split that was left half done.
+//! Split of buckets, except the clearing of old buckets. A process can continue a split that another process
+//! left half done.
 //!
 //! ```text
 //!  begin ──► read ──► cut: conditional write ──► wait ──► copy ──► conditional write ──┬──► over
@@ -11,9 +12,9 @@
 //! Each conditional write compares the version, so only one of two processes can continue. Rows that are copied twice
 //! are copied with their own timestamps.
 //!
-//! A split that does not fit into one conditional write needs several of them, one after the other, and one wait after
-//! the last. That is enough: the wait ensures that no process uses an earlier state of a range, and the other
-//! conditional writes change other ranges.
+//! A split that does not fit into one conditional write needs several conditional writes, one after the
+//! other, and one wait after the last write. One wait is enough: it ensures that no process uses an earlier
+//! state of a range, and each conditional write changes other ranges.
 
 use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
@@ -21,40 +22,40 @@ use crate::buckets::names::Version;
 use crate::buckets::rules::Rule;
 use crate::buckets::steps::{Copying, Cut, Ripe, Room, copies};
 
-/// Event that the caller reports.
+/// Event of a split that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitEvent {
-    /// The split can begin.
+    /// The caller starts or continues the split.
     Begin,
     /// The range map, or the window of it that is split, was read.
     Read(Directory),
     /// Bucket 0 has the mark that the partition exists.
     RootMarked,
-    /// The conditional write ended.
+    /// The conditional write of the range map ended.
     Decided(Decision),
-    /// The wait is over.
+    /// The time of [`SplitAction::Wait`] has passed.
     Waited,
     /// All rows are copied. Requests of unknown outcome were sent again.
     Copied,
 }
 
-/// Outcome of a conditional write.
+/// Outcome of the conditional write of a range map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write is applied.
     Applied,
-    /// The write is not applied: another version is stored.
+    /// The write is not applied, because the range map has another version.
     Refused,
     /// The write may be applied, now or later, or was not sent.
     Unknown,
 }
 
-/// Action that the caller takes.
+/// Action of a split that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitAction {
-    /// Read the range map, serially. Then no process reads an older range map any more.
+    /// Read the range map, serially, so that no process reads an older range map afterwards.
     Read,
-    /// Mark in bucket 0 that the partition exists.
+    /// Store a mark in bucket 0 which shows that the partition exists.
     MarkRoot,
     /// Put this range map, if this version is stored.
     Cas {
@@ -68,22 +69,22 @@ pub enum SplitAction {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Copy these rows.
+    /// Copy these rows to their new buckets.
     Copy(Vec<Copying>),
     /// Nothing is left to do. Old buckets may have to be [cleared](crate::buckets::Clearing) later.
     Over,
 }
 
-/// Split under way.
+/// State machine that makes splits, or continues a split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Splitting {
-    /// Splits that are not made yet. Each conditional write makes the first splits, as far as they fit into it.
+    /// Splits that are not made yet. Each conditional write makes as many of the first splits as fit into it.
     cuts: Vec<Cut>,
     room: Room,
     /// True if the partition grows so fast that it will soon be split again.
     is_hot: bool,
     is_root_marked: bool,
-    /// True if another process began the current step.
+    /// True if another process began the current step, so that this process has to wait and copy again.
     is_others: bool,
     known: Option<Directory>,
     /// Version at which the last wait began, and the ranges that were being split then.
@@ -94,9 +95,9 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// Returns a machine that makes these splits, each of another bucket. Without splits, the machine continues a split
-    /// that is half done. `is_hot`: the partition will soon be split again, so cached range maps keep their short
-    /// lifetime. `room`: limits of one conditional write.
+    /// Creates the machine that makes these splits, each of another bucket. Without splits, the machine
+    /// continues a split that is half done. `is_hot` is true if the partition will soon be split again, so
+    /// that cached range maps keep their short lifetime. `room` has the limits of one conditional write.
     pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, room: Room, protocol: Protocol) -> Self {
         let cuts: Vec<Cut> = cuts.into_iter().flat_map(|cut| cut.in_parts(room)).collect();
         Self {
@@ -172,7 +173,8 @@ impl Splitting {
         self.wait()
     }
 
-    /// Starts the wait. All processes can see the stored range map: from now on, no process starts to use an older one.
+    /// Starts the wait. All processes can see the stored range map, so from now on no process starts to use
+    /// an older range map.
     fn wait(&mut self) -> SplitAction {
         let pieces = self.known.as_ref().map(Directory::being_cut).unwrap_or_default();
         let may_skip = pieces.iter().all(|(_, roles)| {

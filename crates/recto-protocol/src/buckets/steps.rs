@@ -1,4 +1,5 @@
-//! Effect of each step of a split on a range map.
+//! Effect of each step of a split on a range map. In the table, b is the previous bucket of a range, and n is
+//! its new bucket.
 //!
 //! | step | receives writes | receives deletions | is read |
 //! |---|---|---|---|
@@ -10,8 +11,8 @@
 //! | 5. b receives no writes any more | n | b n | n |
 //! | 6. later: the remaining rows of b are copied to n, and deleted in b | n | n | n |
 //!
-//! The roles determine the next step, so any process that finds them can continue. A range that is split again
-//! meanwhile has several buckets in a step. The newest of them counts.
+//! The roles of the buckets determine the next step, so any process that finds them can continue. A range
+//! that is split again meanwhile has several buckets in a step. The newest of these buckets counts.
 
 use crate::buckets::clearing::Cleared;
 use crate::buckets::directory::{Directory, Figures, Piece, Roles, Span};
@@ -20,29 +21,30 @@ use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 use crate::buckets::sampling::Sampling;
 
-/// Requested split.
+/// Requested split of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// Edges, ascending.
+    /// Edges at which the bucket is split, ascending.
     pub edges: Vec<Key>,
     /// Part of each split range that stays in its bucket.
     pub stays: Stays,
     /// Sampling parameters of the new buckets.
     pub sampling: Sampling,
-    /// Content of each part, in their order, if known. An empty list: no content is known.
+    /// Content of each part, in the order of the parts, if known. An empty list: the content of no part is
+    /// known.
     pub figures: Vec<Option<Figures>>,
 }
 
-/// Limits of one conditional write.
+/// Size limits of one conditional write of a range map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// Maximum number of ranges that it creates or changes.
+    /// Maximum number of ranges that the write creates or changes.
     pub pieces: usize,
-    /// Maximum bytes of these ranges.
+    /// Maximum bytes of the ranges that the write creates or changes.
     pub bytes: usize,
 }
 
-/// Approximate bytes of a range, in addition to its edge.
+/// Approximate bytes of a range in a conditional write, in addition to its edge.
 const PIECE_BYTES: usize = 256;
 
 impl Default for Room {
@@ -56,8 +58,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Returns the number of items, from the first one on, that fit together. Each item is a number of ranges, and the
-    /// bytes of their edges. The first item always fits.
+    /// Returns the number of items, from the first item on, that together fit into one conditional write.
+    /// Each item is a number of ranges, and the bytes of their edges. The first item always fits.
     pub(crate) fn fitting(self, extents: impl IntoIterator<Item = (usize, usize)>) -> usize {
         let (mut pieces, mut bytes) = (0_usize, 0_usize);
         let fits = |(more, edges): &(usize, usize)| {
@@ -76,8 +78,8 @@ impl Cut {
         (self.edges.len(), self.edges.iter().map(Vec::len).sum())
     }
 
-    /// Returns the split as several splits that each fit into one conditional write, to be made one after the other.
-    /// After each of them, no split is under way in the range that the next one splits.
+    /// Divides the split into several splits that each fit into one conditional write, to be made one after
+    /// the other. After each of these splits, no split is under way in the range that the next split divides.
     pub(crate) fn in_parts(mut self, room: Room) -> Vec<Self> {
         let mut parts = Vec::new();
         let extent = |edge: &Key| (1, edge.len());
@@ -94,8 +96,8 @@ impl Cut {
         }
     }
 
-    /// Removes this number of edges from the split, and returns them as a split. They are the edges furthest from the
-    /// part that stays.
+    /// Removes this number of edges from the split, and returns them as another split. The removed edges are
+    /// those furthest from the part that stays in its bucket.
     fn split_off(&mut self, count: usize) -> Self {
         let mut part = self.clone();
         let is_known = self.figures.len() == self.edges.len() + 1;
@@ -129,7 +131,7 @@ pub enum Stays {
     Last,
 }
 
-/// Rows to copy.
+/// Rows that a split copies from one bucket to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Copying {
     /// Bucket to copy from.
@@ -137,17 +139,17 @@ pub struct Copying {
     /// Bucket to copy to. Each row is copied as a whole, with its own timestamp and its remaining lifetime. Samples are
     /// copied in the same way.
     pub to: Bucket,
-    /// Keys of the rows.
+    /// Keys of the rows to copy.
     pub span: Span,
 }
 
-/// Range as it was when a wait for it began. After the wait, no process uses an earlier state of the range. In a list,
-/// the ranges are in the order of their edges.
+/// Span and roles of a range when a wait began. After the wait, no process uses an earlier state of the
+/// range. In a list, the ranges are in the order of their edges.
 pub(crate) type Ripe = (Span, Roles);
 
 impl Directory {
-    /// Returns the range map after step 1; `None` if there is nothing to split: a range already begins at each edge, or
-    /// this window does not contain the edges.
+    /// Returns the range map after step 1 of a split; `None` if there is nothing to split, because a range
+    /// already begins at each edge, or because this window does not contain the edges.
     pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         let edges: Vec<_> = cut.edges.iter().collect();
@@ -215,9 +217,9 @@ impl Directory {
         part.next_sampling.get_or_insert(sampling);
     }
 
-    /// Returns the range map after step 2, 4 or 5 of the ranges that are ready for it; `None` if no range is ready. It
-    /// changes only ranges that fit into one conditional write. `waited`: the process has waited for this version, so
-    /// no cached range map of an earlier version is in use.
+    /// Returns the range map after step 2, 4 or 5 of the ranges that are ready for the step; `None` if no
+    /// range is ready. It changes only as many ranges as fit into one conditional write. `waited` is true if
+    /// the process has waited for this version, so that no cached range map of an earlier version is in use.
     pub(crate) fn advanced(
         &self,
         ripe: &[Ripe],
@@ -254,8 +256,8 @@ impl Directory {
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
     }
 
-    /// Returns the range map after step 6, in which these ranges no longer have these old buckets; `None` if no range
-    /// is as it was found.
+    /// Returns the range map after step 6, in which the ranges in `pieces` no longer have their cleared
+    /// buckets; `None` if every one of these ranges has changed since it was found.
     pub(crate) fn cleared(&self, pieces: &[Cleared]) -> Option<Self> {
         let mut next = self.next();
         let mut is_changed = false;
@@ -271,8 +273,8 @@ impl Directory {
         is_changed.then_some(next)
     }
 
-    /// Returns the range map with the long lifetime of cached range maps, because no split is expected; `None` if it
-    /// has this lifetime already.
+    /// Returns the range map with the long lifetime of cached range maps, because no split is expected;
+    /// `None` if its lifetime is already long.
     pub(crate) fn calmed(&self, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         next.pieces.clone_from(&self.pieces);
@@ -305,8 +307,8 @@ pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
 }
 
 impl Roles {
-    /// Returns whether there is room for one more bucket. Each bucket passes from role to role, and becomes old in the
-    /// end.
+    /// Returns whether there is room for one more bucket. Each bucket of a range changes its role until it
+    /// becomes old, so the limit applies to all roles together.
     fn have_room(&self) -> bool {
         self.further().count() + 1 < MAX_FURTHER_BUCKETS
     }
@@ -315,8 +317,8 @@ impl Roles {
 impl Piece {
     fn advance(&mut self, protocol: Protocol) {
         let roles = &mut self.roles;
-        // No process still reads the buckets that are older than the one that is read now, so these
-        // buckets receive no more writes, and become old.
+        // No process still reads the buckets that are older than the bucket that is read now. These buckets
+        // receive no more writes, and become old.
         let read = roles.read;
         let mut left = roles.writes.clone();
         left.retain(|bucket| *bucket < read);

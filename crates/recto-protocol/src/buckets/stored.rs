@@ -1,5 +1,5 @@
-//! Columns of `recto_buckets`. See `docs/format.md`, "Buckets". Most columns are plain CQL. This module encodes the
-//! others as bytes.
+//! Columns of `recto_buckets`, the table of range maps. See `docs/format.md`, "Buckets". Most columns are
+//! plain CQL. This module encodes the other columns as bytes.
 //!
 //! A decoder accepts only bytes that a writer of a known version wrote. A decoded value is encoded as the same bytes
 //! again.
@@ -11,9 +11,9 @@ use crate::buckets::limits::{LONG_LIFE_MS, MAX_FURTHER_BUCKETS, MAX_NUMBER};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::sampling::Sampling;
 
-/// Version of the format of a range's further buckets.
+/// Version of the format of the column `further`: buckets of a range that are not read.
 pub const FURTHER_FORMAT_VERSION: u8 = 1;
-/// Version of the format of a retention bound.
+/// Version of the format of the column `floor`: the retention bound.
 pub const FLOOR_FORMAT_VERSION: u8 = 1;
 
 const KEPT_AFTER: u8 = 0;
@@ -26,7 +26,7 @@ pub enum StoredError {
     /// The data has a version that this release does not know.
     #[error("a range map of buckets has {what} of version {version}, which this release does not support")]
     UnknownVersion {
-        /// Kind of data.
+        /// Kind of data with the unknown version.
         what: &'static str,
         /// Version that the data contains.
         version: u8,
@@ -57,46 +57,47 @@ impl StoredError {
     }
 }
 
-/// Static columns of a range map.
+/// Static columns of a range map, which all of its ranges share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticColumns {
     /// `version`, which conditional writes compare.
     pub version: i64,
-    /// `next_bucket`.
+    /// `next_bucket`: number that the next new bucket gets.
     pub next_bucket: i64,
-    /// `life_ms`.
+    /// `life_ms`: lifetime of a cached range map, in milliseconds.
     pub life_ms: i64,
-    /// `longest_ms`.
+    /// `longest_ms`: longest lifetime of any cached range map, in milliseconds.
     pub longest_ms: i64,
-    /// `floor`.
+    /// `floor`: retention bound, encoded; null: the partition has no retention bound.
     pub floor: Option<Vec<u8>>,
 }
 
 /// Columns of the row of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceColumns {
-    /// `start`, by which the rows are sorted.
+    /// `start`: first key of the range. The rows are sorted by it.
     pub start: Key,
     /// `bucket`: the bucket that is read.
     pub bucket: i64,
     /// `further`: the other buckets; null: the range has no other buckets.
     pub further: Option<Vec<u8>>,
-    /// `unit` and `mean`.
+    /// `unit` and `mean`: sampling parameters of the bucket that is read.
     pub sampling: [i64; 2],
-    /// `next_unit` and `next_mean`; null: the range is not being split.
+    /// `next_unit` and `next_mean`: sampling parameters of newer buckets; null: the range is not being split.
     pub next_sampling: Option<[i64; 2]>,
-    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`; null: unknown.
+    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`: content of the range when it was split off; null:
+    /// unknown.
     pub figures: Option<[i64; 4]>,
 }
 
-/// Columns that were read of a range map.
+/// Columns of a range map that were read from the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDirectory {
-    /// Static columns.
+    /// Static columns of the range map.
     pub shared: StaticColumns,
     /// Rows of the ranges, in the order in which they are stored.
     pub pieces: Vec<PieceColumns>,
-    /// Key of the row after these rows, if there is one.
+    /// Start of the range after these rows; `None` if these rows include the last range.
     pub end: Option<Key>,
 }
 
@@ -139,7 +140,7 @@ pub fn piece_columns(piece: &Piece) -> PieceColumns {
     }
 }
 
-/// Returns the range map of these columns, or the window of it that contains the key `from`.
+/// Decodes the range map of these columns, or the window of it that contains the key `from`.
 ///
 /// # Errors
 /// The columns have another version, or are not a valid range map.
@@ -217,7 +218,7 @@ fn number(what: &'static str, value: i64) -> Result<u64, Damage> {
     number.ok_or(Damage::Number { what, value })
 }
 
-/// Returns a number as a column value. No number reaches the limit.
+/// Returns a number as a column value. In practice, no number reaches the limit.
 fn column(number: u64) -> i64 {
     number.min(MAX_NUMBER).cast_signed()
 }
@@ -265,7 +266,7 @@ fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
     Ok(roles)
 }
 
-/// Adds a bucket; `None` if it is not greater than the others.
+/// Adds a bucket number; `None` if it is not greater than the numbers that were added before.
 fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
     let is_next = buckets.last().is_none_or(|last| *last < bucket);
     is_next.then(|| {
@@ -289,7 +290,7 @@ fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
     })
 }
 
-/// Returns the bytes after the version.
+/// Checks the version of encoded bytes, and returns the bytes after the version.
 fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [u8], StoredError> {
     match bytes.split_first() {
         Some((version, rest)) if *version == known => Ok(rest),

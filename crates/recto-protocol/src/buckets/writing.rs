@@ -7,9 +7,9 @@
 //!       └────────────────────────────── read again ─── all that take it have it ─────┘
 //! ```
 //!
-//! A write that starts again is another write. The rows that the first attempt left have an older timestamp. The old
-//! timestamp must not be used for the buckets of a newer range map, because a deletion that was acknowledged since may
-//! not have gone to these buckets.
+//! A write that starts again counts as another write. Rows that the first attempt left behind have an older
+//! timestamp. The old timestamp must not be used for the buckets of a newer range map, because a deletion
+//! that was acknowledged since may not have gone to these buckets.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::buckets::names::{Bucket, Key, Micros};
 use crate::buckets::routing::{Operation, Unrouted};
 use crate::buckets::rules::Rule;
 
-/// Event that the caller reports.
+/// Event of a write that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteEvent {
-    /// The write can begin.
+    /// The caller starts the write.
     Begin,
     /// A range map is available, or the window of it that contains the key.
     Copy(DirectoryCopy),
@@ -32,36 +32,36 @@ pub enum WriteEvent {
     Written,
 }
 
-/// Action that the caller takes.
+/// Action of a write that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteAction {
     /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
     Take,
     /// Read the range map again.
     Read,
-    /// Take a timestamp.
+    /// Take a new write timestamp, and report it.
     Stamp,
     /// Write the row to these buckets, or delete it there.
     Write {
-        /// Buckets.
+        /// Buckets that receive the write.
         buckets: BTreeSet<Bucket>,
         /// Write timestamp.
         stamp: Micros,
     },
     /// Delete the row in a bucket to which it does not belong, at the row's own timestamp. No caller waits for this.
     Remove {
-        /// Bucket.
+        /// Bucket from which the row is deleted.
         bucket: Bucket,
-        /// Timestamp of the deletion.
+        /// Timestamp of the deletion, which is that of the misplaced row.
         stamp: Micros,
     },
-    /// The write is done, with this timestamp.
+    /// Report the write as done, with this timestamp.
     Acknowledge(Micros),
-    /// No bucket receives the write.
+    /// Reject the write, because no bucket receives it.
     Refuse(Unrouted),
 }
 
-/// Write under way.
+/// State machine that writes or deletes one row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Writing {
     key: Key,
@@ -69,10 +69,10 @@ pub struct Writing {
     /// Likely bucket, which is used until the range map is known.
     guess: Option<Bucket>,
     copy: Option<DirectoryCopy>,
-    /// Buckets that receive the write, according to this range map.
+    /// Buckets that must receive the write, according to the range map in `copy`.
     takers: BTreeSet<Bucket>,
     stamp: Option<Micros>,
-    /// Buckets to which the write goes, with this timestamp.
+    /// Buckets to which the write was sent, with the timestamp in `stamp`.
     buckets: BTreeSet<Bucket>,
     stage: Stage,
     protocol: Protocol,
@@ -80,18 +80,18 @@ pub struct Writing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
-    /// No range map is available.
+    /// The machine waits for a range map, because none is available.
     Taking,
     /// The write was sent.
     Writing,
-    /// The write is applied, and a range map is being read: the first one, or another one because the first has
-    /// expired.
+    /// The write is applied, and a range map is being read. It is the first range map if the bucket was
+    /// guessed, and otherwise a newer one because the first has expired.
     Reading,
 }
 
 impl Writing {
-    /// Returns a write of the row with this key. If no cached range map is valid, a `guess` saves the time to read one:
-    /// the row is written to that bucket while the range map is read.
+    /// Creates the write of the row with this key. If no cached range map is valid, a `guess` saves the time
+    /// to read a range map first: the row is written to the guessed bucket while the range map is read.
     pub fn new(key: Key, operation: Operation, guess: Option<Bucket>, protocol: Protocol) -> Self {
         Self {
             key,
@@ -138,8 +138,8 @@ impl Writing {
                 return actions;
             }
         }
-        // A second range map is read after the write was applied. If it names the same buckets, the
-        // row is in the right ones, even if this range map has expired by now.
+        // A second range map is read after the write was applied. If it names the same buckets, the row is in
+        // the right buckets, even if this range map has expired by now.
         let is_again = self.copy.is_some();
         let is_safe = is_again || copy.lives(now);
         self.copy = Some(copy);
@@ -173,8 +173,8 @@ impl Writing {
         self.stamp.map(write).into_iter().collect()
     }
 
-    /// Decides about a write that is applied. `is_safe`: no process can have continued a split meanwhile that the range
-    /// map does not contain.
+    /// Decides about a write that is applied. `is_safe` is true if no other process can have continued a
+    /// split that the range map does not show.
     fn judge(&mut self, is_safe: bool) -> Vec<WriteAction> {
         let is_there = self.takers.is_subset(&self.buckets);
         if !is_there && (self.guess.is_none() || self.keeps(Rule::GuessIsChecked)) {
@@ -187,8 +187,8 @@ impl Writing {
         vec![WriteAction::Read]
     }
 
-    /// Returns the deletions of the row in buckets to which it does not belong. No other process would find the row
-    /// there.
+    /// Returns the deletions of the row in buckets to which it does not belong. Otherwise the row would stay
+    /// there, because no other process would find it.
     fn removes(&self) -> Vec<WriteAction> {
         let Some(stamp) = self.stamp.filter(|_| self.operation == Operation::Put) else {
             return Vec::new();

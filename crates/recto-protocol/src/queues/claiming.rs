@@ -1,11 +1,11 @@
 //! Selection of the messages that a claim takes.
 //!
 //! A message is *new* until it is received for the first time. It has *failed* if a receiver gave it back, or
-//! if its claim has ended. A claim takes new and failed messages in turn. While new messages exist, they are
-//! half of the claim, however many messages fail, and however often. The receiver says which kind comes
-//! first, so that claims of a single message alternate, too. New messages come by position. Failed messages
-//! come in the order in which they were due, so no message comes twice before all others that were due as
-//! well.
+//! if its claim has ended. A claim takes new and failed messages alternately. While new messages exist, they
+//! are half of the claim, regardless of how many messages fail and how often. The receiver says which kind
+//! comes first, so that claims of a single message alternate, too. New messages come by position. Failed
+//! messages come in the order in which they were due, so that no message is received again before all other
+//! due messages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -20,11 +20,10 @@ use crate::queues::state::{State, StateContext};
 type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
 
 impl State {
-    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending
-    /// order. Each message has its number of receipts before it was moved on to this segment. The
-    /// claim is shorter if the limit of pending messages or of claimed bytes is reached. `surplus`
-    /// is the number of failed messages that the receiver already has, less the number of new ones;
-    /// if it is negative, a failed message comes first.
+    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending order, each
+    /// with its receives in earlier segments, if any. The claim is shorter if the limit of pending messages
+    /// or of claimed bytes is reached. `surplus` is the number of failed messages that the receiver already
+    /// has, less the number of new ones; if it is negative, a failed message comes first.
     pub(crate) fn claimable(
         &self,
         most: u16,
@@ -108,8 +107,8 @@ impl State {
         taken
     }
 
-    /// Returns the next failed message that can be received. A message that was moved on is not pending here
-    /// yet, so it needs room.
+    /// Returns the next failed message that can be received. A message that segment merging moved here is not
+    /// pending yet. It needs a free place within the limit of pending messages.
     fn next_failed<'a>(
         &self,
         room: usize,

@@ -7,10 +7,10 @@
 //!                                 └► none: over
 //! ```
 //!
-//! When all heads of a slot are [cleared](Clearing), the registry is
+//! When the manifests of all shards of a slot are [cleared](Clearing), the registry is
 //! [informed](crate::queues::RegistryWish::Cleared) and the next queue can take the slot. No message of the
 //! old queue reaches the next queue. A message on its way into a segment finds the segment sealed. A process
-//! that asks the head for another segment knows only an older [epoch](Tenure).
+//! that requests another segment knows only an older [epoch](Tenure), and the manifest rejects it.
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live, Settled};
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
@@ -20,47 +20,47 @@ use crate::queues::releasing::{ReleaseAction, ReleaseEvent, Released, Releasing}
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish};
 
-/// Input of the tasks.
+/// Input of [`Purging`] and [`Clearing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
     /// Start the task.
     Begin,
-    /// Response of the head, and the head as it is known since.
+    /// Response of the shard's manifest, and the manifest as it is known after the response.
     Head(HeadAnswer, Head),
-    /// Response of the segment's log.
+    /// Response of the segment's log to the command that seals it.
     Log(LogAnswer),
     /// The segment's log and then its state, as they were read.
     Read(Log, State),
-    /// Response of the source's state. [`Gone`](StateAnswer::Gone) also if the source's head no longer has
-    /// the segment.
+    /// Response of the state of a source segment. Report [`Gone`](StateAnswer::Gone) also if the manifest of
+    /// the source shard no longer has the segment.
     Source(StateAnswer),
     /// Response of the segment's own state.
     State(StateAnswer),
-    /// Entry of the segment in the head; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
     Found(Option<Live>),
 }
 
-/// Action that the caller must execute.
+/// Action of [`Purging`] or [`Clearing`] that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClearAction {
-    /// Send a command to the shard's head.
+    /// Send a command to the shard's manifest.
     Head(HeadWish),
     /// Seal the segment's log.
     Seal(Segment, Live),
     /// Read the segment's log and then its state, with serial consistency.
     Read(Segment, Live),
-    /// Send a command to the state of a message's source, for a message that was moved to this segment.
+    /// Send a command to the state of a source segment, from which a message was moved to this segment.
     Source(Origin, StateWish),
     /// Send a command to the segment's own state.
     State(Segment, Live, StateWish),
-    /// Read the entry of the segment in the head, with serial consistency.
+    /// Read the entry of the segment in the shard's manifest, with serial consistency.
     Find(Segment),
-    /// The task is finished.
+    /// The task has ended with this outcome.
     Over(Released),
 }
 
-/// Returns the retention bound by this clock: a queue no longer keeps messages that were
-/// [due](crate::queues::Entry::due) by this time.
+/// Returns the retention bound at the time `now`: a queue no longer keeps messages that were
+/// [due](crate::queues::Entry::due) by the bound.
 pub fn expired_by(retention_seconds: u32, now: Micros) -> Micros {
     let kept = Micros::from(retention_seconds) * 1_000_000 + LEASE_MARGIN_MICROS;
     now.saturating_sub(kept)
@@ -74,7 +74,7 @@ pub fn is_expired(log: &Log, segment: Segment, by: Micros) -> bool {
     newest.is_some_and(|newest| log.segment == segment && newest <= by)
 }
 
-/// Task that removes a segment from the list, whether or not its messages are resolved.
+/// Task that removes a segment from its shard, whether or not its messages are resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Purging {
     address: Address,
@@ -87,8 +87,8 @@ pub struct Purging {
 }
 
 impl Purging {
-    /// Creates the task for a segment in the head of this shard. Messages that are leaving must complete
-    /// their moves first.
+    /// Creates the task for a live segment of this shard. Messages that are leaving must complete their moves
+    /// first.
     pub fn new(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             address,
@@ -165,8 +165,8 @@ pub struct Clearing {
 }
 
 impl Clearing {
-    /// Creates the task for a deletion. It has to run for all [shards](crate::queues::PlaceRow::shards) of a
-    /// slot.
+    /// Creates the task for one shard of a deleted queue. The task has to run for all
+    /// [shards](crate::queues::PlaceRow::shards) of the queue's slot.
     pub fn new(address: Address, tenure: Tenure, protocol: Protocol) -> Self {
         Self {
             address,
@@ -193,8 +193,8 @@ impl Clearing {
         }
     }
 
-    /// Returns the command that closes the head. Its response also gives a fresh copy of the head, because a
-    /// response without a write needs a read.
+    /// Returns the command that closes the shard's manifest. Its response also gives a fresh copy of the
+    /// manifest, because a response without a write needs a read.
     fn closes(&self) -> ClearAction {
         ClearAction::Head(if self.protocol.rules.keeps(Rule::HeadsClosed) {
             HeadWish::Close(self.tenure)
@@ -220,8 +220,8 @@ impl Clearing {
         purging.step(ClearEvent::Begin)
     }
 
-    /// Takes a missing segment off the list. Its messages cannot be resolved, and no reader misses them,
-    /// since its queue was deleted.
+    /// Removes a missing segment from the shard's manifest. Its messages cannot be resolved, and no reader
+    /// misses them, since its queue was deleted.
     fn takes_off(&mut self) -> ClearAction {
         let Some(Purging { segment, live, .. }) = self.purging.take() else {
             return self.closes();

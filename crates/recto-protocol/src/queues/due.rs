@@ -37,9 +37,10 @@ impl State {
         first
     }
 
-    /// Returns the time until which the messages of a sealed segment need no work, unless its state gets a
-    /// command. All unresolved messages were never received, or were given back. `None`: a receiver has a
-    /// message, or a message is leaving or is to leave.
+    /// Returns the time until which a sealed segment needs no work, unless its state gets a command. Returns
+    /// `None` unless all unresolved messages were never received or were given back. In particular, it
+    /// returns `None` if a receiver has a message, or if a message is being moved or has to be moved to the
+    /// dead-letter queue.
     pub fn waits_until(&self, context: &StateContext<'_>) -> Option<Micros> {
         let is_whole = context.log.segment() == context.segment && context.log.sealed().is_some();
         let is_mine = self.segment() == context.segment;

@@ -14,25 +14,25 @@ use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure, Version};
 /// Action that the caller must execute in a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardAction {
-    /// Send these commands to the head, in one conditional write.
+    /// Send these commands to the shard's manifest, in one conditional write.
     Head(Vec<HeadWish>),
     /// Read the ring with serial consistency, and use no older ring from then on.
     ReadRing,
-    /// Read the entry of a segment in the head, with serial consistency.
+    /// Read the entry of a segment in the shard's manifest, with serial consistency.
     Find(Segment),
     /// Write the bodies with plain writes, until all are written. If the table is 0, write nothing:
     /// the row of the log will contain the bodies.
     Write {
-        /// Location of the segment.
+        /// Versioned cells and body table of the segment.
         live: Live,
-        /// Segment of the bodies.
+        /// Segment that gets the bodies.
         segment: Segment,
-        /// Chunk of the bodies.
+        /// Identifier of the bodies.
         chunk: Chunk,
     },
     /// Send a command to the log of the segment's versioned cell.
     Log {
-        /// Location of the segment.
+        /// Versioned cells and body table of the segment.
         live: Live,
         /// Segment of the log.
         segment: Segment,
@@ -44,37 +44,37 @@ pub enum ShardAction {
 /// Result of an action in a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardEvent {
-    /// Response of the head to the last of its commands.
+    /// Response of the shard's manifest to the last of its commands.
     Head(HeadAnswer),
     /// Version of the ring that was read.
     Ring(Version),
-    /// Entry of the segment in the head; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
     Found(Option<Live>),
-    /// The bodies are written.
+    /// All bodies of [`ShardAction::Write`] are written.
     Written,
     /// The bodies are not written, and will not be, because the table was dropped.
     TableGone,
-    /// Response of the log.
+    /// Response of the log to the command.
     Log(LogAnswer),
 }
 
-/// Request for an open segment. It remembers the segment and the table that are known to be gone: a head that
-/// was read later does not refer to them.
+/// Request for an open segment. It remembers the segment and the table that are known to be gone. A manifest
+/// that is read later and still refers to them is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entering {
     pub(crate) address: Address,
     tenure: Tenure,
     pub(crate) reach: Reach,
-    /// Table of a temporary queue.
+    /// Body table of a temporary queue; `None` for any other queue.
     pub(crate) own: Option<BodyTable>,
     segment: Option<(Address, Segment)>,
     table: Option<BodyTable>,
 }
 
-/// Progress of the request.
+/// Progress of the request for an open segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// This action in the shard comes next.
+    /// The caller has to execute this action in the shard next.
     Asks(ShardAction),
     /// The segment is open.
     Open(Segment, Live),
@@ -82,7 +82,7 @@ pub(crate) enum Entered {
     Full,
     /// The queue was deleted.
     NoQueue,
-    /// The head refers to a segment or a table that is gone.
+    /// The shard's manifest refers to a segment or a table that is gone.
     Damaged,
 }
 
@@ -98,7 +98,8 @@ impl Entering {
         }
     }
 
-    /// Returns the commands for the head: `before`, if any, and then the request for an open segment.
+    /// Returns the commands for the shard's manifest: `before`, if any, and then the request for an open
+    /// segment.
     pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
         let open = HeadWish::Open {
             reach: self.reach,
@@ -108,7 +109,7 @@ impl Entering {
         ShardAction::Head(before.into_iter().chain([open]).collect())
     }
 
-    /// Evaluates the response of the head.
+    /// Evaluates the response of the shard's manifest.
     pub(crate) fn hears(&self, answer: HeadAnswer) -> Entered {
         match answer {
             HeadAnswer::Open(segment, live) if self.is_gone(self.address, segment, live) => Entered::Damaged,
@@ -120,17 +121,17 @@ impl Entering {
         }
     }
 
-    /// Records that the segment's log belongs to another segment.
+    /// Records that the versioned cell of the segment's log now belongs to another segment.
     pub(crate) fn misses_segment(&mut self, address: Address, segment: Segment) {
         self.segment = Some((address, segment));
     }
 
-    /// Records that the table was dropped.
+    /// Records that a body table was dropped.
     pub(crate) fn misses_table(&mut self, table: BodyTable) {
         self.table = Some(table);
     }
 
-    /// Returns whether a head refers to a segment or a table that was gone before the head was read.
+    /// Returns whether a manifest refers to a segment or a table that was gone before the manifest was read.
     pub(crate) fn is_gone(&self, address: Address, segment: Segment, live: Live) -> bool {
         self.segment == Some((address, segment)) || self.table == Some(live.table)
     }

@@ -7,10 +7,10 @@ use crate::queues::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenu
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// Release time of a cell that needs no rest.
+/// Release time that is recorded for a versioned cell that needs no rest.
 const LONG_AGO: Micros = Micros::MIN;
 
-/// Manifest of a shard.
+/// Manifest of a shard: its live segments, and the versioned cells that they use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Head {
     pub(crate) version: Version,
@@ -29,12 +29,12 @@ pub struct Head {
     pub(crate) resting: Vec<Resting>,
 }
 
-/// Segment that is not released.
+/// Live segment: a segment that is not released, with the location of its log, state and bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Live {
     /// Versioned cells that hold its log and state.
     pub register: RegisterNumber,
-    /// Table that holds its bodies.
+    /// Body table that contains the bodies of the segment's messages.
     pub table: BodyTable,
     /// Kind of messages that the segment takes while it is open.
     pub reach: Reach,
@@ -45,10 +45,10 @@ pub struct Live {
 /// Time range in which the messages of a segment are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
-    /// Soon.
+    /// The messages are due soon, or have a deduplication id.
     Near,
-    /// Much later. These messages have segments of their own, because one unresolved message keeps its whole
-    /// segment alive.
+    /// The messages are due much later. They have segments of their own, because one unresolved message keeps
+    /// its whole segment alive.
     Far,
 }
 
@@ -56,7 +56,7 @@ pub enum Reach {
 /// ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Resting {
-    /// Number of the cell.
+    /// Number of the versioned cell that rests.
     pub register: RegisterNumber,
     /// Released segment that had the cell.
     pub segment: Segment,
@@ -64,12 +64,12 @@ pub struct Resting {
     pub since: Micros,
 }
 
-/// Command to a manifest.
+/// Command to a shard's manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadWish {
     /// Open a segment, unless one is open.
     Open {
-        /// Kind of messages for the segment.
+        /// Kind of messages that the segment takes.
         reach: Reach,
         /// Epoch of the slot, as the caller knows it.
         tenure: Tenure,
@@ -83,7 +83,7 @@ pub enum HeadWish {
         /// Number of messages in the log.
         count: Seq,
     },
-    /// Remove the segment from the list, if all its messages are resolved.
+    /// Remove the segment from the live segments, if all its messages are resolved.
     Release(Settled),
     /// Record that the needed bodies of a segment were copied to another table.
     Rehome {
@@ -91,10 +91,10 @@ pub enum HeadWish {
         segment: Segment,
         /// Table from which the bodies were copied.
         from: BodyTable,
-        /// Target table, which was open before the copy began.
+        /// Table to which the bodies were copied. It was open before the copy began.
         to: BodyTable,
-        /// Version of the ring in which the target table was open. In a later version, the table may be open
-        /// for the second time.
+        /// Version of the ring in which the target table was open. In a later version, the table may have
+        /// been emptied and opened again.
         ring: Version,
     },
     /// From now on, reject callers that know only a ring older than this version. Creates the
@@ -105,8 +105,8 @@ pub enum HeadWish {
 }
 
 /// Proof that a segment can be released: all messages that were moved into it are resolved in their source
-/// segments. Without that, those messages would be moved again. Only [`Releasing`](crate::queues::Releasing)
-/// creates this value.
+/// segments. An unresolved message in a source segment would be moved again. Only
+/// [`Releasing`](crate::queues::Releasing) creates this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settled {
     pub(crate) segment: Segment,
@@ -116,14 +116,14 @@ pub struct Settled {
     pub(crate) has_ids: bool,
 }
 
-/// Response of a manifest to a command.
+/// Response of a shard's manifest to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadAnswer {
-    /// This segment is open.
+    /// This segment is open for new messages.
     Open(Segment, Live),
-    /// The change is in place; or it was, and the segment has left the list since.
+    /// The change is in place, or was in place before the segment was released.
     Done,
-    /// Not yet: the segment is open, or some of its messages are not resolved.
+    /// The change is not possible yet: the segment is open, or some of its messages are not resolved.
     NotYet,
     /// The caller's version of the ring is older than the manifest's: read the ring and ask again.
     OldRing,
@@ -143,11 +143,11 @@ pub enum HeadAnswer {
 pub struct HeadContext {
     /// Version of the ring as the process knows it, which may be stale.
     pub ring: Version,
-    /// Open table of that ring.
+    /// Body table that is open in that version of the ring.
     pub table: BodyTable,
     /// Time of the wall clock.
     pub now: Micros,
-    /// Limits and rules.
+    /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
@@ -181,19 +181,20 @@ impl Head {
         self.tenure <= tenure
     }
 
-    /// Returns the open segment for such messages, if the caller knows the current epoch.
+    /// Returns the open segment for messages of this kind, if the caller knows the current epoch of the slot.
     pub fn open(&self, reach: Reach, tenure: Tenure) -> Option<(Segment, Live)> {
         self.opened(reach).filter(|_| self.serves(tenure))
     }
 
-    /// Returns the open segment for such messages.
+    /// Returns the open segment for messages of this kind.
     pub(crate) fn opened(&self, reach: Reach) -> Option<(Segment, Live)> {
         let mut open = self.live.iter();
         let open = open.find(|(_, live)| live.count.is_none() && live.reach == reach);
         open.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Returns the earlier segments whose logs may have deduplication ids of the window, newest first.
+    /// Returns the earlier segments whose logs may have deduplication ids of the deduplication window, newest
+    /// first.
     /// Callers must read all of these logs, since a log without such ids says nothing about earlier logs.
     /// Segments for much later messages are left out because they have no such ids.
     pub fn before(&self, segment: Segment, now: Micros) -> Vec<(Segment, RegisterNumber)> {
@@ -209,7 +210,7 @@ impl Head {
         before
     }
 
-    /// Returns the live segments whose bodies are in a table.
+    /// Returns the live segments whose bodies are in this body table.
     pub fn references(&self, table: BodyTable) -> impl Iterator<Item = (Segment, Live)> {
         let here = self.live.iter().filter(move |(_, live)| live.table == table);
         here.map(|(segment, live)| (*segment, *live))
@@ -225,8 +226,8 @@ impl Head {
         true
     }
 
-    /// Returns whether there is a ring, but no version of it has changed this manifest. Any version would
-    /// pass as new enough.
+    /// Returns whether the store has a ring, but no version of the ring has changed this manifest. In that
+    /// case, even an outdated version of the ring would pass as new enough.
     fn is_unfenced(&self, context: &HeadContext) -> bool {
         self.ring == 0 && context.table != BodyTable(0)
     }
@@ -354,8 +355,8 @@ impl Head {
 }
 
 impl Resting {
-    /// Returns whether the cell's log no longer has deduplication ids of the window, whichever sender's clock
-    /// dated them.
+    /// Returns whether the cell's log no longer has deduplication ids of the deduplication window, even if
+    /// the clock of a sender was ahead.
     fn has_rested(&self, now: Micros) -> bool {
         now.saturating_sub(self.since) >= REST_MICROS
     }

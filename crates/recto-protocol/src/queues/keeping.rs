@@ -1,5 +1,5 @@
-//! Maintenance of a body table. Each task starts over, in whichever process finds that it is due; two
-//! processes that run the same task do no harm.
+//! Maintenance tasks of a body table: fencing, copying bodies, and emptying. Each task starts over, in
+//! whichever process finds that it is due. Two processes that run the same task do no harm.
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live};
 use crate::queues::limits::Protocol;
@@ -10,13 +10,13 @@ use crate::queues::rules::Rule;
 /// Input of a maintenance task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeepEvent {
-    /// Start the task.
+    /// Start the maintenance task.
     Begin,
     /// Ring, read with serial consistency.
     Ring(Ring),
-    /// Response of the ring.
+    /// Response of the ring to a command.
     RingAnswer(RingAnswer),
-    /// Response of the head, and the head as it is known since.
+    /// Response of the shard's manifest, and the manifest as it is known after the response.
     Head(HeadAnswer, Head),
     /// Number of live segments that refer to the table.
     References(usize),
@@ -24,27 +24,27 @@ pub enum KeepEvent {
     Sealed(Option<Seq>),
     /// The bodies of all unresolved messages are copied.
     Copied,
-    /// Some bodies are not copied, because the log belongs to another segment.
+    /// Some bodies are not copied, because the log now belongs to another segment.
     SegmentGone,
     /// Some bodies are not copied, because this table was dropped.
     TableGone(BodyTable),
-    /// Entry of the segment in the head; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
     Found(Option<Live>),
     /// Outcome of emptying the table.
     Emptied(Emptied),
 }
 
-/// Action that the caller must execute.
+/// Action of a maintenance task that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeepAction {
     /// Read the ring with serial consistency.
     ReadRing,
     /// Send a command to the ring.
     Ring(RingWish),
-    /// Send a command to the shard's head, with a ring that is not older than the one that was read.
+    /// Send a command to the shard's manifest, with a ring that is not older than the ring that was read.
     Head(HeadWish),
-    /// Read all heads of all queues with serial consistency, and count the live segments that refer to the
-    /// table.
+    /// Read the manifests of all shards of all queues with serial consistency, and count the live segments
+    /// that refer to the table.
     CountReferences(BodyTable),
     /// Seal the segment's log.
     Seal(Segment, Live),
@@ -52,34 +52,34 @@ pub enum KeepAction {
     Copy {
         /// Segment whose bodies to copy.
         segment: Segment,
-        /// Location of the segment.
+        /// Versioned cells and body table of the segment.
         live: Live,
-        /// Target table.
+        /// Body table to which the bodies are copied.
         to: BodyTable,
     },
-    /// Read the entry of a segment in the head, with serial consistency.
+    /// Read the entry of a segment in the shard's manifest, with serial consistency.
     Find(Segment),
     /// Empty the table. The request is sent once and never repeated.
     Empty(BodyTable),
     /// The task is finished, or has to start over later.
     Over,
-    /// The head refers to a segment whose versioned cell now has another segment, or whose table was dropped.
-    /// Head and segment are from different points in time. The table is not fenced.
+    /// The shard's manifest refers to a segment whose versioned cell now has another segment, or whose table
+    /// was dropped. The manifest and the segment are from different points in time. The table is not fenced.
     Damaged(Segment),
 }
 
-/// Task that tells one shard that a table is closing. When all shards know it, the table is
-/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard learned
-/// of it.
+/// Task that tells one shard that a body table is closing. When all shards know it, the table is
+/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard learned of it.
 ///
-/// After the fence, no process can open a segment in the table, because its ring would be older than the
-/// head's. The segments that the head then has in the table are therefore all segments there.
+/// After the fence, no process can open a segment in the table, because its ring would be older than the ring
+/// in the shard's manifest. The segments that the manifest then has in the table are therefore all segments
+/// in the table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fencing {
     table: BodyTable,
     ring: Version,
     open: Vec<(Segment, Live)>,
-    /// Segment that the log reported as gone. A head that was read later does not list it.
+    /// Segment that the log reported as gone. A manifest that is read later and still lists it is damaged.
     gone: Option<Segment>,
     protocol: Protocol,
 }
@@ -130,13 +130,13 @@ pub struct Rehoming {
     segment: Segment,
     live: Live,
     to: Option<(BodyTable, Version)>,
-    /// Table that was dropped. A ring that was read later does not have it open.
+    /// Table that was dropped. It is not the open table of a ring that is read later.
     gone: Option<BodyTable>,
     protocol: Protocol,
 }
 
 impl Rehoming {
-    /// Creates the task for a sealed segment at this location, according to the head.
+    /// Creates the task for a sealed segment. `live` is its entry in the shard's manifest.
     pub fn new(segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             segment,
@@ -199,14 +199,14 @@ impl Rehoming {
 pub struct Emptying {
     table: BodyTable,
     owner: Owner,
-    /// Lifetime of the table in which its references are counted.
+    /// Lifetime of the table for which its references are counted.
     life: Option<Life>,
     outcome: Option<Emptied>,
     protocol: Protocol,
 }
 
 impl Emptying {
-    /// Creates the task for an owner that is unique to it.
+    /// Creates the task. `owner` must be unique to this attempt to empty the table.
     pub fn new(table: BodyTable, owner: Owner, protocol: Protocol) -> Self {
         Self {
             table,

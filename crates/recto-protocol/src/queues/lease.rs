@@ -1,4 +1,4 @@
-//! End of claims.
+//! Leases: decides when the claim of a message has ended, so that another receiver may get the message.
 //!
 //! The process that gave a claim counts by its monotonic clock, from the time at which it *sent*
 //! the claim. All other processes use the end time in the claim and add the maximum difference of
@@ -19,7 +19,7 @@ pub struct Clock {
     pub monotonic: Micros,
 }
 
-/// Claim of one message.
+/// Claim of one message: the segment of the message, its position there, and the identifier of the claim.
 pub type Claim = (Segment, Seq, ClaimId);
 
 /// Claims that a process gave, until they have ended for all processes.
@@ -62,7 +62,7 @@ impl Leases {
         self.prune(heard);
     }
 
-    /// Forgets claims that ended so long ago that they have ended by their recorded time, too.
+    /// Forgets claims that ended so long ago that they have ended for all other processes, too.
     fn prune(&mut self, clock: Clock) {
         while let Some((end, claim)) = self.by_end.first().copied() {
             if end.saturating_add(LEASE_MARGIN_MICROS) > clock.monotonic {
@@ -72,13 +72,14 @@ impl Leases {
         }
     }
 
-    /// Returns whether a worker may get the message now.
+    /// Returns whether a worker may get the message of a claim now, because the claim has not ended.
     pub fn holds(&self, claim: Claim, clock: Clock) -> bool {
         let end = self.ends.get(&claim);
         end.is_some_and(|end| clock.monotonic < *end) || !self.rules.keeps(Rule::HandedOutInLease)
     }
 
-    /// Returns whether another claim may take the message. `until` is the recorded end of this claim.
+    /// Returns whether another claim may take the message, because this claim has ended. `until` is the
+    /// recorded end of this claim.
     pub fn is_over(&self, claim: Claim, until: Micros, clock: Clock) -> bool {
         if let Some(end) = self.ends.get(&claim) {
             return clock.monotonic >= *end;

@@ -16,23 +16,23 @@ pub struct Entry {
     pub id: MessageId,
     /// Index of the message's body in its chunk.
     pub index: u16,
-    /// Bytes of body and attributes.
+    /// Size of the body and the attributes, in bytes.
     pub size: u32,
     /// Time at which the message was sent, by the sender's clock.
     pub sent: Micros,
     /// Earliest time at which the message can be received.
     pub not_before: Micros,
-    /// Fingerprint of the name of the message's group.
+    /// Fingerprint of the name of the message's group; `None`: the message has no group.
     pub group: Option<Fingerprint>,
-    /// Fingerprint of the deduplication id.
+    /// Fingerprint of the deduplication id; `None`: the message has no such id.
     pub deduplication: Option<Fingerprint>,
     /// Location of the message before it was moved here.
     pub origin: Option<Origin>,
-    /// Receipts of the message before it was moved here. Set only if the message was moved within its shard
+    /// Receives of the message before it was moved here. Set only if the message was moved within its shard
     /// and had been received.
     pub received: Option<Received>,
     /// Time at which the message was moved here from another queue, by the mover's clock. Moves within a
-    /// shard keep it.
+    /// shard keep this time.
     pub arrived: Option<Micros>,
 }
 
@@ -58,35 +58,36 @@ impl Entry {
 /// Location of a moved message before the move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Shard of the message.
+    /// Shard that had the message before the move.
     pub address: Address,
-    /// Segment of the message.
+    /// Segment that had the message before the move.
     pub segment: Segment,
     /// Position of the message in that segment.
     pub seq: Seq,
 }
 
-/// Receipts of a message in the segments where it was before. Its attempts continue from this number.
+/// Receives of a message in the segments where it was before. The number of its attempts continues from this
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Received {
-    /// Number of receipts, at least 1.
+    /// Number of receives, at least 1.
     pub attempts: u16,
-    /// Time of the first receipt.
+    /// Time of the first receive.
     pub first: Micros,
     /// Time from which the message can be received again.
     pub until: Micros,
 }
 
-/// Row of one append.
+/// Row of a log: the messages of one append.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LogRow {
-    /// Chunk of the bodies.
+    /// Identifier of the bodies of these messages.
     pub chunk: Chunk,
-    /// Entries at the position of the row and the positions that follow.
+    /// Entries of the messages, from the position of the row on.
     pub entries: Arc<[Entry]>,
 }
 
-/// Log of the newest segment of a versioned cell.
+/// Log of the newest segment that uses a versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Log {
     pub(crate) version: Version,
@@ -122,24 +123,24 @@ impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
     }
 }
 
-/// Command to a log.
+/// Command to the log of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogWish {
     /// Append entries whose bodies are in the segment's table under this chunk.
     Append {
-        /// Chunk of the bodies.
+        /// Identifier of the bodies.
         chunk: Chunk,
-        /// One or more entries.
+        /// Entries to append, at least one.
         entries: Arc<[Entry]>,
     },
     /// Seal the log, so that nothing can be appended.
     Seal,
 }
 
-/// Response of a log to a command.
+/// Response of the log of a segment to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogAnswer {
-    /// Outcome of each entry.
+    /// The entries were handled. The value has the outcome of each entry.
     Appended(Vec<Placed>),
     /// The segment is sealed, with this number of messages. Nothing was appended, and nothing will be.
     Sealed(Seq),
@@ -153,7 +154,7 @@ pub enum LogAnswer {
     Unknown,
 }
 
-/// Outcome of an entry.
+/// Outcome of appending one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Placed {
     /// The entry is at this position.
@@ -169,7 +170,7 @@ pub struct LogContext<'a> {
     pub segment: Segment,
     /// Deduplication ids of the earlier segments.
     pub recent: &'a Recent,
-    /// Limits and rules.
+    /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
@@ -215,7 +216,8 @@ impl Log {
         })
     }
 
-    /// Returns the messages that were received before they were moved on to this segment, by position.
+    /// Returns the messages that were received in an earlier segment, before segment merging moved them here,
+    /// by position.
     pub(crate) fn moved_on(&self) -> impl Iterator<Item = (Seq, Received)> {
         let moved_on = self.rows.moved_on();
         moved_on.filter_map(|seq| Some((seq, self.message(seq)?.1.received?)))

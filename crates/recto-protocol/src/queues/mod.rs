@@ -8,10 +8,10 @@
 //! their version, and are never emptied. Bodies are immutable, and are in tables that are emptied
 //! as a whole. No decision depends on the content of these tables.
 //!
-//! A shard's [`Head`] says which [segments](Segment) are live, and which cells and tables they use.
-//! A segment's [`Log`] contains the sent messages, and its [`State`] contains their progress. A
-//! [`Round`] changes a versioned cell. A store that needs no ring has one body table, 0, whose
-//! bodies are in the rows of the logs.
+//! A shard's [`Head`], its manifest, says which [segments](Segment) are live, and which cells and tables they
+//! use. A segment's [`Log`] contains the sent messages, and its [`State`] contains their progress. A
+//! [`Round`] changes a versioned cell. The [`Ring`] lists the body tables, which are filled and emptied in
+//! rotation. A store that needs no ring has one body table, 0, whose bodies are in the rows of the logs.
 //!
 //! | module | content |
 //! |---|---|

@@ -8,10 +8,10 @@
 //!             └───────────────── sealed without it, or released ◄────────────┘
 //! ```
 //!
-//! A process that finds a mark continues the move from there. A mark is redirected, by a conditional write,
-//! only if its target can no longer take the message and did not take it. No segment is released before the
-//! sources of all messages moved there are resolved. If a target is gone, then either it did not take the
-//! message, or the source is resolved.
+//! A process that finds a mark continues the move from there. A mark gets another target, by a conditional
+//! write, only if its target can no longer take the message and did not take it. A segment is released only
+//! after the sources of all messages that were moved there are resolved. If a target segment was released,
+//! then either it did not take the message, or the source is resolved.
 
 use crate::queues::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::queues::head::{HeadWish, Live, Reach};
@@ -21,48 +21,49 @@ use crate::queues::names::{Address, BodyTable, Chunk, ClaimId, Segment, Tenure};
 use crate::queues::rules::Rule;
 use crate::queues::state::{StateAnswer, StateWish, Target};
 
-/// Input of the move.
+/// Input of [`Moving`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveEvent {
     /// Start the move.
     Begin,
-    /// Response of the source's state. [`Gone`](StateAnswer::Gone) also if the source's head no longer has
-    /// the segment.
+    /// Response of the state of the source segment. Report [`Gone`](StateAnswer::Gone) also if the manifest
+    /// of the source shard no longer has the segment.
     Source(StateAnswer),
-    /// Result of an action in the shard.
+    /// Result of an action in the target shard.
     Shard(ShardEvent),
 }
 
-/// Action that the caller must execute.
+/// Action of [`Moving`] that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveAction {
-    /// Send a command to the state of the message's source.
+    /// Send a command to the state of the source segment.
     Source(Origin, StateWish),
     /// Execute an action in this shard, which is the intended target, or the target to which another process
     /// began to move the message.
     Shard(Address, ShardAction),
-    /// The move has ended.
+    /// The move has ended with this outcome.
     Over(Moved),
 }
 
-/// Outcome of a move.
+/// Outcome of the move of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moved {
     /// The message is resolved in its source: it was moved, or had been resolved before.
     Done,
-    /// The message is claimed, or its segment has the maximum number of pending messages. Or the message is
-    /// not in the target, so the source is not resolved.
+    /// The message was not moved. A receiver has it, its segment has the maximum number of pending messages,
+    /// the target did not append it, or another process moves it to a different kind of target.
     NotNow,
-    /// The target shard is full. A mark stays, so that the move can continue later.
+    /// The target shard is full. A mark in the source stays, so that the move can continue later.
     Full,
-    /// The target queue was deleted. A mark stays, so that the move can continue to another queue.
+    /// The target queue was deleted. A mark in the source stays, so that the move can continue to another
+    /// queue.
     NoQueue,
-    /// The target's head refers to a segment whose versioned cell now has another segment, or to a dropped
-    /// table. They are from different points in time. A mark stays.
+    /// The manifest of the target shard refers to a segment whose versioned cell now has another segment, or
+    /// to a dropped table. They are from different points in time. A mark in the source stays.
     Damaged,
 }
 
-/// Move of one message.
+/// State machine that moves one message to another segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Moving {
     origin: Origin,
@@ -70,7 +71,7 @@ pub struct Moving {
     chunk: Chunk,
     entry: Entry,
     entering: Entering,
-    /// Target in the source's mark, as far as this process knows.
+    /// Target in the mark of the source message, as far as this process knows.
     mark: Option<Target>,
     live: Option<Live>,
     /// True if the message stays in its shard.
@@ -100,8 +101,8 @@ impl Moving {
                 // message would be rejected as a duplicate of itself.
                 deduplication: None,
                 origin: Some(origin),
-                // The number of receipts starts at zero in another queue. For a move within the
-                // shard, `marked` sets the number.
+                // The number of receives starts at zero in another queue. For a move within the shard,
+                // `marked` sets the number.
                 received: None,
                 ..entry
             },
@@ -113,9 +114,9 @@ impl Moving {
         }
     }
 
-    /// Directs the move to a later segment of the same shard that takes such messages. The message keeps its
-    /// number of receipts and the time from which it can be received again. Allowed only for a message that
-    /// no receiver has.
+    /// Directs the move to a later segment of the same shard that takes messages of this kind. The message
+    /// keeps its number of receives and the time from which it can be received again. Allowed only for a
+    /// message that no receiver has.
     #[must_use]
     pub fn on(mut self, reach: Reach) -> Self {
         self.goes_on = true;
@@ -123,7 +124,7 @@ impl Moving {
         self
     }
 
-    /// Directs the move to a temporary queue, which has this table for itself.
+    /// Directs the move to a temporary queue. The body table has no bodies of other queues.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);
@@ -280,9 +281,9 @@ impl Moving {
                 let sealed = HeadWish::Sealed { segment, count };
                 self.asks_head((mark.address == address).then_some(sealed))
             }
-            // The target segment is gone, so ask for another one. The first one is released only
-            // after the source is resolved, so if the message was appended there, the source will
-            // answer that it is resolved.
+            // The target segment is gone, so ask for another segment. The target segment was released only
+            // after the sources of its messages were resolved. If the message was appended there, the source
+            // will answer that it is resolved.
             LogAnswer::Gone | LogAnswer::Unknown => {
                 self.entering.misses_segment(mark.address, segment);
                 self.asks_head(None)

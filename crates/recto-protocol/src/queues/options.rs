@@ -1,6 +1,6 @@
-//! Options of a queue, and options of all queues of a store. Users state them as settings, in which
-//! they can leave out each option. A change is computed from the options that are stored when it is
-//! written. So if two users change different options at the same time, both changes stay.
+//! Options of a queue, and options of all queues of a store. Users state them as settings, in which they can
+//! leave out each option. A change is computed from the options that are stored when it is written. If two
+//! users change different options at the same time, both changes therefore stay.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -49,7 +49,8 @@ pub struct QueueOptions {
     pub is_ordered: bool,
     /// Number of shards: 1 to 64; default 4. Never changes.
     pub shards: u16,
-    /// Scope in which a deduplication id is unique. An ordered queue with the scope `Queue` has one shard. Never changes.
+    /// Scope in which a deduplication id is unique. An ordered queue with the scope `Queue` has one shard.
+    /// Never changes.
     pub deduplication: DeduplicationScope,
     /// Maximum number of bytes of a message's body and attributes: 1 to 1,048,576;
     /// default 1,048,576.
@@ -94,7 +95,7 @@ pub enum OptionError {
     /// The name is not a valid name of a queue.
     #[error("`{field}`: {name:?} is not a valid name of a queue")]
     Name {
-        /// Option with the name.
+        /// Name of the option that contains the rejected name.
         field: &'static str,
         /// First 80 characters of the name.
         name: String,
@@ -102,7 +103,7 @@ pub enum OptionError {
     /// The number is too small or too great.
     #[error("`{field}` is {said}; the range is {least} to {most}")]
     Range {
-        /// Option with the number.
+        /// Name of the option that contains the number.
         field: &'static str,
         /// Rejected number.
         said: u32,
@@ -114,7 +115,7 @@ pub enum OptionError {
     /// Two options contradict each other.
     #[error("`{field}` has an invalid value: {reason}")]
     Conflict {
-        /// Option that is easier to change.
+        /// Name of the one of the two options that is easier to change.
         field: &'static str,
         /// Reason for the conflict.
         reason: &'static str,
@@ -122,27 +123,27 @@ pub enum OptionError {
     /// The named queue does not exist.
     #[error("`{field}`: there is no queue {name}")]
     NoQueue {
-        /// Option that names the queue.
+        /// Name of the option that names the queue.
         field: &'static str,
         /// Name of the missing queue.
         name: QueueName,
     },
-    /// Dead letters would come back to their queue.
+    /// The dead-letter queues would form a cycle, so that dead letters would come back to their queue.
     #[error("`{field}` would send dead letters in a cycle: they would return to this queue")]
     Circle {
-        /// Option that closes the circle.
+        /// Name of the option that closes the cycle.
         field: &'static str,
     },
-    /// The option can never change.
+    /// The change concerns an option that can never change.
     #[error("`{field}` cannot be changed")]
     Fixed {
-        /// Option that would change.
+        /// Name of the option that would change.
         field: &'static str,
     },
 }
 
 impl OptionError {
-    /// Returns the option that the error is about.
+    /// Returns the name of the option that the error is about.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Name { field, .. }
@@ -253,7 +254,7 @@ impl QueueOptions {
         })
     }
 
-    /// Returns these options with those that the settings state.
+    /// Returns these options with the changes that the settings state.
     ///
     /// # Errors
     /// The dead-letter queue has a name that no queue can have. Use [`check`](Self::check) for all other errors.
@@ -383,7 +384,7 @@ impl QueueOptions {
         is_kept(self.deduplication == to.deduplication, "deduplication")
     }
 
-    /// Returns the name of one option that differs in `other`, if one differs.
+    /// Returns the name of one option that differs in `other`; `None` if all options are equal.
     pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
         let Self {
             visibility_seconds,
@@ -420,7 +421,7 @@ impl QueueOptions {
     /// these options.
     ///
     /// # Errors
-    /// It would be an ordered queue for the messages of an unordered one.
+    /// `to` belongs to an ordered queue, and these options belong to an unordered queue.
     pub(crate) fn check_dead_letters(&self, to: &Self) -> Result<(), OptionError> {
         agrees(
             self.is_ordered || !to.is_ordered,
@@ -454,7 +455,7 @@ impl From<StoreOptions> for QueueTableSettings {
 }
 
 impl StoreOptions {
-    /// Returns these options with those that the settings state.
+    /// Returns these options with the changes that the settings state.
     ///
     /// # Errors
     /// An option is out of its range.
@@ -501,7 +502,7 @@ impl StoreOptions {
     }
 }
 
-/// Returns the number that the settings state, or the present number.
+/// Returns the number that the settings state, or the present number if they state none.
 fn number_of_tables(
     field: &'static str,
     stated: Option<u32>,

@@ -28,8 +28,9 @@ pub struct OpenGroups {
 }
 
 impl OpenGroups {
-    /// Finds the open groups of a segment from copies of its log and state, which may be stale. Stale copies
-    /// are safe: a resolved message stays resolved, and a sealed log never grows.
+    /// Finds the open groups of a segment from copies of its log and state; `None` if the log belongs to
+    /// another segment. The copies may be stale: a resolved message stays resolved, and a sealed log never
+    /// grows.
     pub fn of(segment: Segment, log: &Log, state: &State) -> Option<Self> {
         let mut open = Self {
             is_whole: log.is_sealed,
@@ -46,9 +47,9 @@ impl OpenGroups {
 }
 
 impl Order {
-    /// Finds the groups that must wait in a segment. The head must have, or have had, the segment. The head
-    /// and the copies of logs and states may be stale. An earlier live segment that was not read, or whose
-    /// log was not sealed, blocks all groups.
+    /// Finds the groups that must wait in a segment. The manifest must have, or have had, the segment. The
+    /// manifest and the copies of logs and states may be stale. An earlier live segment that was not read, or
+    /// whose log was not sealed, blocks all groups.
     pub fn of<'a>(
         head: &Head,
         segment: Segment,
@@ -66,9 +67,9 @@ impl Order {
         order
     }
 
-    /// Adds one more earlier live segment; `None`: the segment was not read. For a head that has all
-    /// segments, the order of the first segment is empty. Each further order results from passing the
-    /// segments before it, in sequence.
+    /// Adds the open groups of one more earlier live segment; `None`: the segment was not read. The order of
+    /// the oldest live segment is empty. The order of each later segment results from adding the open groups
+    /// of all segments before it.
     pub fn passes(&mut self, open: Option<&OpenGroups>, protocol: Protocol) {
         let Some(open) = open else {
             self.is_unknown = true;
@@ -93,8 +94,8 @@ impl Order {
         self.is_unknown || !open.has_others && open.groups.is_subset(&self.blocked)
     }
 
-    /// Returns the part of the order that matters for a segment: everything if more messages can come,
-    /// otherwise only the segment's own groups.
+    /// Returns the part of the order that matters for a segment. If more messages can come, that is the whole
+    /// order. Otherwise it is the part with the groups of the segment.
     #[must_use]
     pub fn within(&self, open: &OpenGroups) -> Self {
         if !open.is_whole {

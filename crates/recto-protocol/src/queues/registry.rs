@@ -4,10 +4,10 @@
 //!  free ► queue ► deleting: heads learn of it, live segments leave ► free ► another queue …
 //! ```
 //!
-//! Heads and versioned cells of a slot are reused, while some processes may still know an old
-//! registry. So each use of a slot has an epoch ([`Tenure`]), and a later use has a greater one. A
-//! process whose epoch is older than the head's opens no segment there. A slot is free again when
-//! every head of it knows the epoch of the deletion, and none has a live segment.
+//! The shard manifests and versioned cells of a slot are reused, while some processes may still know an old
+//! registry. Each use of a slot therefore has an epoch ([`Tenure`]), and a later use has a greater epoch. A
+//! process whose epoch is older than the epoch in the shard's manifest opens no segment there. A slot is free
+//! again when every manifest of the slot knows the epoch of the deletion, and no manifest has a live segment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::queues::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::queues::options::{OptionError, QueueName, QueueOptions, StoreOptions};
 use crate::queues::round::Register;
 
-/// Registry of a keyspace.
+/// Registry of a keyspace: its queues, their options, and the slot of each queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Registry {
     pub(crate) version: Version,
@@ -30,41 +30,41 @@ pub struct Registry {
     pub(crate) places: BTreeMap<Place, Arc<PlaceRow>>,
 }
 
-/// Row of a slot in the registry.
+/// Row of the registry: one slot, with its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PlaceRow {
-    /// Epoch of the newest use of the slot.
+    /// Epoch of the newest use of the slot, which is greater than the epochs of all earlier uses.
     pub tenure: Tenure,
-    /// Version of the registry that last changed the row.
+    /// Version of the registry whose write last changed the row.
     pub changed: Version,
-    /// Largest number of shards of any queue that had the slot. The slot has this number of heads.
+    /// Largest number of shards of any queue that had the slot. The slot has this number of shard manifests.
     pub shards: u16,
-    /// Owner of the slot.
+    /// Owner of the slot: a queue, a work unit, or none.
     pub held: Held,
 }
 
 /// Owner of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Held {
-    /// No owner: the next queue or work unit can take the slot.
+    /// The slot has no owner: the next queue or work unit can take it.
     Free,
-    /// A queue.
+    /// A queue owns the slot.
     Queue(Queue),
-    /// A work unit.
+    /// A work unit owns the slot.
     Unit(Unit),
-    /// A deleted queue or an ended work unit, until the slot is cleared. Another queue or unit may
-    /// already have its name.
+    /// A deleted queue or an ended work unit owns the slot until the slot is cleared. Another queue or unit
+    /// may already have its name.
     Deleting {
         /// Identifier of the queue or unit.
         id: QueueId,
-        /// Former name.
+        /// Name of the queue or unit before its deletion.
         name: QueueName,
         /// Time of the deletion.
         since: Micros,
     },
 }
 
-/// Queue.
+/// Queue that exists, with its options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue {
     /// Identifier, which no other queue or unit ever has.
@@ -92,12 +92,12 @@ pub struct Unit {
     pub begun: Micros,
 }
 
-/// Command for a registry.
+/// Command to the registry of queues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RegistryWish {
-    /// Create a queue, unless one with this name exists.
+    /// Create a queue, unless a queue with this name exists.
     Create {
-        /// New, unused identifier.
+        /// New, unused identifier for the queue or work unit.
         id: QueueId,
         /// Name of the queue.
         name: QueueName,
@@ -114,9 +114,9 @@ pub enum RegistryWish {
         /// Options to change.
         change: QueueSettings,
     },
-    /// Begin a work unit of the queue, unless one with this name exists.
+    /// Begin a work unit of the queue, unless a work unit with this name exists.
     Begin {
-        /// New, unused identifier.
+        /// New, unused identifier for the queue or work unit.
         id: QueueId,
         /// Queue to which the work belongs.
         queue: QueueId,
@@ -125,7 +125,8 @@ pub enum RegistryWish {
     },
     /// Delete a queue with all its work units, or end a work unit. Each slot is then cleared.
     Delete(QueueId),
-    /// Free the slot: every head of it knows this epoch of a deletion, and has no live segment.
+    /// Free the slot: the manifests of all its shards know this epoch of a deletion, and have no live
+    /// segment.
     Cleared(Place, Tenure),
     /// Change options of the store.
     Configure(QueueTableSettings),
@@ -133,21 +134,21 @@ pub enum RegistryWish {
     Serve(Arc<str>),
 }
 
-/// Response to a command.
+/// Response of the registry to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RegistryAnswer {
     /// The command is done.
     Done,
-    /// The command created the queue or began the unit, now or when it was sent before.
+    /// The command created the queue or began the unit in this slot, now or when it was sent before.
     Created(Place),
-    /// Another command created the queue with the same options, or began the unit.
+    /// Another command created the queue with the same options, or began the unit, in this slot.
     Exists(Place),
-    /// Another queue has this name with other options, or another queue or unit has this
-    /// identifier.
+    /// Another queue has this name with other options, or another queue or unit has this identifier. It has
+    /// this slot.
     Differs(Place),
-    /// The queue has these options. This version of the registry last changed its row.
+    /// The queue has the requested options. This version of the registry last changed its row.
     Changed(Version),
-    /// The row of the queue does not have the expected version, but this one.
+    /// The row of the queue does not have the expected version. It has this version.
     Outdated(Version),
     /// The queue, the work unit or the slot does not exist.
     NoQueue,
@@ -162,7 +163,7 @@ pub enum RegistryAnswer {
     ServedBy(Arc<str>),
 }
 
-/// Inputs of commands.
+/// Data for the evaluation of commands to a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegistryContext {
     /// Time of the wall clock.
@@ -198,8 +199,8 @@ impl Registry {
         self.data_centre.as_deref()
     }
 
-    /// Returns all slots, including free slots and slots that are being cleared. A fence must reach
-    /// the heads of all of them.
+    /// Returns all slots, including free slots and slots that are being cleared. A fence must reach the shard
+    /// manifests of all these slots.
     pub fn places(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places.iter().map(|(place, row)| (*place, &**row))
     }
@@ -247,13 +248,13 @@ impl Registry {
         self.places().find(|(_, row)| row.held.id() == Some(id))
     }
 
-    /// Returns the rows that the newest version changed. A conditional write puts them together
-    /// with the static columns.
+    /// Returns the rows that the newest version of the registry changed. A conditional write puts them
+    /// together with the static columns.
     pub fn changed(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places().filter(|(_, row)| row.changed == self.version)
     }
 
-    /// Returns the version that the computed write will have.
+    /// Returns the version that the registry gets by the write that is being computed.
     fn next(&self) -> Version {
         self.version + 1
     }
@@ -262,7 +263,7 @@ impl Registry {
         self.places.insert(place, Arc::new(row));
     }
 
-    /// Returns a free slot, or the number of a new slot if there may be more.
+    /// Returns a free slot, or the number of a new slot if more slots are allowed.
     fn free(&self, context: &RegistryContext) -> Option<Place> {
         let mut free = self.places().filter(|(_, row)| row.held == Held::Free);
         let more = self.places.len() < context.protocol.places;
@@ -285,8 +286,8 @@ impl Registry {
         self.check_circle(name, options)
     }
 
-    /// Rejects dead letters that would come back to the queue by way of other queues. A queue that
-    /// is part of such a circle since an earlier release can still change its other options.
+    /// Rejects dead letters that would come back to the queue by way of other queues. A queue that is part of
+    /// such a cycle since an earlier release can still change its other options.
     fn check_circle(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
         let there = self.named(name.as_str());
         let there = there.and_then(|(.., queue)| queue.options.dead_letters.as_ref());
@@ -294,8 +295,8 @@ impl Registry {
         if there.map(|dead| &dead.queue) == dead.map(|dead| &dead.queue) {
             return Ok(());
         }
-        // Limit the number of steps: the dead-letter queues may form a circle without this queue,
-        // in which the loop would never end.
+        // Limit the number of steps: the dead-letter queues may form a cycle without this queue, in which the
+        // loop would never end.
         for _ in 0..self.places.len() {
             let Some(next) = dead.and_then(|dead| self.named(dead.queue.as_str())) else {
                 break;
@@ -462,7 +463,7 @@ impl Registry {
         RegistryAnswer::Done
     }
 
-    /// Takes the slot from its owner, and marks it to be cleared.
+    /// Takes the slot from its owner, and marks the slot to be cleared.
     fn leave(&mut self, place: Place, context: &RegistryContext) {
         let Some(row) = self.place(place) else { return };
         let (id, name) = match &row.held {
@@ -542,7 +543,7 @@ impl Held {
 }
 
 impl PlaceRow {
-    /// Returns all shards of the slot that may have a head.
+    /// Returns all shards of the slot that may have a manifest.
     pub fn shards(&self) -> impl Iterator<Item = Shard> + use<> {
         (0..self.shards).map(Shard)
     }

@@ -1,4 +1,4 @@
-//! Release of a segment: it leaves the list of its shard.
+//! Release of a segment: removes the segment from the live segments of its shard.
 //!
 //! ```text
 //!  begin ► each source: messages moved from it are resolved there ► purge ► release in the head
@@ -14,69 +14,69 @@ use crate::queues::names::{Address, Segment, Seq};
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish, Target};
 
-/// Input of the release.
+/// Input of [`Releasing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReleaseEvent {
     /// Start the release, or continue it after an action failed.
     Begin,
-    /// Response of the source's state; its content does not matter. [`Gone`](StateAnswer::Gone) also if the
-    /// source's head no longer has the segment.
+    /// Response of the state of a source segment; its content does not matter. Report
+    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer has the segment.
     Source(StateAnswer),
-    /// Response of the segment's own state.
+    /// Response of the state of the segment that is being released.
     State(StateAnswer),
-    /// Response of the head.
+    /// Response of the shard's manifest.
     Head(HeadAnswer),
-    /// Entry of the segment in the head; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
     Found(Option<Live>),
 }
 
-/// Action that the caller must execute.
+/// Action of [`Releasing`] that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReleaseAction {
-    /// Send a command to the state of a message's source, for a message that was moved to this segment.
+    /// Send a command to the state of a source segment, from which a message was moved to this segment.
     Source(Origin, StateWish),
-    /// Send a command to the segment's own state.
+    /// Send a command to the state of the segment that is being released.
     State(StateWish),
-    /// Send a command to the segment's head.
+    /// Send a command to the shard's manifest.
     Head(HeadWish),
-    /// Read the entry of the segment in the head, with serial consistency.
+    /// Read the entry of the segment in the shard's manifest, with serial consistency.
     Find(Segment),
-    /// The release has ended.
+    /// The release has ended with this outcome.
     Over(Released),
 }
 
-/// Outcome of a release.
+/// Outcome of the release of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// The segment is off the list.
+    /// The segment is not live any more.
     Done,
-    /// Not yet: the segment is open, or has unresolved messages. Or a message is leaving, and its move must
-    /// complete first.
+    /// The segment cannot be released yet: it is open, has unresolved messages, or has a message whose move
+    /// to another segment must complete first.
     NotYet,
-    /// The head refers to a segment whose versioned cell now has another segment: they are from different
-    /// points in time.
+    /// The shard's manifest refers to a segment whose versioned cell now has another segment: they are from
+    /// different points in time.
     Damaged,
 }
 
-/// Treatment of unresolved messages.
+/// Treatment of unresolved messages during the release of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Purges {
-    /// Unresolved messages keep the segment on the list.
+    /// Unresolved messages prevent the release.
     Nothing,
-    /// Unresolved messages are resolved, except leaving ones.
+    /// Unresolved messages are resolved, except messages that are being moved.
     WhatStays,
     /// All unresolved messages are resolved.
     All,
 }
 
-/// Task that takes a segment off the list, with all messages resolved or purged. First, it resolves in their
-/// sources all messages that were moved into the segment.
+/// Task that releases a segment when all its messages are resolved or purged. Before that, the task resolves
+/// the source of each message that was moved into the segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     segment: Segment,
-    /// True if another segment now has its versioned cells.
+    /// True if the versioned cells of the segment now belong to another segment.
     is_gone: bool,
-    /// True if its log is complete.
+    /// True if the log of the segment is complete.
     is_whole: bool,
     count: Seq,
     resolved: u32,
@@ -88,8 +88,8 @@ pub struct Releasing {
 }
 
 impl Releasing {
-    /// Creates the release of a segment in the head of this shard, for the case that all its messages are
-    /// resolved. The log and the state were read after the head.
+    /// Creates the release of a segment that the manifest of this shard lists. The release succeeds only if
+    /// all messages are resolved. The caller has read the log and the state after the manifest.
     pub fn new(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         let sources = log.messages().filter_map(|(_, chunk, entry)| {
             let target = Target {
@@ -117,8 +117,8 @@ impl Releasing {
         }
     }
 
-    /// Creates a release that also resolves all messages except leaving ones, so that they are not received
-    /// anymore. Messages that are leaving must complete their moves first.
+    /// Creates a release that also resolves all messages except leaving messages, so that no receiver gets
+    /// them anymore. Messages that are leaving must complete their moves first.
     pub fn purging(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         Self {
             purges: Purges::WhatStays,

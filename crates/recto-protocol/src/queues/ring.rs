@@ -1,4 +1,4 @@
-//! Ring of body tables: they are used in rotation, and each is emptied as a whole.
+//! Ring of body tables. The tables are used in rotation, and each table is emptied as a whole.
 //!
 //! ```text
 //!  free ► open ► closing ► closed ► emptying ─┬─ emptied, and still its owner's ► free
@@ -7,8 +7,8 @@
 //!                                             └─ anything else ► retired: never written again, and dropped
 //! ```
 //!
-//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed.
-//! No other queue ever opened a segment there, so no head has to learn of it.
+//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed. No other
+//! queue ever opened a segment there, so no shard manifest has to be fenced.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// Ring of a keyspace.
+/// Ring of a keyspace: its body tables and the phase of each table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ring {
     pub(crate) version: Version,
@@ -35,37 +35,38 @@ pub enum Phase {
     Open {
         /// Time at which the table was opened; the rotation interval counts from it.
         since: Micros,
-        /// Lifetime that began at that time.
+        /// Lifetime of the table that began when it was opened.
         life: Life,
     },
-    /// No segment will be opened in the table once every head knows that it is closing.
+    /// The table is closing. No segment will be opened in it once every shard manifest knows that it is
+    /// closing.
     Closing {
-        /// Time at which the phase began.
+        /// Time at which the table entered this phase.
         since: Micros,
         /// Current lifetime of the table.
         life: Life,
     },
     /// No segment is opened in the table anymore.
     Closed {
-        /// Time at which the phase began.
+        /// Time at which the table entered this phase.
         since: Micros,
         /// Current lifetime of the table.
         life: Life,
     },
     /// A process may be emptying the table.
     Emptying {
-        /// Owner of the attempt.
+        /// Identifier of the attempt to empty the table.
         owner: Owner,
-        /// Time at which the phase began.
+        /// Time at which the table entered this phase.
         since: Micros,
-        /// Lifetime that ends with the attempt.
+        /// Lifetime of the table that ends with the attempt.
         life: Life,
     },
     /// The table belongs to a temporary queue.
     Unit {
         /// Identifier of the temporary queue.
         unit: QueueId,
-        /// Time at which the phase began.
+        /// Time at which the table entered this phase.
         since: Micros,
         /// Current lifetime of the table.
         life: Life,
@@ -81,7 +82,7 @@ pub struct Owner(pub u128);
 /// Outcome of an attempt to empty a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Emptied {
-    /// The table is empty.
+    /// The table was emptied.
     Done,
     /// The table is not empty, and the request that was sent will not empty it.
     NotDone,
@@ -89,39 +90,41 @@ pub enum Emptied {
     Unknown,
 }
 
-/// Command to a ring.
+/// Command to the ring of body tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingWish {
     /// Add this table, which was just created and has the next number.
     Add(BodyTable),
-    /// Close this lifetime of this table and open another table.
+    /// Close the table in this lifetime, and open another table.
     Roll(BodyTable, Life),
     /// Give the temporary queue a table of its own. The registry lists the queue already.
     Begin(QueueId),
     /// Close the table of a temporary queue that has ended. A registry that was read after the ring no longer
     /// lists the queue.
     Ended(BodyTable, QueueId),
-    /// Record that every head knows that the table is closing in this lifetime, and that all its segments are
-    /// sealed.
+    /// Record that every shard manifest knows that the table is closing in this lifetime, and that all its
+    /// segments are sealed.
     Fenced(BodyTable, Life),
-    /// Reserve the table for emptying. Nothing refers to it, counted while it was closed in this lifetime.
+    /// Reserve the table for emptying. The caller counted that nothing refers to it while it was closed in
+    /// this lifetime.
     Take(BodyTable, Life, Owner),
     /// Record the outcome of emptying.
     Emptied(BodyTable, Owner, Emptied),
-    /// Retire the table: its owner was gone for long, so the outcome of emptying is unknown.
+    /// Retire the table. The owner of the attempt to empty it was gone for long, so the outcome is unknown.
     Retire(BodyTable, Owner),
     /// Record that a retired table was dropped.
     Dropped(BodyTable),
 }
 
-/// Response of a ring to a command.
+/// Response of the ring of body tables to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingAnswer {
-    /// The change is in place.
+    /// The requested change of the ring is in place.
     Done,
-    /// Not now: the table is not in the required phase, or not for long enough, or in another lifetime.
+    /// The change is not possible now: the table is not in the required phase, not for long enough, or in
+    /// another lifetime.
     NotYet,
-    /// No table is free, so the open table stays open. A temporary queue does not take the last free table.
+    /// No table is free. The open table stays open. A temporary queue does not take the last free table.
     Short,
     /// The ring has the maximum number of tables.
     Full,
@@ -132,7 +135,7 @@ pub enum RingAnswer {
 pub struct RingContext {
     /// Time of the wall clock.
     pub now: Micros,
-    /// Limits and rules.
+    /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
@@ -146,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Returns the tables and their phases.
+    /// Returns the body tables and their phases.
     pub fn tables(&self) -> &BTreeMap<BodyTable, Phase> {
         &self.tables
     }

@@ -24,7 +24,7 @@ use crate::queues::rules::Rule;
 pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
     /// Command that the cell executes.
     type Wish: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
-    /// Response to a command.
+    /// Response of the cell to a command.
     type Answer: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// Data that the evaluation of commands needs besides the cell.
     type Context<'a>;
@@ -48,7 +48,7 @@ pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'stati
     fn work_out(&mut self, wish: &Self::Wish, was_sent: bool, context: &Self::Context<'_>) -> Self::Answer;
 }
 
-/// Input of the loop.
+/// Input of the compare-and-set loop.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R: Register> {
     /// One or more commands for the cell, in this order.
@@ -59,7 +59,7 @@ pub enum Event<R: Register> {
     Decided(Version, Decision),
 }
 
-/// Outcome of a conditional write.
+/// Outcome of the conditional write of a versioned cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write was applied.
@@ -70,19 +70,19 @@ pub enum Decision {
     Unknown,
 }
 
-/// Output of the loop: an action that the caller must execute.
+/// Output of the compare-and-set loop: an action that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<R: Register> {
     /// Read the cell with serial consistency; repeat until the read succeeds.
     Read,
     /// Write the new value if the cell has the expected version. After an unknown outcome, pause first.
     Cas {
-        /// Expected version of the cell; 0: null.
+        /// Expected version of the cell; 0: the cell was never written.
         expected: Version,
-        /// New value.
+        /// New value of the cell.
         put: R,
     },
-    /// Give the response to the caller that waits for it. Each ticket gets exactly one.
+    /// Give the response to the caller that waits for it. Each ticket gets exactly one response.
     Answer(Ticket, R::Answer),
 }
 
@@ -137,8 +137,8 @@ impl<R: Register> Round<R> {
         self.copy.as_ref()
     }
 
-    /// Adopts a value that the caller read for another reason, if it is newer than the known one
-    /// and no command waits.
+    /// Adopts a value of the cell that the caller read for another reason. The loop ignores the value if it
+    /// is not newer than the known value, or if a command waits.
     pub fn learn(&mut self, found: R) {
         let is_newer = |copy: &R| copy.version() < found.version();
         if self.is_idle() && self.copy.as_ref().is_none_or(is_newer) {

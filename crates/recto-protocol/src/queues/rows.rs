@@ -14,9 +14,10 @@ const BLOCK_ROWS: usize = 64;
 /// Rows of a log, by the position of the first entry of each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Rows {
-    /// Blocks; none is empty.
+    /// Blocks of rows. No block is empty.
     blocks: Vec<Arc<Block>>,
-    /// Positions of the messages that were received before they were moved on to this segment.
+    /// Positions of the messages that were received in an earlier segment, before segment merging moved them
+    /// here.
     moved_on: Vec<Seq>,
 }
 
@@ -47,8 +48,8 @@ impl Rows {
         }
     }
 
-    /// Returns the positions of the messages that were received before they were moved on, in ascending
-    /// order.
+    /// Returns the positions of the messages that were received in an earlier segment, before segment merging
+    /// moved them here, in ascending order.
     pub(crate) fn moved_on(&self) -> impl Iterator<Item = Seq> {
         self.moved_on.iter().copied()
     }

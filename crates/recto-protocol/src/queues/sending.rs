@@ -1,5 +1,5 @@
-//! Sending of messages into a shard: bodies, then the log. If the segment is sealed, everything is repeated
-//! in the next segment.
+//! Sends messages into a shard: writes the bodies, then appends to the log. If the segment is sealed, both
+//! steps are repeated in the next segment.
 //!
 //! ```text
 //!  begin ► open segment ► bodies ► append ─┬─ appended ► answer
@@ -17,17 +17,17 @@ use crate::queues::log::{Entry, LogAnswer, LogWish, Placed};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure};
 use crate::queues::rules::Rule;
 
-/// Input of the sending.
+/// Input of [`Sending`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendEvent {
-    /// Start without a known head. If a copy of the head has an [open segment](crate::queues::Head::open),
-    /// the caller can report that segment as a `Shard` event instead.
+    /// Start without a known manifest. If a copy of the manifest has an [open
+    /// segment](crate::queues::Head::open), the caller can report that segment as a `Shard` event instead.
     Begin,
     /// Result of an action in the shard.
     Shard(ShardEvent),
 }
 
-/// Action that the caller must execute.
+/// Action of [`Sending`] that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAction {
     /// Execute an action in this shard.
@@ -36,10 +36,10 @@ pub enum SendAction {
     Answer(SendAnswer),
 }
 
-/// Result of sending.
+/// Result of sending messages into a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAnswer {
-    /// Each message is at this position of the segment, or is a duplicate.
+    /// The messages were sent into this segment. Each message is at the given position, or is a duplicate.
     Sent(Segment, Vec<Placed>),
     /// Nothing was sent: the shard is full.
     Full,
@@ -47,14 +47,15 @@ pub enum SendAnswer {
     NoQueue,
     /// Nothing was sent: the messages are larger than a segment can hold.
     TooLarge,
-    /// The messages may have been sent: too much time has passed to tell.
+    /// It is unknown whether the messages were sent, because too much time has passed.
     Unknown,
-    /// Nothing was sent: the head refers to a segment whose versioned cell now has another segment, or to a
-    /// dropped table. They are from different points in time, for example after a partial restore.
+    /// Nothing was sent. The shard's manifest refers to a segment whose versioned cell now has another
+    /// segment, or to a dropped table. They are from different points in time, for example after a partial
+    /// restore.
     Damaged,
 }
 
-/// Sending of messages that have the same reach.
+/// State machine that sends messages of the same [`Reach`] into a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sending {
     chunk: Chunk,
@@ -95,7 +96,7 @@ impl Sending {
         }
     }
 
-    /// Directs the messages to a temporary queue, which has this table for itself.
+    /// Directs the messages to a temporary queue. The body table has no bodies of other queues.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);

@@ -1,4 +1,4 @@
-//! State of a segment: which messages are resolved, and which claims exist on the others.
+//! State of a segment: which of its messages are resolved, and which claims exist on its unresolved messages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::queues::resolved::{self, Resolved};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// State of the newest segment of a versioned cell.
+/// State of the newest segment that uses a versioned cell: the progress of its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub(crate) version: Version,
@@ -25,7 +25,7 @@ pub struct State {
 pub struct Pending {
     /// Number of times the message was received.
     pub attempts: u16,
-    /// Time of the first receipt, or of the start of the move.
+    /// Time of the first receive, or of the start of the move.
     pub first_received: Micros,
     /// Last claim of the message.
     pub claim: ClaimId,
@@ -36,7 +36,7 @@ pub struct Pending {
     pub standing: Standing,
 }
 
-/// Standing of a pending message.
+/// Phase of a pending message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// A claim holds the message.
@@ -47,18 +47,18 @@ pub enum Standing {
     Leaving(Target),
 }
 
-/// Target of a moved message.
+/// Target of a message that is being moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Target shard.
+    /// Shard to which the message is moved.
     pub address: Address,
-    /// Target segment.
+    /// Segment to which the message is moved.
     pub segment: Segment,
-    /// Chunk of the message in the target segment, once it was appended there.
+    /// Identifier of the message's body in the target segment, under which it is appended there.
     pub chunk: Chunk,
 }
 
-/// Command to a state.
+/// Command to the state of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateWish {
     /// Claim messages that can be received.
@@ -105,7 +105,7 @@ pub enum StateWish {
         /// Claim to undo.
         claim: ClaimId,
     },
-    /// Mark the message as leaving for a target, unless another claim holds it.
+    /// Mark the message as leaving (being moved to another segment), unless another claim holds it.
     Leave {
         /// Position of the message.
         seq: Seq,
@@ -138,8 +138,8 @@ pub enum StateWish {
         /// Target of the move.
         target: Target,
     },
-    /// Resolve the message even if a receiver has it: an outstanding receipt finds the message resolved. A
-    /// leaving message stays, since it is in another segment, or will be.
+    /// Resolve the message even if a receiver has it. The receiver's acknowledgment then finds the message
+    /// resolved. A leaving message stays, since it is in another segment, or will be.
     Remove(Seq),
     /// Resolve the messages that were due by a time, because they exceeded the queue's retention. Three kinds
     /// of messages stay: messages in flight, leaving messages, and messages that are to leave for the
@@ -161,20 +161,20 @@ pub enum StateWish {
     },
 }
 
-/// Response of a state to a command.
+/// Response of the state of a segment to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StateAnswer {
-    /// Claimed messages.
+    /// These messages are claimed.
     Claimed(Vec<Delivery>),
-    /// The change is in place.
+    /// The requested change of the state is in place.
     Done,
-    /// The message was received again since, or is leaving. Or it is resolved, so it cannot be given back and
-    /// its claim cannot be extended.
+    /// The command no longer applies. The message was received since, or is being moved. A message that was
+    /// to be given back or whose claim was to be extended may also be resolved.
     Stale,
-    /// The message is leaving for this target. If the command concerned all messages, at least one of them
-    /// is. The second value says how often the message was received before, if it was.
+    /// The message is being moved to this target. If the command concerned all messages, at least one of them
+    /// is being moved. The second value has the earlier receives of the message, if any.
     Leaving(Target, Option<Received>),
-    /// The known log has no such message.
+    /// The copy of the log that the process knows has no such message.
     NoMessage,
     /// The segment has the maximum number of pending messages.
     Full,
@@ -182,7 +182,7 @@ pub enum StateAnswer {
     Gone,
 }
 
-/// Claimed message.
+/// Claimed message, which the receiver gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Delivery {
     /// Position of the message.
@@ -191,7 +191,7 @@ pub struct Delivery {
     pub claim: ClaimId,
     /// Number of times the message was received, this time included.
     pub attempts: u16,
-    /// Time of the first receipt.
+    /// Time of the first receive.
     pub first_received: Micros,
 }
 
@@ -202,19 +202,19 @@ pub struct StateContext<'a> {
     pub segment: Segment,
     /// Log of the segment, possibly a stale copy.
     pub log: &'a Log,
-    /// Maximum number of receipts of a message. After that many, the message is
-    /// [exhausted](State::exhausted).
+    /// Maximum number of receives of a message. After that number, the message is
+    /// [exhausted](State::exhausted). `None`: no maximum.
     pub most_attempts: Option<u16>,
     /// Retention bound, as [`expired_by`](crate::queues::expired_by) returns it: the queue no longer keeps
     /// messages that were due by this time. `None`: the queue keeps messages forever.
     pub expired_by: Option<Micros>,
     /// Groups that must wait, in an ordered queue; otherwise `None`.
     pub order: Option<&'a Order>,
-    /// Claims that this process gave.
+    /// Claims that this process gave, with their ends.
     pub leases: &'a Leases,
     /// Clocks of this process.
     pub clock: Clock,
-    /// Limits and rules.
+    /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
@@ -287,7 +287,7 @@ impl State {
         expired.map(|(seq, _)| seq).collect()
     }
 
-    /// Executes a command on the state of the segment that the command is meant for.
+    /// Executes a command. The state belongs to the segment that the command is meant for.
     fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
         if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
             return match wish {
@@ -395,7 +395,7 @@ impl State {
         self.segment == context.segment && !self.claimable(1, 0, context).is_empty()
     }
 
-    /// Returns whether no receiver has a message, and whether it stays in this segment.
+    /// Returns whether an expired message may be resolved: no receiver has it, and it stays in this segment.
     fn may_expire(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         self.pending.get(&seq).is_none_or(|pending| {
             let is_held = pending.standing == Standing::Claimed && !pending.is_over(seq, context);
@@ -496,9 +496,9 @@ impl State {
         self.marks(seq, target, context)
     }
 
-    /// Marks a message as leaving, unless a receiver has it, however late the receiver is. That receiver may
-    /// be about to acknowledge the message. Its acknowledgment would succeed, since the message is resolved
-    /// here, but the moved message would come again.
+    /// Marks a message as leaving for a later segment, unless a receiver claimed it, even if the claim has
+    /// ended. The receiver may be about to acknowledge the message. The acknowledgment would succeed, since
+    /// the message is resolved here, but the moved message would be received again.
     fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         match self.pending.get(&seq).map(|pending| pending.standing) {
             Some(Standing::Claimed) => StateAnswer::Stale,
@@ -588,7 +588,8 @@ impl Pending {
         })
     }
 
-    /// Returns whether the message neither leaves nor is to leave for the dead-letter queue.
+    /// Returns whether the message stays: it is not being moved, and does not have to move to the dead-letter
+    /// queue.
     pub(crate) fn stays(&self, context: &StateContext<'_>) -> bool {
         let is_leaving = matches!(self.standing, Standing::Leaving(_));
         let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
@@ -625,7 +626,7 @@ impl Pending {
     }
 }
 
-/// Creates the entry of a moved message in its new segment, before it is received there.
+/// Creates the pending entry of a message that was moved here and that no receiver has received here yet.
 impl From<Received> for Pending {
     fn from(received: Received) -> Self {
         Self {

@@ -10,7 +10,7 @@ use crate::queues::registry::Registry;
 use crate::queues::ring::{Ring, RingAnswer, RingWish};
 use crate::queues::rules::Rule;
 
-/// Input of the task.
+/// Input of [`Ending`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnitEvent {
     /// Start the task.
@@ -23,7 +23,7 @@ pub enum UnitEvent {
     RingAnswer(RingAnswer),
 }
 
-/// Action that the caller must execute.
+/// Action of [`Ending`] that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitAction {
     /// Read the ring with serial consistency.

@@ -13,11 +13,12 @@ use crate::views::row::{Entry, EntryKey, Generation, ViewNumber};
 pub trait Arranged: Clone + Debug + Eq + Hash {
     /// Record: the values of all fields.
     type Record: Clone + Debug + Eq + Hash;
-    /// New values of some fields.
+    /// New values of some fields of a record.
     type Patch: Clone + Debug + Eq + Hash;
-    /// Cells of the key of a view's table. Their order is useful only for sets.
+    /// Cells of an entry's key in the table of a view. Their `Ord` is not the order of the table; it serves
+    /// only for sets.
     type Key: Clone + Debug + Ord + Hash;
-    /// Other cells of an entry.
+    /// Cells of an entry that are not part of its key.
     type Cells: Clone + Debug + Eq + Hash;
 
     /// Returns the generation of the schema.
@@ -40,7 +41,7 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
         false
     }
 
-    /// Returns each view and unique constraint that should have a record and cannot hold it.
+    /// Returns each view and unique constraint that should have a record but cannot store its key.
     fn misfits(&self, record: &Self::Record) -> Vec<Misfit>;
 
     /// Returns whether two versions of a record have the same value of this field.
@@ -48,8 +49,8 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
 
     /// Returns a misfit that a change of a record would add; `None` if all misfits existed before the change.
     ///
-    /// A record that did not fit a view before the change may be changed: it stays without an entry in that view. Only
-    /// the field that is the cause must keep its value.
+    /// A record that is already a misfit of a view may be changed, if the field that causes the misfit keeps
+    /// its value. The record then stays without an entry in that view.
     fn new_misfit(&self, before: Option<&Self::Record>, after: &Self::Record) -> Option<Misfit> {
         let misfits = self.misfits(after);
         let before = before
@@ -76,7 +77,7 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     /// Returns the record with new values of some fields.
     fn patched(&self, record: &Self::Record, patch: &Self::Patch) -> Self::Record;
 
-    /// Returns the entry of a record in one view.
+    /// Returns the entry of a record in one view; `None` if the record has no entry in the view.
     fn entry_in(&self, view: ViewNumber, record: &Self::Record) -> Option<Entry<Self::Key, Self::Cells>> {
         self.entries(record)
             .into_iter()

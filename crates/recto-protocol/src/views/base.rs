@@ -12,22 +12,22 @@ use crate::views::collection::{KeyCells, cell_of};
 use crate::views::row::{Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version};
 use crate::views::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
 
-/// Base table of a collection.
+/// Base table of a collection, with the assignment of its columns to fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseTable {
     table: Arc<Table>,
-    /// Column of each field.
+    /// Index of the column of each field.
     columns: Vec<usize>,
-    /// Field of each regular column except the hidden columns.
+    /// Index of the field of each regular column except the hidden columns.
     fields: Vec<usize>,
 }
 
 impl BaseTable {
-    /// Index of the regular column that conditional writes compare.
+    /// Index of `recto_tokens` among the regular columns. Conditional writes compare this column.
     pub const TOKENS: u16 = 0;
-    /// Index of the regular column that transactions compare: the version.
+    /// Index of `recto_version` among the regular columns. Transactions compare this column.
     pub const STAMP: u16 = 1;
-    /// Index of the regular column that plain writes set as a [mark](Self::done_cell).
+    /// Index of `recto_done` among the regular columns. Plain writes set it to a [mark](Self::done_cell).
     pub const DONE: u16 = 3;
 
     /// Returns the base table of a collection.
@@ -48,7 +48,7 @@ impl BaseTable {
         })
     }
 
-    /// Returns the table.
+    /// Returns the definition of the base table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -59,10 +59,11 @@ impl BaseTable {
         regular.filter(|column| *column != Self::DONE).collect()
     }
 
-    /// Returns the cells that a conditional write puts into these columns, including nulls.
+    /// Returns the cells that a conditional write puts into the [conditional
+    /// columns](Self::conditional_columns), including nulls.
     ///
     /// # Errors
-    /// [`StoredError::TooLarge`]: the write must not be sent.
+    /// [`StoredError::TooLarge`] if the row lists too many keys for removal. Such a write must not be sent.
     pub fn conditional_cells(&self, row: &Row<Cells, KeyCells>) -> Result<Cells, StoredError> {
         let mut cells = Cells::new();
         cells.push(Some(&encode_tokens(&row.tokens)));
@@ -74,8 +75,8 @@ impl BaseTable {
         Ok(cells)
     }
 
-    /// Returns the regular cells of a record's row on a store with [transactions](crate::views::transaction): no
-    /// tokens, no mark, and a head only if the record expires.
+    /// Returns the regular cells of a record's row on a store with [transactions](crate::views::transaction).
+    /// The row has no tokens and no `recto_done`, and has `recto_head` only if the record expires.
     ///
     /// # Errors
     /// Same errors as [`conditional_cells`](Self::conditional_cells).
@@ -98,7 +99,7 @@ impl BaseTable {
         Ok(hidden.into_iter().chain(fields).collect())
     }
 
-    /// Returns the cell that marks the entries of a version as written.
+    /// Returns the cell of `recto_done` that marks all entries of a version as written.
     pub fn done_cell(version: Version) -> Cells {
         std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
     }
@@ -136,8 +137,8 @@ impl BaseTable {
         self.columns.iter().map(|column| row.get(*column)).collect()
     }
 
-    /// Reads all columns of a row of the table. A row without tokens is absent, even if it has other cells: a mark may
-    /// outlive its row.
+    /// Reads the base row of a record from all columns of a row of the table. A row without tokens counts as
+    /// absent, even if it has other cells: a `recto_done` mark may outlive its row.
     ///
     /// # Errors
     /// A newer release wrote the row, or the row is damaged.

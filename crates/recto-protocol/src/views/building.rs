@@ -1,11 +1,12 @@
-//! Steps by which a view is added or dropped while records are written. The next step depends only on the recorded
-//! state. So a process that was interrupted, or that starts again, computes the next step and continues.
+//! Steps by which a view is added or dropped while records are written. The next step depends only on the
+//! recorded state. A process that was interrupted, or that starts again, can therefore compute the next step
+//! and continue.
 
 use crate::views::member::Registration;
 use crate::views::row::{Generation, Micros};
 use crate::views::rules::{Rule, Rules};
 
-/// State of a view in the catalog.
+/// State of a view in the catalog: whether processes write it and read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ViewState {
     /// The view is written, and not read.
@@ -26,13 +27,13 @@ pub const CATALOG_MICROS: Micros = 15_000_000;
 /// this state. It is longer than the time for which a process may read with the previous catalog.
 pub const RETIRING_MICROS: Micros = 30_000_000;
 
-/// Progress of a view since it was recorded as [`Building`](ViewState::Building). A later value includes the earlier
-/// ones.
+/// Progress of a view since it was recorded as [`Building`](ViewState::Building). Each value implies the
+/// values before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Built {
-    /// The view is recorded.
+    /// The view is recorded in the catalog. No later step is done.
     Begun,
-    /// The [`barrier`] held.
+    /// The [`barrier`] held: every process that writes knows the view.
     Passed,
     /// The base table was read to its end.
     Filled,
@@ -44,9 +45,9 @@ pub enum Built {
 /// an earlier state is not mistaken for knowledge about the current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// The view has no table, and is not recorded.
+    /// The view has no table, and is not recorded in the catalog.
     Nothing,
-    /// The table exists.
+    /// The table of the view exists. The view is not recorded in the catalog.
     Table,
     /// The view is recorded as [`Building`](ViewState::Building).
     Building(Built),
@@ -59,7 +60,7 @@ pub enum Progress {
     },
     /// The view is recorded as [`Dropping`](ViewState::Dropping).
     Dropping {
-        /// True if the [`barrier`] held.
+        /// True if the [`barrier`] held: no process writes to the view any more.
         is_unwritten: bool,
     },
     /// The view is recorded as [`Dropping`](ViewState::Dropping), and its table was dropped.
@@ -78,10 +79,10 @@ impl Progress {
     }
 }
 
-/// Next step for a view.
+/// Next step of adding or dropping a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildStep {
-    /// Create the table.
+    /// Create the table of the view.
     MakeTable,
     /// Record the view in this state, as a new generation.
     Record(ViewState),
@@ -93,15 +94,15 @@ pub enum BuildStep {
     Verify,
     /// Wait for [`RETIRING_MICROS`], until no process reads with an older catalog.
     WaitForReaders,
-    /// Drop the table.
+    /// Drop the table of the view.
     DropTable,
     /// Record that the view no longer exists.
     Forget,
-    /// No step.
+    /// No step is left.
     Done,
 }
 
-/// Returns the next step for a view.
+/// Returns the next step of adding or dropping a view.
 pub fn next_step(progress: Progress) -> BuildStep {
     next_step_by(progress, Rules::default())
 }
@@ -125,10 +126,10 @@ pub(crate) fn next_step_by(progress: Progress, rules: Rules) -> BuildStep {
     }
 }
 
-/// Checks that no write that uses a schema older than `needed` can arrive any more. That is so if every live process
-/// announces this schema or a newer one, and the intents of dead processes are resolved. The caller passes all
-/// registrations, read serially after the generation was recorded. A process that registers later reads the new
-/// catalog.
+/// Checks that no write that uses a schema older than `needed` can arrive any more. The barrier holds if
+/// every live process announces this schema or a newer one, and the intents of dead processes are resolved.
+/// The caller passes all registrations, read serially after the generation was recorded. A process that
+/// registers later reads the new catalog.
 ///
 /// # Errors
 /// Indexes of the registrations for which the barrier waits.

@@ -11,11 +11,11 @@ use crate::views::row::{
 };
 use crate::views::rules::{Rule, Rules};
 
-/// Row of a collection's record.
+/// Base row of a record of the collection `A`.
 pub type RowOf<A> = Row<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// Result of reading a collection's record.
+/// Result of reading the base row of a record of the collection `A`.
 pub type FoundOf<A> = Found<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// Writes to views that a collection's row requires.
+/// Writes to views that a base row of the collection `A` requires.
 pub type EntriesOf<A> = Entries<<A as Arranged>::Key, <A as Arranged>::Cells>;
 
 /// Requested change of a record.
@@ -25,31 +25,31 @@ pub enum Change<R, P> {
     Insert {
         /// All fields of the record.
         record: R,
-        /// Time from which the record does not exist any more.
+        /// Time when the record expires; `None`: never.
         expires_at: Option<Micros>,
     },
-    /// Put a record of another store; rejected if a record exists. A view that the record does not fit gets no entry of
-    /// it.
+    /// Put a record that is copied from another store; rejected if a record exists. The record gets no entry
+    /// in a view that it does not fit.
     Copy {
         /// All fields of the record.
         record: R,
-        /// Time from which the record does not exist any more.
+        /// Time when the record expires; `None`: never.
         expires_at: Option<Micros>,
     },
     /// Put a record in place of an existing record, if any.
     Put {
         /// All fields of the record.
         record: R,
-        /// Time from which the record does not exist any more.
+        /// Time when the record expires; `None`: never.
         expires_at: Option<Micros>,
     },
     /// Put a record of which the writer knows only some fields. An existing record keeps its other fields.
     PutKnown {
-        /// Fields that the writer knows.
+        /// New values of the fields that the writer knows.
         known: P,
-        /// All fields, for the case that no record exists.
+        /// All fields of the record, for the case that no record exists.
         record: R,
-        /// Time from which the record does not exist any more.
+        /// Time when the record expires; `None`: never.
         expires_at: Option<Micros>,
     },
     /// Set some fields to new values, and keep the expiry; rejected if no record exists.
@@ -60,7 +60,7 @@ pub enum Change<R, P> {
     /// Keep the record, but raise its version above the previous version and above this version. The entries are put
     /// again, over any data that another program put at their keys. Even if no record exists, the version is written.
     Raise(Version),
-    /// Keep the record and its version, but take all its claims again; rejected if no record exists.
+    /// Keep the record and its version, but claim all its unique values again; rejected if no record exists.
     Claim,
 }
 
@@ -76,9 +76,9 @@ pub struct Request<R, P> {
 /// Reason why a change is rejected. A rejected change writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// An insert found a record of this version.
+    /// The change is an insert, and a record of this version exists.
     Exists(Version),
-    /// An update found no record.
+    /// The change is an update, and no record exists.
     Absent,
     /// The stored version is not the required version. The value is the stored version; `None` if there is no record.
     Changed(Option<Version>),
@@ -90,19 +90,20 @@ pub enum Refusal {
     ExpiresTooLate,
 }
 
-/// Record after a change.
+/// Record after a change, with its expiry and the minimum of its version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChangedRecord<R> {
     /// The record; `None`: it is deleted.
     pub record: Option<R>,
-    /// Time from which the record does not exist any more.
+    /// Time when the record expires; `None`: never.
     pub expires_at: Option<Micros>,
-    /// Version above which the new version must be, in addition to the previous version.
+    /// Version that the new version must exceed, in addition to the previous version; `None`: no such
+    /// version.
     pub above: Option<Version>,
 }
 
 impl<R> ChangedRecord<R> {
-    /// Result of a deletion.
+    /// Result of deleting a record.
     pub(crate) const DELETED: Self = Self {
         record: None,
         expires_at: None,
@@ -110,7 +111,7 @@ impl<R> ChangedRecord<R> {
     };
 }
 
-/// Returns the record after a request.
+/// Decides whether a request is allowed, and returns the record after the request.
 ///
 /// # Errors
 /// The reason why the request is rejected.
@@ -234,8 +235,9 @@ pub(crate) fn next_row_by<A: Arranged>(
     }
 }
 
-/// Returns the row that a resolver puts in place of the row that was found: with another token and the resolver's
-/// generation, and otherwise the same. If there was no row, the result is the row of a deleted record.
+/// Returns the row by which a process that resolves an intent replaces the row that it found. The new row has
+/// another token and the generation of the resolving process, and is otherwise the same. If there was no row,
+/// the new row is that of a deleted record.
 pub(crate) fn fenced_row<A: Arranged>(
     found: &FoundOf<A>,
     schema: &A,
@@ -266,8 +268,9 @@ pub(crate) fn fenced_row<A: Arranged>(
     }
 }
 
-/// Returns whether a row must be resolved before it is changed, because it has too much to remove. Each change adds the
-/// keys of the previous version, and only a mark clears them.
+/// Returns whether a row must be resolved before it is changed, because it lists too many keys to remove.
+/// Each change adds the keys of the previous version to the list, and only the mark `recto_done` clears the
+/// list.
 pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     let limit = MAX_MUST_GO.max(2 * schema.view_count());
     let Some(row) = found.row.as_ref().filter(|_| !found.is_done()) else {
@@ -289,15 +292,15 @@ pub struct Entries<K, C> {
     pub removals: Vec<(EntryKey<K>, Version)>,
     /// Entries to put. [`operations`] returns the operations for each of them.
     pub puts: Vec<Entry<K, C>>,
-    /// Claims to release, each by its token.
+    /// Claims to release, each with the token with which it was taken.
     pub releases: Vec<(EntryKey<K>, Token)>,
     /// Time until which the entries to put live; `None`: forever.
     pub until: Option<Micros>,
 }
 
 impl<K, C> Entries<K, C> {
-    /// Returns the lifetime of the entries to put, in seconds. `now` is the time of sending; it is read again for each
-    /// repetition.
+    /// Returns the lifetime of the entries to put, in seconds; `None`: forever. `now` is the time of sending,
+    /// which is read again for each repetition.
     pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         ttl_until(self.until, now)
     }
@@ -305,10 +308,11 @@ impl<K, C> Entries<K, C> {
 
 /// Returns the writes to views that a row requires.
 ///
-/// The result is the same at any time, until the [time](Row::entries_until) of the entries of a record that expires has
-/// passed. Then the row puts no entries. It removes the entries that earlier versions had at the record's own keys, at
-/// the timestamp before the row's version. That timestamp spares entries of the row that another process may have put.
-/// They expire by themselves.
+/// The result does not depend on `now` while the entries of the record live, which is until
+/// [`entries_until`](Row::entries_until) if the record expires. After that time, the result puts no entries.
+/// It removes the entries that earlier versions had at the record's own keys, at the timestamp before the
+/// row's version. That timestamp spares entries of this version that another process may have put. They
+/// expire by themselves.
 pub fn entries_of<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> EntriesOf<A> {
     entries_of_by(row, schema, now, Rules::default())
 }
@@ -348,21 +352,22 @@ pub(crate) fn entries_of_by<A: Arranged>(
 /// Plain write to one row of a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EntryOperation<C> {
-    /// The row is deleted at this timestamp.
+    /// Deletes the row at this timestamp.
     Delete(Version),
-    /// The row is put. With `replaces`, nulls delete cells.
+    /// Puts the row. With `replaces`, nulls delete cells.
     Put {
-        /// Write timestamp.
+        /// Write timestamp of the put.
         stamp: Version,
-        /// Regular cells except the version, which is the timestamp.
+        /// Cells of the regular columns except the version, whose value is the write timestamp.
         cells: C,
-        /// True if the row replaces an existing row.
+        /// True if the row replaces an existing row, so that nulls delete cells.
         replaces: bool,
     },
 }
 
-/// Returns the operations that put an entry, in one mutation of its partition. For an entry with nulls, the first
-/// operation clears the row, at the timestamp before. This makes one tombstone for the row, and not one for each null.
+/// Returns the operations that put an entry, in one mutation of its partition. For an entry with nulls, the
+/// first operation clears the row, at the timestamp just before `version`. Clearing makes one tombstone for
+/// the row instead of one for each null.
 pub fn operations<K, C: Clone>(entry: &Entry<K, C>, version: Version) -> Vec<EntryOperation<C>> {
     operations_by(entry, version, Rules::default())
 }
@@ -400,14 +405,14 @@ pub struct Transaction<R, K, C> {
     pub released: Vec<EntryKey<K>>,
 }
 
-/// Transaction of a collection's record.
+/// Transaction that changes a record of the collection `A`.
 pub type TransactionOf<A> =
     Transaction<<A as Arranged>::Record, <A as Arranged>::Key, <A as Arranged>::Cells>;
 
-/// Returns a change as a transaction. A transaction leaves no work for later, so a row needs no tokens, and only the
-/// entries of its previous version have to be removed. `now` decides whether a record has expired. `least` is the
-/// minimum version. It must be greater than the version of any earlier record, because a deleted record leaves no row
-/// with its version.
+/// Returns a change as a transaction. A transaction leaves no work for later, so a row needs no tokens, and
+/// only the entries of its previous version have to be removed. `now` decides whether a record has expired.
+/// `least` is the minimum version. It must be greater than the version of any earlier record with the same
+/// key, because a deleted record leaves no row with its version.
 ///
 /// # Errors
 /// The reason why the request is rejected.
@@ -425,8 +430,8 @@ pub fn transaction<A: Arranged>(
     };
     let next = next_row(&found, after.clone(), schema, Token(0), least.0);
     let mut entries = entries_of(&next, schema, now);
-    // On a store with transactions, one clock decides when a record expires. So entries live
-    // exactly as long as their record, without a margin for other clocks.
+    // On a store with transactions, one clock decides when a record expires. Entries therefore live exactly
+    // as long as their record, without a margin for other clocks.
     entries.until = next.expires_at;
     if next.has_expired(now) {
         entries.puts.clear();

@@ -6,11 +6,12 @@ use crate::views::change::{ChangedRecord, FoundOf, RowOf};
 use crate::views::row::{EntryKey, RowClaims};
 use crate::views::rules::Rules;
 
-/// Returns the claims of the row that a change puts, without the claims that are still to be taken.
+/// Returns the claims (reserved unique values) of the row that a change puts. The result lacks the claims
+/// that the record still has to take.
 ///
-/// The row keeps a claim if the values stay the same. That is safe: only a later row can release the claim, and this
-/// row is put on condition that there is no later row. If the expiry of the record changes, the record takes the claim
-/// again, because the claim expires with the record.
+/// The row keeps a claim if the values stay the same. Keeping it is safe: only a later row can release the
+/// claim, and this row is put on condition that there is no later row. If the expiry of the record changes,
+/// the record takes the claim again, because the claim expires with the record.
 pub(crate) fn next_claims<A: Arranged>(
     found: &FoundOf<A>,
     after: &ChangedRecord<A::Record>,
@@ -42,8 +43,9 @@ pub(crate) fn next_claims<A: Arranged>(
     claims
 }
 
-/// Returns the claims of a row's record that it has not taken, in the order in which all writers take claims. Includes
-/// the claims of a record that has expired, because it may be alive on other clocks.
+/// Returns the claims that a row's record needs and has not taken, in the order in which all writers take
+/// claims. The result includes the claims of an expired record, because the record may be alive on other
+/// clocks.
 pub fn untaken<A: Arranged>(row: &RowOf<A>, schema: &A) -> Vec<EntryKey<A::Key>> {
     let claims = row.record.as_ref().map(|record| schema.claims(record));
     let mut claims = claims.unwrap_or_default();

@@ -15,13 +15,14 @@ use crate::views::collection::{KeyCells, cell_of, push_canonical};
 use crate::views::misfit::Misfit;
 use crate::views::row::{EntryKey, Token, ViewNumber};
 
-/// Column that stores the owner of the values. No other table has it.
+/// Name of the column that stores the owner of unique values. Only the tables of unique constraints have this
+/// column.
 pub const OWNER_COLUMN: &str = "recto_owner";
 
 /// Rejection of a change by a store without transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Reason of the rejection.
+    /// Reason why the change was rejected.
     pub refusal: Refusal,
     /// Key of the record that has the requested values, if the reason is [`Refusal::Taken`].
     pub holder: Option<Cells>,
@@ -36,7 +37,7 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// Table of one unique constraint.
+/// Table of one unique constraint. Each row is a claim: it records which record owns a combination of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimsTable {
     number: ViewNumber,
@@ -50,8 +51,9 @@ impl ClaimsTable {
     /// Index of the regular column that stores the token with which the values were taken.
     pub const TOKEN: u16 = 1;
 
-    /// Returns the table of a collection's constraint on these fields. Its number is never used again, like the numbers
-    /// of views. `allows_empty` says whether the value of a single field may be empty.
+    /// Returns the table of a collection's unique constraint on these fields. The number of the table is
+    /// never used again, like the numbers of views. `allows_empty` says whether the value of a single field
+    /// may be empty.
     ///
     /// # Errors
     /// One of the fields cannot be part of a key.
@@ -93,12 +95,12 @@ impl ClaimsTable {
         name + &end
     }
 
-    /// Returns the number of the table.
+    /// Returns the number of the constraint's table.
     pub fn number(&self) -> ViewNumber {
         self.number
     }
 
-    /// Returns the table.
+    /// Returns the definition of the table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -151,7 +153,7 @@ impl ClaimsTable {
         KeyCells::of(owner.iter().flatten())
     }
 
-    /// Returns the values of a row of the table.
+    /// Returns the unique values that a row of the table claims.
     pub fn key(&self, row: RowRef<'_>) -> EntryKey<KeyCells> {
         let cells = (0..self.table.key_len()).filter_map(|column| row.get(column));
         EntryKey {
@@ -160,7 +162,7 @@ impl ClaimsTable {
         }
     }
 
-    /// Returns the token of a row of the table; `None` if it has no token.
+    /// Returns the token with which the values of a row were claimed; `None` if the row has no token.
     pub fn token(&self, row: RowRef<'_>) -> Option<Token> {
         let cell = row.get(self.table.key_len() + usize::from(Self::TOKEN))?;
         Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))

@@ -48,7 +48,7 @@ pub struct ViewedCollection {
     claims: Arc<[ClaimsTable]>,
 }
 
-/// View as a table.
+/// View of a collection, with its table and the content of each column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewTable {
     number: ViewNumber,
@@ -62,7 +62,7 @@ impl Hash for ViewedCollection {
     }
 }
 
-/// New cells of some fields.
+/// New cells for some fields of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldCells {
     /// Indexes of fields, each once.
@@ -71,13 +71,13 @@ pub struct FieldCells {
     pub cells: Cells,
 }
 
-/// Cells of an entry's key, partition first, each after its length. Keys are ordered by these bytes. No table has this
-/// order, so it is useful only for sets.
+/// Cells of an entry's key, partition columns first, each preceded by its length. Keys are ordered by these
+/// bytes. No table has this order, so it is useful only for sets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyCells(Box<[u8]>);
 
 impl KeyCells {
-    /// Returns the key of these cells. None of them is null.
+    /// Returns the key that consists of these cells, which are not null.
     pub(crate) fn of<'c>(cells: impl Iterator<Item = &'c [u8]>) -> Self {
         let mut bytes = Vec::new();
         for cell in cells {
@@ -101,7 +101,7 @@ impl KeyCells {
         rest.is_empty().then(|| Self(bytes.into()))
     }
 
-    /// Returns the cells, partition first.
+    /// Returns the cells of the key, partition columns first.
     pub fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
@@ -181,7 +181,7 @@ impl ViewedCollection {
         })
     }
 
-    /// Adds the tables of the unique constraints.
+    /// Returns the collection with these tables of its unique constraints.
     #[must_use]
     pub fn with_unique(self, tables: impl IntoIterator<Item = ClaimsTable>) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl ViewedCollection {
         self.claims.iter().find(|claims| claims.number() == number)
     }
 
-    /// Returns the views.
+    /// Returns the views that are written.
     pub fn views(&self) -> &[ViewTable] {
         &self.views
     }
@@ -210,7 +210,8 @@ impl ViewedCollection {
         Some(self.view(view)?.outcome(&self.types, record))
     }
 
-    /// Returns whether a record could be a misfit of a view or of a unique constraint.
+    /// Returns whether a record could be a misfit of a view or of a unique constraint, because its key cannot
+    /// be stored.
     pub fn can_have_misfits(&self) -> bool {
         let tables = self.views.iter().map(|view| &view.table);
         let mut tables = tables.chain(self.claims.iter().map(ClaimsTable::table));
@@ -229,7 +230,7 @@ impl ViewTable {
         self.number
     }
 
-    /// Returns the table.
+    /// Returns the definition of the view's table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -292,7 +293,7 @@ impl ViewTable {
         })
     }
 
-    /// Derives the entry of a record.
+    /// Derives the entry of a record in this view.
     fn outcome(&self, types: &[Type], record: &Cells) -> EntryOutcome<KeyCells, Cells> {
         let Some(entry) = self.asked_entry(types, record) else {
             return EntryOutcome::LeftOutByRule;
@@ -412,7 +413,8 @@ pub(crate) fn push_canonical(ty: &Type, cell: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the value of a clustering column whose field is null. An earlier column says that it is null.
+/// Returns the value that a clustering column stores if its field is null. An earlier column says that the
+/// field is null.
 fn stand_in(ty: &Type) -> &'static [u8] {
     const TIME_UUID: [u8; 16] = [0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0];
     match ty {

@@ -11,7 +11,7 @@ use crate::views::rules::{Rule, Rules};
 /// Entry as it was read from a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen<K, C> {
-    /// Position of the entry.
+    /// View and key of the entry.
     pub key: EntryKey<K>,
     /// Write timestamp of the entry: `recto_version`.
     pub version: Version,
@@ -22,23 +22,24 @@ pub struct Seen<K, C> {
 /// Consistency of the read of the base row. In either case the base row is read after the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BaseRead {
-    /// Read at quorum. It may miss a conditional write that is decided and not acknowledged.
+    /// Quorum read. It may miss a conditional write that is decided but not yet acknowledged.
     Quorum,
-    /// Serial read.
+    /// Serial read, which misses no decided conditional write.
     Serial,
 }
 
-/// Verdict on an entry.
+/// Result of comparing an entry of a view with its base row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The record has an entry at this position. Its fields and its version are those of the base row.
     True,
-    /// The record has no entry at this position. The entry was left over, or a write under way will remove it.
+    /// The record has no entry at this position. The entry is left over from an earlier version, or a write
+    /// under way will remove it.
     Stale,
     /// The record has an entry at this position, but has expired on the local clock. A reader neither shows nor removes
     /// the entry, because the record may be alive on other clocks. The entry expires by itself.
     Expired,
-    /// The base row is older than the entry. It has to be read again, serially.
+    /// The base row that was read is older than the entry. The caller has to read it again, serially.
     Unknown,
 }
 
@@ -89,9 +90,9 @@ pub enum Mend<K, C> {
     Put {
         /// Entry to put.
         entry: Entry<K, C>,
-        /// Write timestamp.
+        /// Write timestamp of the entry.
         version: Version,
-        /// Lifetime in seconds, from the time that the caller passed; `None`: forever.
+        /// Lifetime of the entry in seconds, from the time that the caller passed; `None`: forever.
         ttl_seconds: Option<u32>,
     },
 }
@@ -149,22 +150,23 @@ pub fn fill_until<A: Arranged>(
     })
 }
 
-/// Fault of a view at one key.
+/// Fault of a view at the key of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Difference {
     /// A record does not have the entry that it should have.
     Missing,
-    /// An entry exists of a record that has its entry elsewhere, or that does not exist.
+    /// An entry exists, but its record has its entry at another key, or does not exist.
     Orphan,
     /// An entry has other cells, or another version, than its record.
     Differing,
 }
 
-/// Returns the fault of a view where a row has, or should have, its entry. `seen` is the entry at that position, read
-/// before the row; `None` if there is no entry.
+/// Compares a view at one key with the base row of the record, and returns the fault; `None` if there is no
+/// fault. `seen` is the entry at that key, read before the row; `None` if there is no entry.
 ///
-/// If the record has expired, its own entry is not a fault, whether the entry exists or not. A difference that a write
-/// under way will still remove counts as a fault. A caller has to check again to exclude such a difference.
+/// If the record has expired, its own entry is not a fault, whether the entry exists or not. A difference
+/// that a write under way will still remove counts as a fault. A caller has to check again to exclude such a
+/// difference.
 pub fn difference<A: Arranged>(
     seen: Option<&Seen<A::Key, A::Cells>>,
     row: Option<&RowOf<A>>,

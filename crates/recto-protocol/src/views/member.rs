@@ -32,8 +32,9 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Returns the first registration. A process writes it before it reads the catalog. So either a process that
-    /// changes the schema waits for this process, or this process reads the changed schema.
+    /// Returns the first registration. A process writes it before it reads the catalog. This order ensures
+    /// that a process that changes the schema waits for this process, or this process reads the changed
+    /// schema.
     pub const fn first() -> Self {
         Self {
             counter: 0,
@@ -43,9 +44,10 @@ impl Registration {
         }
     }
 
-    /// Returns the registration, marked as dead. It is written only if the stored counter is the counter that did not
-    /// change. Its own counter is greater by two: then no renewal can be applied any more, or be mistaken for an
-    /// applied one.
+    /// Returns the registration, marked as dead. An observer writes it on the condition that the stored
+    /// counter still is the counter that did not change. The new counter is greater by two. That value
+    /// ensures that a pending renewal of the process can neither be applied nor be mistaken for an applied
+    /// one.
     #[must_use]
     pub fn dead(self) -> Self {
         Self {
@@ -61,13 +63,13 @@ impl Registration {
 pub enum Joining {
     /// Write the first registration.
     Register,
-    /// Read the catalog, serially.
+    /// Read the catalog of schemas, serially.
     ReadCatalog,
     /// No step: the process may write.
     Joined,
 }
 
-/// Process that writes.
+/// Process that writes: its registration, its lease, and the number of its writes under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
     counter: Option<u64>,
@@ -209,7 +211,7 @@ impl Member {
     }
 }
 
-/// Observation of a process by another process.
+/// Observation of a process by another process, which detects that the counter does not rise any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Watch {
     counter: u64,

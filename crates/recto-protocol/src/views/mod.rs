@@ -16,7 +16,7 @@
 //! 1. It reads the base row, and concurrently stores an intent.
 //! 2. It changes the row by one conditional write. The new row lists the keys that [must be removed](Row::must_go) from
 //!    views.
-//! 3. It writes the entries by plain writes, at the row's [`Version`].
+//! 3. It writes the entries by plain writes, whose write timestamp is the row's [`Version`].
 //! 4. It answers.
 //!
 //! A process that stops in between leaves an intent. [`Write::resolve`] replaces the row's token, so that no earlier

@@ -6,11 +6,12 @@ use crate::views::rules::{Rule, Rules};
 
 /// Maximum number of tokens of a row: its own token, and the tokens of earlier versions.
 pub const MAX_TOKENS: usize = 8;
-/// Maximum number of keys that a row has to remove or to release; twice the number of views, if that is more. A row
-/// beyond the limit is resolved before it is changed.
+/// Maximum number of view entries and unique values that a row may list for later removal. The limit is twice
+/// the number of views, if that is more. A row beyond the limit is resolved (its removals are executed)
+/// before it is changed.
 pub const MAX_MUST_GO: usize = 16;
 
-/// Maximum bytes of these keys, together.
+/// Maximum total size of the keys that a row lists for later removal, in bytes.
 pub const MAX_MUST_GO_BYTES: usize = 64 << 10;
 
 /// Microseconds since 1970, on a wall clock. The protocol compares times of two machines only to decide whether a
@@ -54,11 +55,12 @@ pub struct Generation(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewNumber(pub u64);
 
-/// Random value that one conditional write puts, and no other write.
+/// Random value that identifies one conditional write. The write puts it into the row that it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u128);
 
-/// Tokens of a row, newest first. Conditional writes compare the whole list.
+/// Tokens of the conditional writes that changed a row, newest first. Conditional writes compare the whole
+/// list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tokens(Vec<Token>);
 
@@ -88,17 +90,18 @@ impl Tokens {
         &self.0
     }
 
-    /// Returns the token of the stored version.
+    /// Returns the newest token, which the last conditional write of the row put.
     pub fn newest(&self) -> Token {
         self.0[0]
     }
 
-    /// Returns whether the row remembers that a token was put.
+    /// Returns whether the list contains a token. The list forgets its oldest tokens.
     pub fn contains(&self, token: Token) -> bool {
         self.0.contains(&token)
     }
 
-    /// Returns whether tokens may have been forgotten. If not, the write that put the oldest token found no row.
+    /// Returns whether the list is full, so that it may have forgotten older tokens. If it is not full, its
+    /// oldest token is the token of the write that created the row.
     pub fn is_full(&self) -> bool {
         self.0.len() == MAX_TOKENS
     }
@@ -109,51 +112,55 @@ impl Tokens {
 pub struct EntryKey<K> {
     /// Number of the view's table.
     pub view: ViewNumber,
-    /// Cells of the table's key.
+    /// Cells of the key in that table.
     pub key: K,
 }
 
-/// Entry of a record in a view, without the version.
+/// Entry of a record: its row in the table of a view, without the version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry<K, C> {
-    /// Position of the entry.
+    /// View and key of the entry.
     pub key: EntryKey<K>,
-    /// Cells of the table's regular columns.
+    /// Cells of the entry in the regular columns of the view's table.
     pub cells: C,
     /// True if one of the cells is null.
     pub has_nulls: bool,
 }
 
-/// Base row: the columns that only conditional writes change. Each conditional write sets all of them.
+/// Base row of a record: the columns that only conditional writes change. Each conditional write sets all of
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Row<R, K> {
-    /// `recto_tokens`. A row without tokens is absent.
+    /// Tokens of the conditional writes (`recto_tokens`). A row without tokens counts as absent.
     pub tokens: Tokens,
-    /// `recto_version`.
+    /// Version of the record (`recto_version`).
     pub version: Version,
     /// Schema with which the row was written. A writer that knows only older schemas must not change the row.
     pub generation: Generation,
     /// Record; `None` if it is deleted.
     pub record: Option<R>,
-    /// Time from which the record does not exist any more.
+    /// Time when the record expires; `None`: never.
     pub expires_at: Option<Micros>,
-    /// Keys of entries that earlier versions had and this version does not have.
+    /// Positions of view entries that earlier versions had and this version does not have. They must be
+    /// removed.
     pub must_go: BTreeSet<EntryKey<K>>,
-    /// Claims of the record.
+    /// Claims of the record: the unique values that it has reserved.
     pub claims: RowClaims<K>,
 }
 
-/// Claims of a record, as its row lists them, on a store without transactions.
+/// Claims (reserved unique values) that the base row of a record lists, on a store without transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowClaims<K> {
-    /// Token of each claim that the record has, by constraint. The claimed values are the record's values.
+    /// Token of each claim that the record has, by the number of the unique constraint. The claimed values
+    /// are the record's values.
     pub held: BTreeMap<ViewNumber, Token>,
-    /// Claims that earlier versions had and this version does not have, each with its token.
+    /// Claims that earlier versions had and this version does not have, each with its token. They must be
+    /// released.
     pub must_release: BTreeSet<(EntryKey<K>, Token)>,
 }
 
 impl<K> RowClaims<K> {
-    /// No claims.
+    /// Value of a row that lists no claims.
     pub const NONE: Self = Self {
         held: BTreeMap::new(),
         must_release: BTreeSet::new(),
@@ -171,13 +178,14 @@ impl<R, K> Row<R, K> {
         self.record.as_ref().filter(|_| !self.has_expired(now))
     }
 
-    /// Returns whether the record has expired.
+    /// Returns whether the record has expired by the time `now`.
     pub fn has_expired(&self, now: Micros) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Returns the time until which the entries live: the expiry of the record plus the maximum difference between
-    /// clocks. The base row decides whether the entries still count.
+    /// Returns the time until which the view entries live: the expiry of the record plus the maximum
+    /// difference between clocks. A reader uses the base row to decide whether the record of an entry has
+    /// expired.
     pub fn entries_until(&self) -> Option<Micros> {
         self.entries_until_by(Rules::default())
     }
@@ -193,9 +201,10 @@ impl<R, K> Row<R, K> {
 
     /// Returns the number of whole seconds, from `now`, for which the base row must be kept; `None`: forever.
     ///
-    /// The row of a deleted or expired record is kept for as long as an earlier request may still arrive
-    /// ([`ABSENT_ROW_SECONDS`]). If its version is later than `now`, or than the expiry, the difference is added.
-    /// Otherwise the row could lose its tokens, or a version could recur, while such a request may still arrive.
+    /// A deleted or expired record keeps its row for [`ABSENT_ROW_SECONDS`] more, because an earlier request
+    /// may arrive that late. If the row's version is later than `now` or than the expiry, the difference is
+    /// added. If the row disappeared earlier, its tokens would be lost and a version could recur while such a
+    /// request may still arrive.
     pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         let ends = match (&self.record, self.expires_at) {
             (Some(_), None) => return None,
@@ -213,12 +222,12 @@ impl<R, K> Row<R, K> {
 /// Time for which the base row of a deleted record is kept, in seconds: ten days.
 pub const ABSENT_ROW_SECONDS: i64 = 10 * 24 * 3600;
 
-/// Maximum difference between clocks, in microseconds: an hour. The entries of a record that expires live longer than
-/// the record by this time.
+/// Maximum difference between the clocks of two machines, in microseconds: an hour. The entries of a record
+/// that expires live longer than the record by this time.
 pub const CLOCKS_APART_MICROS: Micros = 3_600 * SECOND;
 
-/// Maximum lifetime of data that expires, in seconds: 20 years, as in Cassandra. Data that should live longer expires
-/// at this time.
+/// Maximum lifetime of data that expires, in seconds: 20 years, as in Cassandra. A change with a later expiry
+/// is rejected. A lifetime that exceeds the limit because of added time is clamped to it.
 pub const MAX_KEPT_SECONDS: i64 = 630_720_000;
 
 const SECOND: Micros = 1_000_000;
@@ -229,7 +238,8 @@ fn ttl_of(micros: Micros) -> u32 {
     seconds.clamp(1, MAX_KEPT_SECONDS).unsigned_abs() as u32
 }
 
-/// Returns the lifetime in seconds with which data that is written `now` lives until `until`.
+/// Returns the lifetime in seconds with which data that is written `now` lives until `until`; `None`:
+/// forever.
 pub fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
     until.map(|until| ttl_of(until.saturating_sub(now)))
 }
@@ -239,8 +249,9 @@ pub fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
 pub struct Found<R, K> {
     /// The row; `None` if it has no tokens.
     pub row: Option<Row<R, K>>,
-    /// `recto_done`, which plain writes set: the version whose entries are all written. A process that replaces the
-    /// token keeps the version and the must-go keys, so a mark is valid for all tokens of a version.
+    /// Version whose entries are all written (`recto_done`, which plain writes set). The mark is valid for
+    /// all tokens of a version: a process that only replaces the token keeps the version and the keys to
+    /// remove.
     pub done: Option<Version>,
 }
 

@@ -7,7 +7,8 @@
     allow(dead_code, reason = "the release keeps all rules and does not list them")
 )]
 pub(crate) enum Rule {
-    /// A writer sends the conditional write after the intent is stored, not concurrently with it.
+    /// A writer stores the intent, a note that it is about to change a record, before it sends the
+    /// conditional write.
     IntentFirst,
     /// A writer sends the conditional write only while its lease is valid.
     LeaseHolds,
@@ -18,35 +19,40 @@ pub(crate) enum Rule {
     /// If the outcome of a conditional write is unknown, the writer repeats the identical write. It does not start a
     /// new attempt.
     RepeatIdentical,
-    /// If the repetition of a write was not sent, the outcome of the earlier write stays unknown.
+    /// If a writer could not send the repetition of a conditional write, the outcome of the first sending
+    /// stays unknown.
     DoubtStays,
-    /// A read after an unknown outcome does not decide the outcome.
+    /// A read after an unknown outcome does not decide the outcome, because the write may still be applied
+    /// later.
     ReadDecidesNothing,
-    /// A row remembers the tokens of earlier versions.
+    /// A row keeps the tokens of earlier conditional writes.
     TokensRemembered,
     /// If a row remembers neither the writer's own token nor the token before it, the outcome is unknown.
     ForgottenIsUnknown,
-    /// A new version still removes the keys that the previous version had to remove.
+    /// A new version of a row still removes the view entries that the previous version had to remove.
     MustGoCarried,
-    /// A new version removes the entries of the previous version.
+    /// A new version of a row removes the view entries of the previous version.
     MustGoOld,
-    /// A new version does not remove the keys at which it puts entries.
+    /// A new version of a row does not remove entries at the keys at which it puts entries.
     MustGoSparesNew,
-    /// Only a mark of the newest version means that no entry is left to remove.
+    /// The mark `recto_done` means that no entry is left to remove only if it names the newest version of the
+    /// row.
     DoneByVersion,
-    /// A writer sets the mark after it has written all entries.
+    /// A writer sets the mark `recto_done` after it has written all entries of the version.
     DoneAfterEntries,
     /// A write is acknowledged after all entries are written.
     AcknowledgeAfterEntries,
-    /// An intent is settled after all entries are written.
+    /// An intent counts as settled, and may be deleted, only after all entries of its change are written.
     SettleAfterEntries,
-    /// A version is greater than the previous version, even if the clock is behind it.
+    /// A new version of a row is greater than the previous version, even if the clock of the writer is behind
+    /// it.
     VersionsRise,
-    /// A version is greater by at least two, so that there is a timestamp between any two versions.
+    /// A version is greater than the previous version by at least two, so that there is a timestamp between
+    /// any two versions.
     VersionGap,
     /// The write timestamp of an entry is its row's version, whichever process writes the entry.
     EntriesAtVersion,
-    /// A writer puts entries with a cached range map that is older than its read of the row.
+    /// A writer chooses the buckets of entries by a range map that it cached before it read the row.
     #[cfg_attr(
         not(test),
         allow(
@@ -55,13 +61,15 @@ pub(crate) enum Rule {
         )
     )]
     CopyBeforeRow,
-    /// An entry that now belongs to another bucket does not count as written.
+    /// An entry that was sent to one bucket and now belongs to another bucket does not count as written.
     MovedIsNotWritten,
-    /// A writer puts such an entry into the other bucket only after it has read the row again.
+    /// A writer puts an entry that now belongs to another bucket into that bucket only after it has read the
+    /// row again.
     MovedReadsRow,
-    /// If the row then has a newer version, the writer resolves that version.
+    /// If the row that was read again after entries moved to other buckets has a newer version, the writer
+    /// resolves that version.
     NewerRowIsResolved,
-    /// An entry with nulls removes the cells that were at its key before.
+    /// A put of an entry with nulls removes the cells that were stored at its key before.
     NullsRemoved,
     /// A process that resolves an intent first replaces the row's token.
     FenceReplacesToken,
@@ -69,11 +77,12 @@ pub(crate) enum Rule {
     FenceAbsent,
     /// A process that resolves an intent writes its own generation to the row.
     FenceGeneration,
-    /// A deleted record keeps its row.
+    /// A deleted record keeps its base row for a limited time, with the version and the tokens of the
+    /// deletion.
     DeletedRowStays,
-    /// A view is filled when no writer remains that does not know the view.
+    /// A new view is filled from the base table only when every process that writes knows the view.
     Barrier,
-    /// The barrier waits until the intents of dead processes are resolved.
+    /// The barrier before a view is filled waits until the intents of dead processes are resolved.
     BarrierSweepsDead,
     /// A process announces a schema only when none of its writes under way began with an older schema.
     DrainBeforeAnnouncing,
@@ -81,14 +90,15 @@ pub(crate) enum Rule {
     RegisterBeforeCatalog,
     /// A lease counts from the time when its renewal was sent.
     LeaseFromSending,
-    /// If the repetition of a renewal was not applied, and the stored counter is the renewal's, an earlier sending was
-    /// applied.
+    /// A renewal whose repetition was not applied still counts as applied if the stored counter is the
+    /// counter of the renewal.
     RenewalRemembered,
     /// A process is dead when its counter did not change for longer than any lease.
     DeathOutlastsLease,
     /// A conditional write on the counter decides whether a process is dead.
     DeathDecidedOnCounter,
-    /// A segment is deleted only after a successful renewal that was sent when all intents of the segment were settled.
+    /// A process deletes a segment of intents only after a renewal succeeded that it sent when all these
+    /// intents were settled.
     SegmentAfterRenewal,
     /// A process removes its registration when it has no write under way and all its intents are settled.
     SettledBeforeLeaving,
@@ -96,11 +106,13 @@ pub(crate) enum Rule {
     DeadResolvedTwice,
     /// A reader reads the base row after the entry.
     BaseAfterEntry,
-    /// A false entry is removed at its own timestamp.
+    /// A reader removes a false entry with the write timestamp of the entry itself.
     RemoveAtOwnStamp,
-    /// An entry that is newer than the base row as read decides nothing.
+    /// If an entry is newer than the base row that was read at quorum, the reader does not decide whether the
+    /// entry is true.
     NewerEntryIsUnknown,
-    /// The entries of a record that expires live longer than the record, by the maximum difference between clocks.
+    /// The entries of a record that expires live longer than the record, by the maximum difference between
+    /// two clocks.
     EntriesOutlive,
     /// A reader does not remove the entry of an expired record.
     ExpiredIsLeft,
@@ -108,7 +120,7 @@ pub(crate) enum Rule {
     ClaimBeforeRow,
     /// Before a writer takes a claim from another record, it replaces the token of that record.
     HolderFenced,
-    /// A record takes its own claim again, with a new token.
+    /// A record that has a claim takes it again with a new token, even though the claim is its own.
     TakenAnew,
     /// If the outcome of a claim is unknown and the claim is not stored, the writer uses another token. Otherwise one
     /// token could be stored twice.

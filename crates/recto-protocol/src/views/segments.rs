@@ -1,20 +1,21 @@
-//! Segments, in which a process stores its intents. A process fills one segment after the other, never opens one again,
-//! and deletes each as a whole. So thousands of writes share the cost of one deletion.
+//! Segments, in which a process stores its intents. A process fills one segment after the other, never opens
+//! a segment again, and deletes each segment as a whole. One deletion therefore removes the intents of
+//! thousands of writes.
 
 use std::collections::BTreeMap;
 
 use crate::views::rules::{Rule, Rules};
 
-/// Maximum number of intents of a segment.
+/// Maximum number of intents in a segment.
 pub const MAX_SEGMENT_INTENTS: u32 = 4_096;
-/// Maximum number of segments of a process that are not deleted yet. At this number the process opens no other segment,
-/// so that in the end its writes wait.
+/// Maximum number of segments of a process that are not deleted yet. A process with this number of segments
+/// opens no new segment. When its open segment is full, its writes wait.
 pub const MAX_SEGMENTS: usize = 1_024;
 /// Time from the first resolution of a dead process's intents until they are resolved again and deleted, in seconds: a
 /// day.
 pub const DEAD_SEGMENT_SECONDS: u64 = 24 * 3600;
 
-/// Position of an intent.
+/// Position of an intent: its segment, and its row in the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct IntentPlace {
     /// Number of the segment.
@@ -23,7 +24,7 @@ pub struct IntentPlace {
     pub row: u32,
 }
 
-/// Segments of a process.
+/// Segments in which one process stores its intents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Segments {
     /// Segments that are not deleted; the open segment is the last one. The registration names all of them, because
@@ -80,7 +81,8 @@ impl Segments {
         Some(IntentPlace { segment: open, row })
     }
 
-    /// Returns whether the process should renew early, because there may soon be no room for an intent.
+    /// Returns whether the process should renew its registration early, because the open segment is at least
+    /// half full.
     pub fn is_half_full(&self) -> bool {
         let open = self.open.and_then(|open| self.living.get(&open));
         open.is_none_or(|segment| segment.intents >= MAX_SEGMENT_INTENTS / 2)
@@ -101,13 +103,14 @@ impl Segments {
             .sum()
     }
 
-    /// Returns whether all intents are deleted.
+    /// Returns whether no segment contains intents.
     pub fn is_clear(&self) -> bool {
         self.living.values().all(|segment| segment.intents == 0)
     }
 
-    /// Returns the segments that a renewal names, which is about to be sent. If the open segment has intents, the
-    /// renewal names the next segment, too. Until the renewal succeeds, intents get their position in the open segment.
+    /// Returns the segments that the next renewal of the registration names. If the open segment has intents,
+    /// the renewal also names a new segment. Until the renewal succeeds, intents get their position in the
+    /// open segment.
     pub fn renewing(&self) -> Naming {
         let open = self.open.and_then(|open| self.living.get(&open));
         let is_used = open.is_none_or(|segment| segment.intents > 0);
@@ -122,8 +125,8 @@ impl Segments {
         }
     }
 
-    /// Records that the renewal with these segments succeeded. So no other process had found this process dead when the
-    /// renewal was sent.
+    /// Records that the renewal with these segments succeeded. Its success proves that no other process had
+    /// found this process dead when the renewal was sent.
     pub fn renewed(&mut self, naming: &Naming) {
         let next = naming.names.last().copied();
         if let Some(next) = next.filter(|next| self.open.is_none_or(|open| *next > open)) {
@@ -161,9 +164,9 @@ impl Segments {
 pub enum DeadSegment {
     /// Resolve each intent of the segment.
     Resolve,
-    /// Wait.
+    /// Wait until [`DEAD_SEGMENT_SECONDS`] have passed since the first resolution.
     Wait,
-    /// Delete the segment.
+    /// Delete the segment with its intents.
     Delete,
 }
 

@@ -19,15 +19,16 @@ pub const HEAD_FORMAT_VERSION: u8 = 1;
 /// Version of the format of a `recto_head` with claims.
 pub const HEAD_WITH_CLAIMS_VERSION: u8 = 2;
 
-/// Maximum bytes of a `recto_head`. This is more than twice the keys of the maximum number of views of a collection,
-/// plus the keys that were to be removed before.
+/// Maximum bytes of a `recto_head`. It has room for more than two keys in each view of a collection with the
+/// maximum number of views, plus the keys that earlier versions had to remove.
 pub const MAX_HEAD_BYTES: usize = 2 << 20;
 
 const TOKEN_BYTES: usize = 16;
 const COUNT_BYTES: usize = 4;
-/// Bytes of version, life, generation, expiry, number of keys, number of claims, and number of claims to release.
+/// Maximum bytes of the fixed fields of `recto_head`: version, lifetime, generation, expiry, and the numbers
+/// of keys, of claims, and of claims to release.
 const MAX_FIXED_BYTES: usize = 30;
-/// Bytes of a claim that is held: the number of the constraint, and the token.
+/// Bytes of a claim that the record has: the number of the constraint, and the token.
 const HELD_BYTES: usize = 8 + TOKEN_BYTES;
 /// Bytes before the bytes of a key: the number of its view, and its length.
 const KEY_HEADER_BYTES: usize = 12;
@@ -43,7 +44,7 @@ pub enum StoredError {
     /// The bytes have a version that this release does not know.
     #[error("{column} has version {version}, which this release does not support")]
     UnknownVersion {
-        /// Column or table.
+        /// Name of the column or table.
         column: &'static str,
         /// Version that the bytes contain.
         version: i32,
@@ -51,15 +52,16 @@ pub enum StoredError {
     /// No release wrote these bytes.
     #[error("{column} is damaged: {reason}")]
     Damaged {
-        /// Column or table.
+        /// Name of the column or table.
         column: &'static str,
         /// Fault of the bytes.
         reason: &'static str,
     },
-    /// The keys that must be removed are too large together. Only for writes.
+    /// The keys that must be removed from views are too large together. Only the encoding of a row returns
+    /// this error.
     #[error("keys of {bytes} bytes must be removed from views; at most {MAX_HEAD_BYTES} are possible")]
     TooLarge {
-        /// Bytes that the column would have.
+        /// Number of bytes that `recto_head` would have.
         bytes: usize,
     },
 }
@@ -81,7 +83,7 @@ impl StoredError {
         Self::Damaged { column, reason }
     }
 
-    /// Returns the error of a version that is not the known version.
+    /// Returns the error of a version that this release does not know.
     pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
         if version < 1 {
             return Self::damaged(column, "the version is invalid");
@@ -90,7 +92,7 @@ impl StoredError {
     }
 }
 
-/// Returns the cell of `recto_tokens`.
+/// Encodes tokens as a cell of `recto_tokens`.
 pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     let tokens = tokens.as_slice();
     let mut bytes = Vec::with_capacity(1 + tokens.len() * TOKEN_BYTES);
@@ -99,7 +101,7 @@ pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     bytes
 }
 
-/// Returns the tokens of a cell of `recto_tokens`.
+/// Decodes a cell of `recto_tokens`.
 ///
 /// # Errors
 /// The cell has another version, or is damaged.
@@ -137,21 +139,21 @@ impl Life {
     }
 }
 
-/// Content of `recto_head`.
+/// Content of the hidden column `recto_head`: schema, lifetime, keys to remove, and claims of a base row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Schema with which the row was written.
     pub generation: Generation,
     /// Existence and expiry of the record.
     pub life: Life,
-    /// Keys of entries that earlier versions had and this version does not have.
+    /// Keys of view entries that earlier versions had and this version does not have. They must be removed.
     pub must_go: BTreeSet<EntryKey<KeyCells>>,
-    /// Claims of the record.
+    /// Claims of the record: the unique values that it has reserved.
     pub claims: RowClaims<KeyCells>,
 }
 
 impl Head {
-    /// Returns the head of a row.
+    /// Returns the content of `recto_head` for a base row.
     pub fn of(row: &Row<Cells, KeyCells>) -> Self {
         let life = match (&row.record, row.expires_at) {
             (None, _) => Life::Deleted,
@@ -166,7 +168,7 @@ impl Head {
         }
     }
 
-    /// Returns the cell.
+    /// Encodes the content as a cell of `recto_head`.
     ///
     /// # Errors
     /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: the row must not be written.
@@ -213,7 +215,7 @@ impl Head {
         Ok(bytes)
     }
 
-    /// Returns the content of a cell.
+    /// Decodes a cell of `recto_head`.
     ///
     /// # Errors
     /// The cell has another version, or is damaged.
@@ -350,7 +352,7 @@ fn head(cell: &[u8]) -> Result<(u8, &[u8]), StoredError> {
     Ok((version, versioned(HEAD_COLUMN, known, cell)?))
 }
 
-/// Returns the bytes after the version.
+/// Checks the version of a cell, and returns the bytes after the version.
 fn versioned<'c>(column: &'static str, known: u8, cell: &'c [u8]) -> Result<&'c [u8], StoredError> {
     match cell.split_first() {
         None => Err(StoredError::damaged(column, "it is empty")),

@@ -11,11 +11,11 @@
 //!           └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A writer first fences the record that has a claim. Then it takes the claim, on the condition
-//! that the claim has the same token as before. If a claim could be stored, replaced, and stored
-//! again with the same token, the writer could take it from a record that it fenced before the
-//! second time. So no token is stored twice. After an unknown outcome, the record uses another
-//! token.
+//! A writer first fences the record that has a claim: it replaces the token of that record, so that no
+//! earlier write of the record can be applied any more. The writer then takes the claim, on the condition
+//! that the claim has the same token as before. No token is stored twice. Otherwise the fenced record could
+//! lose the claim and take it again with the same token, and the condition would not detect that. After an
+//! unknown outcome, the record uses another token.
 
 use crate::views::row::Token;
 use crate::views::rules::{Rule, Rules};
@@ -25,9 +25,9 @@ use crate::views::rules::{Rule, Rules};
 /// again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim<K> {
-    /// Key of the record.
+    /// Key of the record that has the values.
     pub owner: K,
-    /// Random token.
+    /// Random token of the conditional write that took the values.
     pub token: Token,
 }
 
@@ -46,7 +46,7 @@ impl<K: PartialEq> Claim<K> {
 /// Outcome of the conditional write of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimDecision<K> {
-    /// The write is applied.
+    /// The conditional write of the claim is applied.
     Applied,
     /// The write is not applied, and this claim is stored; `None`: no claim is stored.
     NotApplied(Option<Claim<K>>),
@@ -54,7 +54,7 @@ pub enum ClaimDecision<K> {
     Unknown,
 }
 
-/// Next step of taking a claim.
+/// Next step of taking a claim, which the caller executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TakingStep<K> {
     /// Put the claim if this claim is stored; `None`: if no claim is stored.
@@ -64,20 +64,20 @@ pub enum TakingStep<K> {
     /// Replace the token of this record, as the resolution of an intent does, and report whether
     /// the record had the values at that time.
     Fence(K),
-    /// The values belong to the record, if its conditional write is applied.
+    /// The claim is taken: the values belong to the record once the conditional write of its row is applied.
     Held,
-    /// This record has the values.
+    /// The values are not available, because this record has them.
     Taken(K),
     /// Read the row again, and take the claim with another token. It is unknown whether the claim
     /// was stored before.
     Anew,
 }
 
-/// Taking of one claim.
+/// State machine that takes one claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Taking<K> {
     own: Claim<K>,
-    /// Claim that was stored at the last attempt.
+    /// Claim that the last attempt found stored.
     there: Option<Claim<K>>,
     /// True if a write was sent whose outcome is unknown.
     in_doubt: bool,
@@ -101,12 +101,12 @@ impl<K: Clone + PartialEq> Taking<K> {
         (taking, TakingStep::Send(None))
     }
 
-    /// Returns the claim that is put.
+    /// Returns the claim that the machine puts.
     pub fn own(&self) -> &Claim<K> {
         &self.own
     }
 
-    /// Handles the outcome of the conditional write.
+    /// Handles the outcome of the conditional write of the claim.
     pub fn decided(&mut self, decision: ClaimDecision<K>) -> TakingStep<K> {
         match decision {
             ClaimDecision::Applied => TakingStep::Held,

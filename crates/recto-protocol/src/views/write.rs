@@ -39,7 +39,7 @@ pub struct StepContext<'a, A: Arranged> {
     pub owner: &'a A::Key,
     /// Time of the wall clock.
     pub now: Micros,
-    /// Fresh token, another one for each step.
+    /// Fresh random token. Each step gets a new token.
     pub token: Token,
     /// True if the process still has the lease of the registration whose segment contains the
     /// intent. A process that lost its registration drops all its writes, as if it had crashed,
@@ -47,7 +47,7 @@ pub struct StepContext<'a, A: Arranged> {
     pub has_lease: bool,
 }
 
-/// Event that the caller reports.
+/// Event of a [`Write`] that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R, K> {
     /// The machine can begin, or can continue after [`Action::Reload`].
@@ -56,8 +56,8 @@ pub enum Event<R, K> {
     Read(Found<R, K>),
     /// The intent is stored.
     Noted,
-    /// The read failed, or the intent may not be stored, and the process gives up. If the machine resolves an intent,
-    /// it waits to [begin](Self::Begin) again.
+    /// The read failed, or it is not certain that the intent is stored. The machine of a change ends. The
+    /// machine that resolves an intent waits to [begin](Self::Begin) again.
     Failed,
     /// The conditional write that puts this token ended. The machine ignores the event if it no longer waits for this
     /// write.
@@ -72,9 +72,10 @@ pub enum Event<R, K> {
     HolderFenced(Token, bool),
     /// A step of taking the claim with this token could not be done, and the process gives up.
     NotClaimed(Token),
-    /// All entries are written.
+    /// All entries of [`Action::Write`] are written.
     Written,
-    /// Some entries are not written: since the base row was read, they came to belong to other buckets.
+    /// Some entries are not written, because they came to belong to other buckets after the base row was
+    /// read.
     Moved,
     /// The caller that waits for the answer stops waiting.
     Deadline,
@@ -92,7 +93,7 @@ impl<R, K> Event<R, K> {
     }
 }
 
-/// Outcome of a conditional write.
+/// Outcome of the conditional write of a base row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write is applied.
@@ -106,7 +107,7 @@ pub enum Decision {
     NotSent,
 }
 
-/// Action that the caller takes.
+/// Action of a [`Write`] that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<A: Arranged> {
     /// Read the base row at quorum. If `note`, store an intent concurrently. From the second attempt on, pause first.
@@ -118,12 +119,12 @@ pub enum Action<A: Arranged> {
     },
     /// Read the catalog, then report [`Begin`](Event::Begin).
     Reload,
-    /// Send the conditional write, if the writes to views that it requires are within the store's limits: when the
-    /// conditional write is applied, they must succeed.
+    /// Send the conditional write, unless the writes to views that it requires exceed a limit of the store.
+    /// They must succeed after the conditional write is applied.
     Cas(Conditional<A>),
-    /// Execute a step of taking these values, and report its result.
+    /// Execute a step of claiming these unique values, and report its result.
     Claim {
-        /// Values to claim.
+        /// Unique values to claim.
         key: EntryKey<A::Key>,
         /// Claim to put.
         own: Claim<A::Key>,
@@ -152,8 +153,8 @@ pub enum Action<A: Arranged> {
 /// Conditional write of a base row: it sets all columns except `recto_done`, if the tokens are as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Conditional<A: Arranged> {
-    /// Expected tokens; `None`: null. The condition is never that the row does not exist, because a late mark creates a
-    /// row without tokens.
+    /// Expected tokens; `None`: the column is null. The condition is never that the row does not exist,
+    /// because a late mark `recto_done` creates a row without tokens.
     pub expected: Option<Tokens>,
     /// Row to put.
     pub row: RowOf<A>,
@@ -161,7 +162,7 @@ pub struct Conditional<A: Arranged> {
     pub entries: EntriesOf<A>,
 }
 
-/// Result of a change.
+/// Result of a change, for the caller that waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// The change is applied, and every view shows it.
@@ -176,12 +177,12 @@ pub enum Answer {
     Unknown,
 }
 
-/// Reason why a process wrote nothing.
+/// Reason why a process did not write a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotWritten {
-    /// The deadline passed.
+    /// The deadline of the change passed.
     Deadline,
-    /// The lease had expired.
+    /// The lease of the process had expired.
     NoLease,
     /// The store could not be read, or the intent could not be stored.
     Failed,
@@ -196,8 +197,8 @@ pub struct Write<A: Arranged> {
     is_awaited: bool,
     noted: bool,
     attempt: u32,
-    /// Version whose entries this machine has written itself, before it changes the record. The mark of that version
-    /// may arrive late.
+    /// Version whose entries this machine has written itself, before it changes the record. The machine
+    /// remembers the version, because the mark `recto_done` of the version may arrive late.
     resolved: Option<Version>,
     /// Version of the change, after it is applied.
     applied: Option<Version>,
@@ -224,7 +225,7 @@ enum State<A: Arranged> {
         conditional: Conditional<A>,
         /// True if a write was sent whose outcome is unknown.
         in_doubt: bool,
-        /// True if this is the row of the change. If not, it resolves the stored row.
+        /// True if the conditional write applies the change. If false, it resolves the stored row.
         is_change: bool,
     },
     Writing(Conditional<A>),
@@ -571,8 +572,9 @@ impl<A: Arranged> Write<A> {
         actions
     }
 
-    /// Reads the row again. The entries that are put after this read are newer than all removals that the other bucket
-    /// received before the machine knew of that bucket.
+    /// Reads the row again after entries came to belong to another bucket. The entries that are put after
+    /// this read are newer than all removals that the other bucket received before the machine knew of that
+    /// bucket.
     fn moved(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         if !self.rules.keeps(Rule::MovedIsNotWritten) {
             return self.written(here);
@@ -606,8 +608,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Handles a change whose outcome is unknown: answers so, and decides the outcome by resolving the intent of the
-    /// change.
+    /// Handles a change whose outcome is unknown: answers [`Answer::Unknown`], and decides the outcome by
+    /// resolving the intent of the change.
     fn doubt(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let mut actions = self.answer(Answer::Unknown);
         self.request = None;
@@ -653,14 +655,14 @@ impl<A: Arranged> Write<A> {
     }
 }
 
-/// Outcome of a conditional write whose last sending was not applied.
+/// Outcome of a conditional write that was sent several times and whose last sending was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// An earlier sending was applied.
     Applied,
     /// No sending was applied, and none will be.
     Refused,
-    /// Unknown, because tokens were forgotten since.
+    /// The outcome is unknown, because the row has forgotten tokens since.
     Unknown,
 }
 

@@ -12,28 +12,29 @@ use crate::views::stored::StoredError;
 
 /// Version of the format of a registration, and of the intents in its segments.
 pub const WRITERS_VERSION: i32 = 1;
-/// Number of partitions that store registrations. It is small, because each partition is read as a whole. It is more
-/// than one, because each renewal is a conditional write of its partition.
+/// Number of partitions that store registrations. It is small, because each partition is read as a whole. It
+/// is more than one, because the conditional writes of renewals in one partition delay each other.
 pub const WRITER_PARTITIONS: u8 = 8;
 
 const WRITERS: &str = "recto_writers";
 const INTENTS: &str = "recto_intents";
-/// Time for which deletions of intents are kept, in seconds. It is longer than the time for which other nodes keep
-/// missed writes for an unreachable node. An intent that reappears later is in a segment that no process reads.
+/// Time for which Cassandra keeps tombstones of intents, in seconds. It is longer than the time for which
+/// other nodes keep missed writes for an unreachable node. An intent that reappears later is in a segment
+/// that no process reads.
 const INTENT_GRACE_SECONDS: u32 = 4 * 3600;
 
-/// Identity of a process: random, and another one after each start.
+/// Random identity of a process. Each start of a process gets a new identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 
 impl Incarnation {
-    /// Returns the partition of the process's registration.
+    /// Returns the partition key of the process's registration.
     pub fn writers_partition(self) -> Cells {
         let partition = i32::from(self.0[0] % WRITER_PARTITIONS).to_be_bytes();
         std::iter::once(Some(&partition[..])).collect()
     }
 
-    /// Returns the partition of one of the process's segments.
+    /// Returns the partition key of one of the process's segments.
     pub fn intents_partition(self, segment: u64) -> Cells {
         [Some(&self.0[..]), Some(&segment.to_be_bytes())]
             .into_iter()
@@ -47,27 +48,29 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// Row of `recto_writers`.
+/// Row of `recto_writers`: the registration of a process, with the segments of its intents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
     /// Counter, which rises with each renewal.
     pub counter: u64,
     /// Schema that the process uses for its writes; `None` before it has read a schema.
     pub generation: Option<Generation>,
-    /// True if the process was found dead.
+    /// True if another process found this process dead.
     pub is_dead: bool,
-    /// Segments of its intents, ascending.
+    /// Numbers of the segments that contain the intents of the process, ascending.
     pub segments: Vec<u64>,
-    /// Number of times that all its intents were resolved since it was found dead.
+    /// Number of times that all intents of the process were resolved since the process was found dead.
     pub resolved: u32,
-    /// Time of the first of these resolutions, on the clock of the process that resolved the intents.
+    /// Time when all intents were first resolved, on the clock of the process that resolved them.
     pub resolved_at: Option<Micros>,
 }
 
 impl Writer {
-    /// Index of the regular column that conditional writes compare.
+    /// Index of `counter` among the regular columns. Conditional writes on the row of a live process compare
+    /// it.
     pub const COUNTER: u16 = 1;
-    /// Index of the regular column that conditional writes compare if the process is dead.
+    /// Index of `resolved` among the regular columns. Conditional writes on the row of a dead process compare
+    /// it.
     pub const RESOLVED: u16 = 5;
 
     /// Returns the row that a renewal writes.
@@ -82,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// Returns the registration, as a barrier needs it.
+    /// Returns the registration that this row stores, without the segments.
     pub fn registration(&self) -> Registration {
         Registration {
             counter: self.counter,
@@ -92,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// Returns the table.
+    /// Returns the definition of the table `recto_writers`.
     pub fn table() -> Table {
         let cas = ColumnKind::Regular(WriteKind::Cas);
         let columns = vec![
@@ -109,7 +112,7 @@ impl Writer {
         Table::new(WRITERS, columns, TableOptions::default()).expect("these columns are a table")
     }
 
-    /// Returns the regular cells. Each write sets all of them.
+    /// Returns the cells of the regular columns. Each write of a row sets all of them.
     pub fn cells(&self) -> Cells {
         let segments = self.segments.iter();
         let segments = segments
@@ -131,8 +134,8 @@ impl Writer {
     /// Reads a registration from all columns of a row of the table.
     ///
     /// # Errors
-    /// The row has the version of a newer release, or is damaged. Such a row must not be taken for absent, because its
-    /// process may write.
+    /// The row has the version of a newer release, or is damaged. The caller must not treat such a row as
+    /// absent, because its process may still write.
     pub fn read(row: RowRef<'_>) -> Result<(Incarnation, Self), StoredError> {
         let read = Columns { table: WRITERS, row };
         let version = i32::from_be_bytes(read.fixed(2)?);
@@ -168,7 +171,7 @@ impl Writer {
 /// Row of `recto_intents`: a process is about to change this record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// Name of the collection.
+    /// Name of the collection that contains the record.
     pub collection: String,
     /// Cells of the record's key, in the order of the collection's key fields.
     pub key: Cells,
@@ -177,7 +180,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Returns the table.
+    /// Returns the definition of the table `recto_intents`.
     pub fn table() -> Table {
         let plain = ColumnKind::Regular(WriteKind::Plain);
         let columns = vec![
@@ -196,7 +199,7 @@ impl Intent {
         Table::new(INTENTS, columns, options).expect("these columns are a table")
     }
 
-    /// Returns the regular cells.
+    /// Returns the cells of the regular columns.
     pub fn cells(&self) -> Cells {
         let key = self.key.iter().flatten();
         let key = key.map(|cell| Value::Blob(cell.to_vec())).collect();
@@ -210,7 +213,7 @@ impl Intent {
     /// Reads an intent from all columns of a row of the table.
     ///
     /// # Errors
-    /// The row is damaged. It must not be taken for absent.
+    /// The row is damaged. The caller must not treat it as absent.
     pub fn read(row: RowRef<'_>) -> Result<Self, StoredError> {
         let read = Columns { table: INTENTS, row };
         let collection = read.optional(3).and_then(|cell| std::str::from_utf8(cell).ok());
@@ -251,7 +254,7 @@ fn push_value(cells: &mut Cells, ty: &Type, value: &Value) {
     written.expect("a value has the type of its column");
 }
 
-/// Row of one of the tables.
+/// Row of `recto_writers` or `recto_intents` that is being decoded.
 #[derive(Clone, Copy)]
 struct Columns<'r> {
     table: &'static str,
@@ -277,7 +280,7 @@ impl<'r> Columns<'r> {
         move |cell| cell.try_into().map_err(|_| self.damaged())
     }
 
-    /// Returns the elements of a list.
+    /// Returns the elements of a list column.
     fn values(self, column: usize, ty: &Type) -> Result<Vec<Value>, StoredError> {
         let cell = self.optional(column).ok_or(self.damaged())?;
         match cell::decode(ty, cell) {

@@ -8,23 +8,24 @@ use recto::text::percent_decoded;
 
 use crate::problem::Problem;
 
-/// Number of the segment after `/v1/collections`, and after `/v1/queues`.
+/// Index of the path segment with the name of a collection or a queue. The path starts with `/`, so
+/// its segment 0 is empty.
 const COLLECTION_SEGMENT: usize = 3;
-/// Number of the segment after `/records`, and after `/messages` of a queue.
+/// Index of the path segment with the key of a record, or with the position of a queue's message.
 const KEY_SEGMENT: usize = 5;
-/// Number and name of the segment between a queue and its work unit.
+/// Index and text of the path segment between a queue and its work unit.
 const UNITS: (usize, &str) = (4, "units");
 const UNIT_SEGMENT: usize = 5;
-/// Number of the segment after `/messages` of a work unit.
+/// Index of the path segment with the position of a work unit's message.
 const UNIT_KEY_SEGMENT: usize = 7;
 
-/// Returns the collection of a path.
+/// Returns the name of the collection in a path.
 pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
     let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
     percent_decoded(segment).ok_or_else(|| Problem::no_collection(segment))
 }
 
-/// Returns the texts of the key fields of a path, in the key's order.
+/// Returns the texts of the key fields in a path, in the order of the key.
 pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
     let parts = segment.split(',').map(percent_decoded);
@@ -34,7 +35,7 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     })
 }
 
-/// Returns the queue of a path; or its work unit, as `QUEUE/UNIT`.
+/// Returns the name of the queue in a path. If the path has a work unit, returns `QUEUE/UNIT`.
 pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
     let queue = queue_name(segment(uri, COLLECTION_SEGMENT))?;
     match segment(uri, UNIT_SEGMENT) {
@@ -78,7 +79,7 @@ fn queue_name(segment: &str) -> Result<String, Problem> {
     name.ok_or_else(|| Problem::no_queue(segment))
 }
 
-/// Returns the position of a message in a path.
+/// Returns the position of a message in a path, as text.
 pub(crate) fn position(uri: &Uri) -> Result<String, Problem> {
     let number = if is_of_units(uri) {
         UNIT_KEY_SEGMENT

@@ -41,8 +41,7 @@ pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<
         .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, &allowed) })
 }
 
-/// Returns a resource like [`resource`]. Its error for other methods has a hint that names the resource with these
-/// methods.
+/// Returns a resource like [`resource`]. The error for an unsupported method also has this hint.
 pub(super) fn resource_with_hint(
     allow: &str,
     hint: &'static str,
@@ -63,8 +62,8 @@ pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<A
         })
 }
 
-/// Returns the methods of a path for the collection in it. For a collection that the caller does not see, it returns
-/// all methods of the path.
+/// Returns the methods of a path for the collection in it. If the caller does not see that
+/// collection, returns all methods of the path.
 async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
     let definition = match address::collection(uri) {
         Ok(name) => caller.definition(&name).await.ok(),
@@ -97,7 +96,7 @@ pub(crate) fn strong_tag(bytes: &[u8]) -> String {
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(&digest.as_bytes()[..TAG_BYTES]))
 }
 
-/// Returns a reply with its entity tag, or 304 if the request names it.
+/// Returns a reply with its entity tag. Returns 304 if `If-None-Match` of the request has this tag.
 pub(crate) fn tagged(
     asked: &HeaderMap,
     tag: &str,
@@ -120,7 +119,8 @@ pub(crate) fn tagged(
     response
 }
 
-/// Returns JSON with a strong entity tag, or 304 if the request names the tag.
+/// Returns JSON with a strong entity tag. Returns 304 if `If-None-Match` of the request has this
+/// tag.
 pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
     let text = value.to_string();
     tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
@@ -178,7 +178,7 @@ fn pending(version: i64) -> Response {
     response
 }
 
-/// Sets a header to text that Recto made.
+/// Sets a header to a text of Recto, which is always a valid value.
 pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

@@ -30,13 +30,14 @@ const VERBS: [&str; 4] = ["insert", "put", "update", "delete"];
 /// Member of a change: the version that the record must have.
 const IF_VERSION: &str = "if_version";
 
-/// `POST …/records:batchWrite`.
+/// Handles `POST …/records:batchWrite`.
 ///
-/// Each record that has versions is changed on its own, and has its own outcome. For other records,
-/// the embedded store makes all changes or none. On Cassandra they are one logged batch. If it is
-/// acknowledged, Cassandra eventually makes all of its changes. If its outcome is unknown,
-/// Cassandra eventually makes all or none. A reader may first see some of them. A rejected batch
-/// was not sent.
+/// Each record that has versions is changed on its own, and has its own outcome. For other records:
+///
+/// - The embedded store makes all changes or none.
+/// - On Cassandra, the changes are one logged batch. If the batch is acknowledged, Cassandra
+///   eventually makes all of its changes. If its outcome is unknown, Cassandra eventually makes all
+///   or none. Readers may see some of the changes before the others. A rejected batch was not sent.
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;
@@ -82,14 +83,15 @@ fn needed(change: &RecordChange) -> (&str, Right) {
     (&change.collection, right)
 }
 
-/// Body as the client wrote it. Its shape is checked before it is read.
+/// Body of a batch with the original JSON text of its changes. Its shape was checked before.
 #[derive(Deserialize)]
 struct Written<'a> {
     #[serde(borrow)]
     changes: Vec<WrittenChange<'a>>,
 }
 
-/// Change as the client wrote it. Its numbers are read by the types of their fields.
+/// Change with the original JSON text of its parts, so that the types of the fields determine how
+/// numbers are read.
 #[derive(Deserialize)]
 struct WrittenChange<'a> {
     #[serde(borrow)]
@@ -194,7 +196,7 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
     }
 }
 
-/// Reads a change whose shape was checked.
+/// Reads a change whose shape was checked before.
 fn read_action(
     schema: &Schema,
     collection: &str,

@@ -40,8 +40,8 @@ impl Body {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
     }
 
-    /// Reads the body, which must be an object, as a value of a type that knows its members. A whole number may be
-    /// written with a point, such as 2.0. An error names the place in the body.
+    /// Reads the body, which must be an object, as a value of a type. A whole number may be written
+    /// with a point, such as 2.0. An error names the wrong member of the body.
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
         // Reject an array, because serde would read its elements as the members in their order.
         if !self.json.is_object() {
@@ -86,8 +86,8 @@ pub(super) fn whole(number: &Number) -> Option<String> {
     (value.fract() == 0.0).then(|| format!("{value:.0}"))
 }
 
-/// Replaces whole numbers with a point, such as 2.0, by numbers without one. Bodies that contain values of records
-/// are not read in this way.
+/// Replaces whole numbers with a point, such as 2.0, by numbers without one. Bodies that contain
+/// values of records must not be changed in this way.
 fn drop_points(json: &mut Json) {
     match json {
         Json::Number(number) if number.is_f64() => {
@@ -109,7 +109,7 @@ pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     read_of(request, &[JSON]).await
 }
 
-/// Reads the body of a patch request. Its media type is that of a patch, or JSON.
+/// Reads the body of a patch request. Its media type must be that of a patch, or JSON.
 pub(crate) async fn read_patch(request: Request) -> Result<Body, Problem> {
     let body = read_of(request, &[MERGE_PATCH, JSON]).await;
     body.map_err(|problem| problem.accepting_patches(PATCHES))

@@ -16,7 +16,7 @@ use super::{address, answer, body, request};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/collections/{collection}/partitions`.
+/// Handles `GET /v1/collections/{collection}/partitions`: returns the partitions that have buckets.
 pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let (collection, session) = caller.bucket_session(&uri, Right::Read).await?;
     let request: BucketsRequest = request::parameters(&uri, BucketsRequest::OF_PARTITIONS)?.read()?;
@@ -24,7 +24,7 @@ pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Pro
     Ok(answer::json_once(&json!(listed)))
 }
 
-/// `GET /v1/collections/{collection}/buckets`.
+/// Handles `GET /v1/collections/{collection}/buckets`: returns the buckets of one partition.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let (collection, session) = caller.bucket_session(&uri, Right::Read).await?;
     let request: BucketsRequest = request::of_address(&uri)?;
@@ -32,8 +32,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(listed)))
 }
 
-/// `POST /v1/collections/{collection}/buckets:rebalance` with `{"view": "…", "filter": "…"}`: rebalances one
-/// partition, or all of them.
+/// Handles `POST /v1/collections/{collection}/buckets:rebalance` with `{"view": "…", "filter":
+/// "…"}`: rebalances one partition, or all of them.
 pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
     if !caller.access.allows_store(Right::Repair) {
         return Err(Problem::forbidden_store(Right::Repair));

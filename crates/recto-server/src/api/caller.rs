@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::work::Upkeep;
 
-/// Access of a request to the app.
+/// State of the app, and the access of the request.
 #[derive(Debug)]
 pub(crate) struct Caller {
     app: App,
@@ -57,7 +57,7 @@ impl Caller {
         Access::queue_session(self.app.session())
     }
 
-    /// Returns when a waiting request must be answered: when the server stops, or when the token is revoked or
+    /// Waits until a waiting request must be answered: the server stops, or the token is revoked or
     /// changed, or expires.
     pub(super) async fn waits_no_more(&self) {
         tokio::select! {

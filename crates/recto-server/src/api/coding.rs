@@ -13,7 +13,7 @@ use crate::problem::Problem;
 pub(super) enum Coding {
     Identity,
     Gzip,
-    /// Format of zlib, although the name suggests raw deflate.
+    /// The zlib format (RFC 1950). Despite the name of the coding, it is not raw deflate.
     Deflate,
 }
 

@@ -13,7 +13,7 @@ use super::request;
 use super::{address, answer};
 use crate::problem::Problem;
 
-/// `GET /v1/collections`.
+/// Handles `GET /v1/collections`: returns the collections that the token sees.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     let schema = caller.schema().await?;
@@ -23,7 +23,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     Ok(answer::json(&headers, &json!(CollectionList { collections })))
 }
 
-/// `GET /v1/collections/{collection}`.
+/// Handles `GET /v1/collections/{collection}`: returns one collection.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let definition = caller.definition(&address::collection(&uri)?).await?;
     request::no_parameters(&uri)?;

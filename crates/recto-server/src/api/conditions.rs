@@ -145,7 +145,8 @@ enum Tag {
 }
 
 impl Tag {
-    /// Returns the version with this tag. `If-Match` compares strongly, so a weak tag has no version.
+    /// Returns the version that a tag names. A weak tag names none, because `If-Match` compares
+    /// tags strongly.
     fn version(self) -> Option<i64> {
         match self {
             Self::Strong(text) => text
@@ -175,7 +176,7 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Vec<Tag>, Problem> {
     Ok(tags)
 }
 
-/// Splits the first tag off a list of entity tags.
+/// Splits the first tag off a list of entity tags. Returns the tag and the rest of the list.
 fn first(list: &str) -> Option<(Tag, &str)> {
     let (tag, after) = if let Some(after) = list.strip_prefix('*') {
         (Tag::Any, after)

@@ -16,7 +16,8 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET …/records:explain`, with the parameters of the list, and `run`.
+/// Handles `GET …/records:explain`: returns the plan of a list of records, and with `run` also the
+/// cost of its page. The parameters are those of the list, and `run`.
 pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -24,7 +25,7 @@ pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Proble
     answer(&collection, &*session, &parameters).await
 }
 
-/// `POST …/records:explain`, with the same parameters as a JSON object.
+/// Handles `POST …/records:explain`, with the parameters as a JSON object in the body.
 pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;

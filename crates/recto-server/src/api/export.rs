@@ -39,7 +39,7 @@ const STEPS_AHEAD: usize = 1;
 /// Maximum time that a client may take for one step. After it, the server closes the connection.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `GET …/records:export`.
+/// Handles `GET …/records:export`: returns all records, or those that satisfy a filter, as NDJSON.
 pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Export)?;
@@ -47,7 +47,7 @@ pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem
     begin(session, collection, &parameters).await
 }
 
-/// `POST …/records:export`, with the parameters as a JSON object.
+/// Handles `POST …/records:export`, with the parameters as a JSON object in the body.
 pub(super) async fn export_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Export)?;
@@ -72,7 +72,7 @@ async fn begin(
     Ok(answer::untagged(HeaderValue::from_static(NDJSON), body))
 }
 
-/// Conversion of steps to lines.
+/// Conversion of the steps of a scan to lines of NDJSON.
 #[derive(Debug, Clone, Copy)]
 struct Lines {
     has_tokens: bool,
@@ -109,8 +109,9 @@ impl Lines {
         }
     }
 
-    /// Returns the bytes that the client gets for a piece. An error closes the connection, so that no client takes an
-    /// incomplete export for a complete one. If the export has tokens, a line with the problem comes first.
+    /// Returns the bytes that the client gets for a piece. An error closes the connection, so that
+    /// the client does not mistake an incomplete export for a complete one. If the export has
+    /// tokens, a line with the problem comes before.
     fn chunks(self, piece: Option<Piece>) -> Vec<Result<Bytes, Cut>> {
         match piece {
             Some(Piece::Lines { text, .. } | Piece::End(text)) => vec![Ok(text.into())],
@@ -123,7 +124,7 @@ impl Lines {
     }
 }
 
-/// Reason why the server closes the connection.
+/// Error that closes the connection of an incomplete export.
 #[derive(Debug, thiserror::Error)]
 #[error("the export ended early")]
 struct Cut;
@@ -134,13 +135,13 @@ enum Piece {
         text: String,
         records: usize,
     },
-    /// Last piece. An export that ends without it is incomplete.
+    /// Last piece of a complete export.
     End(String),
     Failed(Error),
 }
 
-/// Receiver of the pieces, which belongs to the reply. When the reply ends, also because the server
-/// stops, its entry is written to the audit log.
+/// Receiver of the pieces, which the reply owns. When the reply ends for any reason, its entry is
+/// written to the audit log.
 struct Delivery {
     receiver: mpsc::Receiver<Piece>,
     deed: Deed,
@@ -163,7 +164,7 @@ impl Delivery {
     }
 }
 
-/// Starts the export and returns its body. Errors of the first step are returned here.
+/// Starts the export and returns its body. An error of the first step is returned as a problem.
 async fn stream(
     session: Arc<dyn Session>,
     collection: String,

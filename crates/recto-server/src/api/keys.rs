@@ -1,4 +1,4 @@
-//! Conversion between key texts and record JSON.
+//! Conversion of key fields between their texts in a path and their values in a JSON record.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
-/// Returns the key texts of values in record JSON. The values must have the types of the key fields.
+/// Returns the texts of key fields, as a path contains them, from their JSON values. The values
+/// must have the types of the key fields.
 pub(super) fn texts_of(definition: &Arc<Collection>, values: &[&RawValue]) -> Result<Vec<String>, Problem> {
     let names = &definition.key;
     if names.len() != values.len() {
@@ -42,7 +43,7 @@ fn wrong_count(definition: &Collection, count: usize) -> Problem {
     Problem::invalid_record(detail).with_hint(format!("its key is {}", names.join(", ")))
 }
 
-/// Returns the key fields of key texts.
+/// Returns the key fields as JSON, from their texts in a path.
 ///
 /// # Errors
 /// The number of texts is not the number of key fields.
@@ -72,7 +73,8 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Returns the fields of a patch, including the fields that it clears, because record JSON omits nulls.
+/// Returns the fields of a patch. Adds the fields that the patch sets to null, because `given`
+/// omits nulls.
 pub(super) fn with_nulls(given: JsonRecord, patch: &Json) -> JsonRecord {
     let names = patch.as_object().into_iter().flat_map(JsonRecord::keys);
     let field = |name: &String| (name.clone(), given.get(name).cloned().unwrap_or_default());
@@ -82,7 +84,7 @@ pub(super) fn with_nulls(given: JsonRecord, patch: &Json) -> JsonRecord {
 /// Removes the key fields from a patch of the record at an address.
 ///
 /// # Errors
-/// 409 if a key field has another value than in the address. It also fails if a key field is null.
+/// 409 if a key field has another value than in the address. 400 if a key field is null.
 pub(super) fn strip(
     definition: &Arc<Collection>,
     key: &[String],
@@ -98,7 +100,7 @@ pub(super) fn strip(
     Ok(())
 }
 
-/// Returns the key fields of an address. Checks that key fields of the record have the same values.
+/// Returns the key fields of an address. Fails if a key field of the record has another value.
 fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> Result<JsonRecord, Problem> {
     let of_address = fields_of(definition, key)?;
     let normal = |fields: &JsonRecord| -> Result<JsonRecord, Error> {

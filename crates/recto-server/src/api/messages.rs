@@ -22,12 +22,12 @@ use super::{address, answer, body};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Number of messages of a peek whose request does not set it.
+/// Default maximum number of messages that a peek returns.
 pub(crate) const DEFAULT_PEEKED: u32 = 10;
 /// Member of a body with receipts.
 const RECEIPTS: &str = "receipts";
 
-/// `POST …/messages:send`.
+/// Handles `POST …/messages:send`: adds messages to a queue.
 pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Send)?;
@@ -54,9 +54,10 @@ fn result(sent: recto::Result<SentMessage>) -> SendResult {
     }
 }
 
-/// `POST …/messages:receive`. A waiting request is answered when there is a message, or when its waiting time ends.
-/// It is answered without messages when the server stops, or when the token is revoked or changed, or expires. Recto
-/// gives back messages that it received for a client that has disconnected, or too late for the reply.
+/// Handles `POST …/messages:receive`. A request may wait for messages. It is answered without
+/// messages when its waiting time ends, when the server stops, or when the token is revoked or
+/// changed, or expires. Recto returns messages to the queue that it received too late for the
+/// reply, or for a client that has disconnected.
 pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Receive)?;
@@ -71,7 +72,7 @@ pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Resul
     Ok(answer::json_once(&json!(received)))
 }
 
-/// `POST …/messages:ack`.
+/// Handles `POST …/messages:ack`: removes received messages from the queue.
 pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     settle(caller, uri, request, |AckRequest { receipts }| {
         (receipts, Settling::Ack)
@@ -79,7 +80,7 @@ pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Re
     .await
 }
 
-/// `POST …/messages:nack`.
+/// Handles `POST …/messages:nack`: returns received messages to the queue.
 pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let nack = |nacking: NackRequest| {
         let NackRequest {
@@ -94,7 +95,8 @@ pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<R
     settle(caller, uri, request, nack).await
 }
 
-/// `POST …/messages:extend`.
+/// Handles `POST …/messages:extend`: prolongs the time for which no other receiver gets the
+/// messages.
 pub(super) async fn extend(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let extend = |extending: ExtendRequest| {
         let visibility_seconds = extending.visibility_seconds;
@@ -129,7 +131,7 @@ fn settled_result(number: usize, receipt: &str, done: bool) -> SettledMessage {
     SettledMessage { done, problem }
 }
 
-/// `POST …/messages:purge`.
+/// Handles `POST …/messages:purge`: removes all messages of a queue.
 pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Manage)?;
@@ -138,8 +140,9 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
     Ok(answer::no_content())
 }
 
-/// `POST …/messages:redrive`. The token also needs the right to send to the target queue. The request ends within the
-/// time limit of a request, and reports whether messages are left to move.
+/// Handles `POST …/messages:redrive`: moves messages to another queue. The token also needs the
+/// right to send to that queue. The request ends within its time limit, and reports whether there
+/// are more messages to move.
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Manage)?;
@@ -158,8 +161,9 @@ pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Resul
     Ok(answer::json_once(&json!(moved.map_err(of_queue)?)))
 }
 
-/// Returns the target for a token that may not send to every queue: the queue whose dead letters are in `dead`. It is
-/// an error unless the token sees exactly one such queue.
+/// Returns the only queue that sends its dead letters to `dead`, for a token that may not send to
+/// every queue. Queues that the token does not see do not count. Any other number of queues is an
+/// error.
 async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Option<String>, Problem> {
     let is_source = |queue: &QueueStatus| {
         let target = queue.options.dead_letters.as_ref();
@@ -180,7 +184,7 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
     }
 }
 
-/// `GET …/messages`: returns the first messages by position. It does not change them.
+/// Handles `GET …/messages`: returns the first messages by position, and does not change them.
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;
@@ -195,7 +199,7 @@ pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(PeekedMessages { messages })))
 }
 
-/// `DELETE …/messages/{position}`.
+/// Handles `DELETE …/messages/{position}`: removes one message.
 pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Manage)?;

@@ -9,8 +9,8 @@
 //! | `coding` | compressed bodies |
 //! | `answer` | replies: entity tags, caching, methods |
 //! | `collections` | collections of the schema |
-//! | `buckets` | buckets of their partitions |
-//! | `views` | their views, with the states of their tables |
+//! | `buckets` | buckets of the partitions of a collection |
+//! | `views` | views of a collection, with the states of their tables |
 //! | `schema` | recorded schema |
 //! | `pages` | lists of records |
 //! | `explain` | plan and cost of a list |
@@ -70,7 +70,8 @@ pub(crate) use upkeep::MAX_BACKUP_NAME_CHARACTERS;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Hint for requests to the list of records with a method that it does not have.
+/// Hint of the reply to an unsupported method of the list of records. It names requests that write
+/// records.
 const WAYS_TO_WRITE: &str = "use GET to list records, PUT …/records/KEY to store one, or POST \
     …/records:batchWrite to store several. POST …/records:query has the parameters of the list in its body";
 /// Path of the list of records.
@@ -81,8 +82,8 @@ const RECORDS: &str = "/v1/collections/{collection}/records";
 pub(crate) fn routes() -> Router<App> {
     let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
     let mut router = Router::new();
-    // Leave out two kinds of paths. The router allows no suffix after a parameter, and the route
-    // with `{collection}` also matches `-`.
+    // Leave out two kinds of paths. The router allows no text after a parameter, such as
+    // `{unit}:begin`. The route with `{collection}` already matches the path with `-`.
     let is_route = |path: &&str| !has_ending(path) && !path.split('/').any(|part| part == ANY_COLLECTION);
     for path in paths.into_iter().filter(is_route) {
         router = router.route(path, route(path));

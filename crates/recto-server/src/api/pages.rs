@@ -14,13 +14,13 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Maximum length of an address in a `Link` header, in characters. Clients do not accept longer
-/// headers. The body contains the tokens in any case.
+/// Maximum length of an address in a `Link` header, in characters. A longer link is left out,
+/// because many clients do not accept longer headers. The tokens are in the body in any case.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
 /// Number of characters of a link in addition to its parameters and token.
 const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.len();
 
-/// `GET …/records`.
+/// Handles `GET …/records`: returns a page of records.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -28,7 +28,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     page(&collection, &*session, &asked, Some(&headers)).await
 }
 
-/// `POST …/records:query`: the same list, with the parameters as a JSON object.
+/// Handles `POST …/records:query`, with the parameters of the list as a JSON object in the body.
 pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -69,10 +69,12 @@ async fn page(
 /// Beginning of the JSON of a page, before its records.
 const BEFORE_RECORDS: &str = "{\"records\":";
 
-/// Returns a page as text, and its entity tag. The tag is weak, because tokens are encrypted
-/// differently each time and mean the same positions. A page that a budget ended has no tag: its
-/// end may move while its records stay. `records` is the text of the page's records, which `reply`
-/// does not contain.
+/// Returns a page as text, and its entity tag. `records` is the JSON text of the page's records,
+/// and `reply` is the rest of the page.
+///
+/// The tag is weak, because each reply encrypts its tokens differently, although they mean the same
+/// positions. A page that ended early because of a budget has no tag. Its last position may change
+/// while its records remain the same.
 fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (String, Option<String>) {
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
     let tag = digest.filter(|_| reply.stop.is_none()).map(|digest| {

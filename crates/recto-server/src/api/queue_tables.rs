@@ -13,7 +13,7 @@ use super::{answer, body};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/queue-tables`.
+/// Handles `GET /v1/queue-tables`: returns the tables with their states.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Read)?;
     request::no_parameters(&uri)?;
@@ -21,7 +21,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(answer::json_once(&json!(session.queues()?.tables().await?)))
 }
 
-/// `PATCH /v1/queue-tables`: changes the given options, and keeps the others.
+/// Handles `PATCH /v1/queue-tables`: changes the given options, and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Manage)?;
     request::no_parameters(&uri)?;

@@ -15,7 +15,7 @@ use super::{address, answer};
 use crate::access::{EVERY_QUEUE, Right};
 use crate::problem::Problem;
 
-/// `GET /v1/queues`: returns the queues that the token may read.
+/// Handles `GET /v1/queues`: returns the queues that the token may read.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     if !caller.access.allows_some_queue(Right::Read) {
@@ -27,8 +27,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(QueueList { queues })))
 }
 
-/// `GET /v1/queues/{queue}`. The entity tag is the version of the options. The number of messages changes all the
-/// time, so this never replies 304.
+/// Handles `GET /v1/queues/{queue}`. The entity tag is the version of the options. The reply is
+/// never 304, because the number of messages changes while the options do not.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Read)?;
@@ -36,7 +36,8 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
 }
 
-/// `PUT /v1/queues/{queue}`: creates a queue, or confirms that the queue exists with the same options.
+/// Handles `PUT /v1/queues/{queue}`: creates a queue, or confirms that the queue exists with the
+/// same options.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -62,7 +63,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(changed_answer(&caller, status, &queue))
 }
 
-/// `PATCH /v1/queues/{queue}`: changes the given options, and keeps the others.
+/// Handles `PATCH /v1/queues/{queue}`: changes the given options, and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -79,7 +80,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     ))
 }
 
-/// `DELETE /v1/queues/{queue}`: deletes a queue with all of its messages.
+/// Handles `DELETE /v1/queues/{queue}`: deletes a queue with all of its messages.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -93,8 +94,8 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::no_content())
 }
 
-/// Removes from a problem the name of a queue that the token does not see. Another queue may need the queue to
-/// delete, and the problem names it.
+/// Removes from a problem the name of a queue that the token does not see. A deletion fails if
+/// another queue needs the queue, and the problem names that queue.
 fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     let other = problem.detail().strip_prefix("queue ");
     let other = other.and_then(|rest| rest.split_once(' '));
@@ -106,7 +107,8 @@ fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     }
 }
 
-/// Reads the options of a queue from a body. A queue with dead letters needs the right to send to their queue.
+/// Reads the options of a queue from a body. If the options name a queue for dead letters, the
+/// token must have the right to send to that queue.
 fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     if !body.json.is_object() {
         return Err(Problem::invalid_body(
@@ -126,7 +128,7 @@ fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     Ok(settings)
 }
 
-/// Returns the version that the queue must have, if the condition demands a version.
+/// Returns the version that the condition requires of the queue; `None` if it requires no version.
 async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Result<Option<u64>, Problem> {
     let versions = match condition {
         Condition::None | Condition::Present => return Ok(None),

@@ -20,10 +20,11 @@ use super::{address, answer, keys};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Maximum number of attempts of a write that accepts any version, when other clients change the record during it.
+/// Maximum number of attempts of a write without an expected version. An attempt fails if another
+/// client changes the record during it.
 const MAX_TRIES: usize = 10;
 
-/// `GET …/records/{key}`.
+/// Handles `GET …/records/{key}`: returns one record.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -95,7 +96,8 @@ impl RecordWriteRequest {
 
     async fn refused(&self, error: Error) -> Problem {
         let kind = error.kind();
-        // Leave out the number of the record, because the request has only one record.
+        // Leave out the index of the record in the request, because the request has only one
+        // record.
         let problem = Problem::of_record(error);
         match kind {
             ErrorKind::Exists if self.condition == Condition::Absent => {
@@ -120,8 +122,8 @@ impl RecordWriteRequest {
     }
 }
 
-/// `PUT …/records/{key}`: stores a record, and replaces an existing one. In an append collection, there must be no
-/// such record.
+/// Handles `PUT …/records/{key}`: stores a record, and replaces an existing one. In an append
+/// collection, the record must not exist.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
@@ -139,7 +141,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// `PATCH …/records/{key}`: sets the given fields (RFC 7396), and keeps the others.
+/// Handles `PATCH …/records/{key}`: sets the given fields (RFC 7396), and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
@@ -164,7 +166,8 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// `DELETE …/records/{key}`: deletes the record. It succeeds if there is no record.
+/// Handles `DELETE …/records/{key}`: deletes the record. It also succeeds if the record does not
+/// exist.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;

@@ -1,4 +1,4 @@
-//! Recorded schema of the store, for tools.
+//! Schema that the store has recorded, for tools.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/schema`: returns the collections that the caller sees in the schema language, and the generation. For a
-/// caller that may read every queue, it also returns the settings of queues.
+/// Handles `GET /v1/schema`: returns the collections that the caller sees in the schema language,
+/// and the generation of the schema. For a caller that may read every queue, it also returns the
+/// settings of queues.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     let store = caller.app_session().describe().await?;

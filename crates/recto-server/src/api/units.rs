@@ -19,7 +19,7 @@ use crate::problem::Problem;
 /// Path of a work unit. The paths of its verbs have an ending after it.
 pub(super) const PATH: &str = "/v1/queues/{queue}/units/{unit}";
 
-/// `GET /v1/queues/{queue}/units`: returns the units that have begun, by name.
+/// Handles `GET /v1/queues/{queue}/units`: returns the units that have begun, by name.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;
@@ -28,7 +28,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(UnitList { units })))
 }
 
-/// Returns the routes of a work unit and of its verbs, whose endings the router does not know.
+/// Returns the routes of a work unit and of its verbs. The verbs share one route, because the
+/// router cannot match the text after a parameter.
 pub(super) fn routes() -> MethodRouter<App> {
     routing::get(get)
         .post(begin_or_end)
@@ -36,7 +37,7 @@ pub(super) fn routes() -> MethodRouter<App> {
         .fallback(wrong_method)
 }
 
-/// Returns the methods of the address of a work unit, or of one of its verbs.
+/// Returns the HTTP methods of the address of a work unit, or of one of its verbs.
 fn methods(uri: &Uri) -> Result<String, Problem> {
     let path = match address::unit_verb(uri)?.verb.as_str() {
         "" => PATH.to_owned(),
@@ -59,7 +60,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     }
 }
 
-/// `GET /v1/queues/{queue}/units/{unit}`.
+/// Handles `GET /v1/queues/{queue}/units/{unit}`: returns one work unit.
 async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Problem> {
     match address::unit_verb(&uri)?.verb.as_str() {
         "" => queues::get(caller, uri).await,
@@ -67,7 +68,7 @@ async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Probl
     }
 }
 
-/// `POST /v1/queues/{queue}/units/{unit}:begin`, and `:end`.
+/// Handles `POST /v1/queues/{queue}/units/{unit}:begin`, and `:end`.
 async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let address::UnitVerb { queue, unit, verb } = address::unit_verb(&uri)?;
     if !["begin", "end"].contains(&verb.as_str()) {

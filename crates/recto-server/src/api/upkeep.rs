@@ -1,17 +1,21 @@
 //! `/v1/store`: maintenance of the store.
 //!
-//! Replies of long operations are lines of JSON (NDJSON): `{"progress": …}` at most about ten times a second, and as
-//! the last line `{"result": …}` or `{"problem": …}`. A reply without such a last line is incomplete. An error at the
-//! start is an ordinary problem reply. Backups, compactions, checks and changes of the schema continue to their end
-//! if the client disconnects. A load stops, and continues from the same place when the client sends the same file
-//! again. A comparison of views stops, and continues from the position in its last progress line.
+//! Replies of long operations are lines of JSON (NDJSON): `{"progress": …}` at most about ten times
+//! a second, and as the last line `{"result": …}` or `{"problem": …}`. A reply without such a last
+//! line is incomplete. An error at the start is an ordinary problem reply.
+//!
+//! If the client disconnects:
+//!
+//! - Backups, compactions, checks and changes of the schema continue to their end.
+//! - A load stops. It continues when the client sends the same file again.
+//! - A comparison of views stops. It continues from the position in its last progress line.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `telling` | lines of progress, and the result |
 //! | `load` | upload and load of a file |
 //! | `compare` | comparison of views with their records |
-//! | `spool` | storage of an uploaded file and its rejects |
+//! | `spool` | storage of an uploaded file and its rejected rows |
 
 mod compare;
 mod load;
@@ -45,8 +49,8 @@ pub(super) use telling::{LatestProgress, run_on};
 /// Maximum length of the name of a backup, in characters.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
-/// `POST /v1/store:backup` with `{"name": "…"}`: writes a backup to a new folder of this name, in the folder that the
-/// operator configured.
+/// Handles `POST /v1/store:backup` with `{"name": "…"}`: writes a backup to a new folder of this
+/// name, in the folder that the operator configured.
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Backup)?;
     request::no_parameters(&uri)?;
@@ -80,7 +84,7 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:compact`.
+/// Handles `POST /v1/store:compact`: compacts the file of the store.
 pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Compact)?;
     request::no_parameters(&uri)?;
@@ -100,7 +104,7 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:check`.
+/// Handles `POST /v1/store:check`: checks the store for damage.
 pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Check)?;
     request::no_parameters(&uri)?;
@@ -114,8 +118,8 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:plan` with `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`:
-/// returns the changes that `apply` with the same body would make.
+/// Handles `POST /v1/store:plan` with `{"toml": "…", "remove": ["…"], "rows_per_second": 20000,
+/// "allow_misfits": false}`: returns the changes that `apply` with the same body would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -124,7 +128,7 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
     Ok(answer::json_once(&json!(plan)))
 }
 
-/// `POST /v1/store:apply`, with the same body: changes the store to the schema.
+/// Handles `POST /v1/store:apply`, with the body of `plan`: changes the store to the schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -147,7 +151,7 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `GET /v1/store:cursorKeys`: returns the list of keys, without their secrets.
+/// Handles `GET /v1/store:cursorKeys`: returns the list of keys, without their secrets.
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::CursorKeys)?;
     request::no_parameters(&uri)?;
@@ -155,8 +159,8 @@ pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Pr
     Ok(answer::json_once(&json!(CursorKeys { keys })))
 }
 
-/// `POST /v1/store:rotateCursorKeys` with `{"earlier": 3}`: adds a key. `earlier` is the number of previous keys that
-/// still open cursors.
+/// Handles `POST /v1/store:rotateCursorKeys` with `{"earlier": 3}`: adds a key. `earlier` is the
+/// number of previous keys that still decrypt cursors.
 pub(super) async fn rotate_cursor_keys(
     caller: Caller,
     uri: Uri,
@@ -170,12 +174,12 @@ pub(super) async fn rotate_cursor_keys(
 }
 
 impl Caller {
-    /// Begins an operation, of which only one may run at a time.
+    /// Begins a maintenance operation. Fails if another operation of the same kind is running.
     fn begin(&self, right: Right) -> Result<Running, Problem> {
         self.upkeep().begin(right, &self.access.name)
     }
 
-    /// Returns a session for maintenance of the store.
+    /// Returns a session for maintenance of the store. Fails if the access does not have the right.
     fn store_session(&self, right: Right) -> Result<Arc<dyn Session>, Problem> {
         if !self.access.allows_store(right) {
             return Err(Problem::forbidden_store(right));

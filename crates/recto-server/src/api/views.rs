@@ -1,4 +1,4 @@
-//! The views of a collection, with their states.
+//! Views of a collection, with their states.
 
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
@@ -12,7 +12,8 @@ use super::{address, answer};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/collections/{collection}/views`.
+/// Handles `GET /v1/collections/{collection}/views`: returns the views of one collection, or of
+/// all.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     request::no_parameters(&uri)?;

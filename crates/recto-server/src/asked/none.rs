@@ -1,5 +1,5 @@
 //! Counter of queries in a build that designs no views. It counts nothing.
 
-/// Counts no queries.
+/// Replacement of the query counter in a build without the feature `full`. It counts nothing.
 #[derive(Debug, Default)]
 pub(crate) struct AskedQueries {}

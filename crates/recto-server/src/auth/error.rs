@@ -10,27 +10,27 @@ pub enum TokenError {
     /// The file cannot be read or written.
     #[error("cannot {what} {}: {source}", path.display())]
     File {
-        /// The attempted operation, as a verb.
+        /// Attempted operation, as a verb.
         what: &'static str,
-        /// The file.
+        /// Path of the file of tokens.
         path: PathBuf,
-        /// Reason of the failure.
+        /// Reason why the operation failed.
         source: io::Error,
     },
     /// The file is not a file of tokens.
     #[error("{}: {reason}", path.display())]
     Invalid {
-        /// The file.
+        /// Path of the file of tokens.
         path: PathBuf,
-        /// Problem of the file.
+        /// Reason why the file is invalid.
         reason: String,
     },
     /// The request is invalid.
     #[error("{message}")]
     Refused {
-        /// Problem of the request.
+        /// Reason why the request is invalid.
         message: String,
-        /// Advice how to correct the request.
+        /// Advice for a valid request.
         hint: String,
     },
     /// The file has no such token.
@@ -61,7 +61,7 @@ impl TokenError {
         }
     }
 
-    /// Returns advice how to correct the error.
+    /// Returns the suggested fix.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Refused { hint, .. } => Some(hint),

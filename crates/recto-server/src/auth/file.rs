@@ -13,9 +13,9 @@ use super::secret::is_id;
 use super::{TokenError, TokenText};
 use crate::rights::{Grant, QUEUE_PREFIX, STORE};
 
-/// Newest version of the file format, which has grants for the store and for queues. A file without such grants, and
-/// without tokens that this release does not understand, is written in the previous version, which earlier releases
-/// read.
+/// Newest version of the file format. It added grants for the store and for queues. A file without
+/// such grants is written in the previous version, which earlier releases can read. A file with
+/// tokens that this release does not understand is always written in the newest version.
 const FORMAT_VERSION: i64 = 2;
 /// File format version that every release reads.
 const FIRST_FORMAT_VERSION: i64 = 1;
@@ -49,7 +49,7 @@ pub struct StoredToken {
     pub created_at_seconds: i64,
     /// Time from which the server rejects the token, in seconds since 1970-01-01T00:00:00Z. `None`: never.
     pub expires_at_seconds: Option<i64>,
-    /// Grants, by collection.
+    /// Grants by subject: the name of a collection, of a queue, or of the store.
     pub grants: BTreeMap<String, Grant>,
 }
 

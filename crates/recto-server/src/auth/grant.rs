@@ -75,12 +75,12 @@ fn check_subject(subject: &str) -> Result<(), String> {
 /// Reads several grants, at most one for each collection.
 ///
 /// # Errors
-/// As of [`parse_grant`], and in these cases:
+/// The errors of [`parse_grant`], and an error in these cases:
 ///
 /// - There is no grant.
-/// - There are two grants for one collection, because it would be unclear which rows the two allow together.
-/// - There is a grant for the store and another for some rows only, because a backup or a schema would not be
-///   restricted to these rows.
+/// - There are two grants for one collection. It would be unclear which rows they allow together.
+/// - There is a grant for the store and a grant with a row filter. A backup or a schema would
+///   reveal the other rows.
 pub fn parse_grants<'a>(
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, Grant>, TokenError> {
@@ -140,7 +140,7 @@ fn no_right(subject: &str, name: &str) -> TokenError {
     TokenError::refused(format!("{name:?} is not a right"), hint)
 }
 
-/// Returns all rights of a collection, of a queue, or of the store.
+/// Returns all rights that exist for the subject of a grant: a collection, a queue, or the store.
 fn rights_of(subject: &str) -> &'static [Right] {
     match subject {
         STORE => &Right::OF_STORE,
@@ -149,7 +149,7 @@ fn rights_of(subject: &str) -> &'static [Right] {
     }
 }
 
-/// Returns the right with this name of a collection, of a queue, or of the store.
+/// Returns the right with this name, if it exists for the subject of the grant.
 pub(crate) fn right(subject: &str, name: &str) -> Option<Right> {
     let mut all = rights_of(subject).iter();
     all.find(|right| right.name() == name).copied()

@@ -124,7 +124,7 @@ impl Tokens {
     /// Opens a file of tokens.
     ///
     /// # Errors
-    /// As of [`TokenFile::read`].
+    /// The errors of [`TokenFile::read`].
     pub fn open(path: &Path, environment: Environment) -> Result<Self, TokenError> {
         let tokens = Self {
             path: path.to_owned(),
@@ -140,11 +140,11 @@ impl Tokens {
     /// and does not affect other tokens.
     ///
     /// # Errors
-    /// As of [`TokenFile::read`]. The server then rejects every token, because the file may have been changed to
-    /// revoke a token.
+    /// The errors of [`TokenFile::read`]. The server then rejects every token, because somebody may
+    /// have changed the file to revoke a token.
     pub fn reload(&self) -> Result<Option<TokenChanges>, TokenError> {
         self.end_those_over();
-        // Take the stamp of the file before reading the file, so that the next reload notices a
+        // Read the properties of the file before its content, so that the next reload notices a
         // change during this one.
         let stamp = FileStamp::of(&self.path);
         if stamp.is_some() && self.current().stamp == stamp {

@@ -13,7 +13,7 @@ const ID_BYTES: usize = 8;
 /// Length of the secret part of a token, in bytes. The hash has the same length, so guessing a secret is as hard as
 /// guessing a hash.
 const SECRET_BYTES: usize = 32;
-/// Purpose in the hash, so that the secret has a different hash for another purpose.
+/// Context of the hash. The same secret has a different hash in any other context.
 const PURPOSE: &str = "recto 2026 http token secret";
 
 /// Text of a token as its holder has it: `recto_` id `_` secret. Neither `Debug` nor any message shows the secret.

@@ -19,17 +19,19 @@ pub const MAX_HEADERS: usize = 100;
 pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
 /// Default maximum number of concurrent exports.
 pub const DEFAULT_CONCURRENT_STREAMS: u64 = 256;
-/// Default maximum number of concurrent requests that wait for work on the store.
+/// Default maximum number of concurrent maintenance requests, whose replies last as long as their
+/// work.
 pub const DEFAULT_WAITING_REQUESTS: u64 = 256;
 /// Default maximum number of concurrent receives of messages; a receive may wait for messages.
 pub const DEFAULT_WAITING_RECEIVES: u64 = 10_000;
-/// Divisor of the default share of one token: a token may use a quarter of the concurrent requests of a class.
+/// Divisor of a limit that gives the default share of one token. A token may use a quarter of the
+/// concurrent requests of each class.
 pub const DEFAULT_TOKEN_SHARE: u64 = 4;
 /// Default maximum number of connections. Further connections wait until the server accepts them.
 pub const DEFAULT_CONNECTIONS: u64 = 16_384;
 /// Default maximum number of requests per second of one token or address, if the server has tokens.
 pub const DEFAULT_REQUESTS_PER_SECOND: u64 = 1_000;
-/// Default maximum burst of one token or address, in requests.
+/// Default maximum number of requests that one token or address may send at once, beyond its rate.
 pub const DEFAULT_REQUEST_BURST: u64 = 2_000;
 /// Default maximum time until the response to a request begins, in milliseconds.
 pub const DEFAULT_REQUEST_TIME_MS: u64 = 30_000;
@@ -54,13 +56,15 @@ pub struct Limits {
     pub url_bytes: u64,
     /// Maximum size of a request's line and headers, in bytes. Beyond it: status 431.
     pub header_bytes: u64,
-    /// Maximum number of concurrent requests, without exports and waiting requests. Beyond it: status 503.
+    /// Maximum number of concurrent requests, without exports, maintenance requests and receives.
+    /// Beyond it: status 503.
     pub concurrent_requests: u64,
     /// Maximum number of concurrent exports. One token may have a quarter of them ([`DEFAULT_TOKEN_SHARE`]). Beyond the
     /// limit: status 503. Beyond the share of a token: status 429.
     pub concurrent_streams: u64,
-    /// Maximum number of concurrent requests that wait for work on the store, including loads with an uploaded file.
-    /// One token may have a quarter of them. Beyond the limit: status 503. Beyond the share of a token: status 429.
+    /// Maximum number of concurrent maintenance requests, including loads with an uploaded file.
+    /// One token may have a quarter of them. Beyond the limit: status 503. Beyond the share of a
+    /// token: status 429.
     pub waiting_requests: u64,
     /// Maximum number of concurrent receives of messages; a receive may wait for messages. One token may have a quarter
     /// of them. Beyond the limit: status 503. Beyond the share of a token: status 429.
@@ -73,7 +77,7 @@ pub struct Limits {
     /// Maximum number of requests per second of one token, or of one address if there are no tokens. Beyond it: status
     /// 429. 0: no limit. `None`: [`DEFAULT_REQUESTS_PER_SECOND`] if the server has tokens, otherwise no limit.
     pub requests_per_second: Option<u64>,
-    /// Maximum burst of one token or address, in requests.
+    /// Maximum number of requests that one token or address may send at once, beyond its rate.
     pub request_burst: u64,
     /// Maximum time until the response to a request begins. Beyond it: status 504.
     pub request_time: Duration,
@@ -119,7 +123,7 @@ impl Limits {
     }
 }
 
-/// Returns the default share of one token of a limit; at least 1.
+/// Returns the share of a limit that one token may use by default; at least 1.
 pub(crate) fn token_share(places: u64) -> u64 {
     (places / DEFAULT_TOKEN_SHARE).max(1)
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use super::{Config, LogFormat, LogLevel, MetricsAccess};
 
-/// Maximum of every number of things. It is far above realistic values, and low enough to avoid
-/// overflow.
+/// Maximum value of every setting that is a count or a size. It is far above realistic values, and
+/// low enough to avoid overflow.
 const MAX_COUNT: u64 = 1 << 40;
 /// Minimum of the header limit, in bytes. The HTTP library accepts no lower limit.
 const MIN_HEADER_BYTES: u64 = 8_192;
 /// Maximum of the header limit, in bytes.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Maximum number of concurrent requests. A semaphore counts them.
+/// Maximum number of concurrent requests that can be configured. A semaphore counts the requests.
 const MAX_PERMITS: u64 = 1 << 24;
 /// Maximum time between two rounds of the scrub, in hours: a year.
 const MAX_SCRUB_HOURS: u64 = 24 * 365;

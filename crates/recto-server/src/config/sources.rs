@@ -30,13 +30,13 @@ pub struct Sources {
 /// Source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// No source has the setting.
+    /// The default, because no source has the setting.
     Default,
-    /// The file.
+    /// The configuration file.
     File,
-    /// The environment.
+    /// An environment variable.
     Environment,
-    /// A flag.
+    /// A flag of the command line.
     Flag,
 }
 

@@ -60,7 +60,7 @@ impl Asset {
     }
 }
 
-/// `GET /assets/{name}`.
+/// Handles `GET /assets/{name}`: returns a file of the console.
 pub(super) async fn get(Path(name): Path<String>) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return StatusCode::NOT_FOUND.into_response();

@@ -33,7 +33,7 @@ pub(super) const SHARE: &str = "share";
 /// start.
 pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
-/// Rights of the access in a collection, in addition to the right to read.
+/// Rights of the user in a collection, besides the right to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CollectionRights {
     pub(super) write: bool,
@@ -62,7 +62,8 @@ pub(super) struct Browse<'a> {
     pub(super) may: CollectionRights,
     /// Message about the last action.
     pub(super) notice: Option<&'static str>,
-    /// Rejected query, which came from this page or was the request for it.
+    /// Rejected query, whose error the page shows. It is the query of this page, or of a form on
+    /// this page.
     pub(super) refused: Option<&'a Refused>,
     /// True if there are rows to show.
     pub(super) has_rows: bool,
@@ -74,7 +75,7 @@ pub(super) struct Browse<'a> {
     pub(super) jumped: Option<&'a str>,
 }
 
-/// Handles requests for the page.
+/// Handles `GET /collections/{collection}`: returns a page of records.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -119,7 +120,7 @@ pub(super) async fn get(
     }
 }
 
-/// Data for pages of a collection.
+/// Data of one request, from which pages of the collection are made.
 struct Asking<'a> {
     session: &'a Arc<dyn Session>,
     collection: &'a Collection,
@@ -129,7 +130,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Returns a page, below the rejected query if there is one.
+    /// Returns a page of records. Shows the error of the rejected query above it, if there is one.
     async fn page(&self, url: &PageUrl, refused: Option<&Refused>) -> Response {
         let session = self.session;
         let alone;
@@ -178,7 +179,7 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
-    /// Reads the page. Also counts the rows if that needs no reading.
+    /// Reads the page. Also counts the rows if the count needs no reading.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
         let counting = PageRequest {
@@ -198,7 +199,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Returns the form for the partition fields that the rejected query does not fix.
+    /// Returns the form that asks for the partition fields that the rejected query does not fix.
     async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
         let browse = &browse;
@@ -240,7 +241,7 @@ fn notice(done: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the page that a sent form leads to; `None` if no form was sent.
+/// Returns the address of the page that a sent form leads to; `None` if no form was sent.
 fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> Option<PageUrl> {
     if let Some(typed) = first(parameters, JUMP) {
         let field = first(parameters, JUMP_FIELD).and_then(|name| collection.field(name));

@@ -25,8 +25,8 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Parameter that is set if the previous page names its view. If it is absent, the server chose the
-/// view.
+/// Parameter that is set if the page that links here names its view. If it is absent, the server
+/// chose the view of that page.
 const NAMED: &str = "named";
 /// Maximum number of buckets in one drawing.
 const MAX_DRAWN: i64 = 64;
@@ -39,7 +39,7 @@ const MIN_HEIGHT: f64 = 2.0;
 /// Height of the line of the target, if no bucket is larger than the target.
 const TARGET_HEIGHT: f64 = 80.0;
 
-/// Handles requests for the page.
+/// Handles `GET /collections/{collection}/buckets`: returns the map of a partition's buckets.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -103,10 +103,10 @@ pub(super) fn link(
     html! { p.ways { a.button href=(href) title="Buckets of this partition" { "Buckets" } } }
 }
 
-/// Request for this page.
+/// Request for the page of buckets.
 struct BucketsPageRequest<'a> {
     collection: &'a Arc<Collection>,
-    /// Previous page, without its position. The bars link to pages of its query.
+    /// Page of records that links here, without its position. The bars link to pages of its query.
     url: PageUrl,
     request: BucketsRequest,
     is_whole: bool,
@@ -237,8 +237,9 @@ impl<'a> BucketsPageRequest<'a> {
         }
     }
 
-    /// Draws a bar for each bucket, which links to the page that starts there. A bucket with rows has a visible bar.
-    /// If buckets have no target, there is no line.
+    /// Draws a bar for each bucket. The bar links to the page of records that starts at the bucket.
+    /// A bucket with rows has a visible bar. If buckets have no target size, the line of the target
+    /// is left out.
     #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn map(&self, listed: &BucketList) -> Markup {
         let sizes = listed
@@ -303,7 +304,7 @@ impl<'a> BucketsPageRequest<'a> {
         }
     }
 
-    /// Returns the page of the partition that starts where a bucket starts.
+    /// Returns the address of the page of records that starts where a bucket starts.
     fn page_at(&self, listed: &BucketList, one: &BucketStatus) -> String {
         // Use only the values before the first null, because a page cannot start at null.
         let values: Vec<Json> = one
@@ -336,7 +337,7 @@ impl<'a> BucketsPageRequest<'a> {
     }
 }
 
-/// Returns whether the previous page has rows in a bucket.
+/// Returns whether the page of records that links here has rows in a bucket.
 fn is_here(listed: &BucketList, index: usize) -> bool {
     let places = listed.places.iter().flatten();
     match (places.clone().min(), places.max()) {

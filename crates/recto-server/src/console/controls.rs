@@ -114,7 +114,8 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the operators that can be checked row by row.
+/// Returns the operators of a field that a filter scan can check, that is, without a view that
+/// serves them.
 fn row_by_row(collection: &Collection, field: &Field) -> Vec<Operator> {
     let mut operators = vec![Operator::Equal, Operator::OneOf];
     operators.extend(Operator::RANGE);
@@ -146,8 +147,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
     }
 }
 
-/// Returns the type of the control for a field's value. An integer gets a text field, because a
-/// number field would not accept `1, 2`.
+/// Returns the type whose control the form uses for a field's value. An integer gets the control of
+/// a larger type, which is a text field. A number field would not accept a list such as `1, 2`.
 fn control_type(field: &Field) -> &recto::Type {
     use recto::Type;
     match field.ty {
@@ -163,7 +164,8 @@ fn filter_text(browse: &Browse<'_>) -> Markup {
     let failed = refused.is_some();
     let text = refused.map_or(&browse.url.filter, |refused| &refused.asked.filter);
     html! {
-        // A rejected filter is open and inline, because a panel over the page would hide its error.
+        // Show a rejected filter open and inline, because a panel over the page would hide its
+        // error.
         details.pop.wide .inline[failed] name=[(!failed).then_some("pop")] open[failed] {
             summary { "As text" }
             form.panel method="get" action=(action(browse.url)) {
@@ -330,8 +332,8 @@ pub(super) fn action(url: &PageUrl) -> String {
     .href()
 }
 
-/// Returns hidden fields with the parameters of the page, without those that a form changes. The form leads to a
-/// first page. If the server rejects its query, the form leads back to this page.
+/// Returns hidden fields with the parameters of the page, without those that a form changes. The
+/// form requests a first page. If the server rejects its query, it shows the error above this page.
 pub(super) fn hidden(browse: &Browse<'_>, but: &[&str]) -> Markup {
     let parameters = browse.url.first_page().all_parameters();
     let parameters = parameters.iter().filter(|(name, _)| !but.contains(name));

@@ -15,11 +15,12 @@ use super::page_url::{PageUrl, encoded, parameters, with_query};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Lets a browser keep a count for a minute, so that the other pages of a list do not count again.
+/// Header that lets a browser keep a count for a minute, so that other pages of a list do not count
+/// again.
 const CACHE_CONTROL: &str = "private, max-age=60";
 
-/// Returns the number of rows of the query of a page. If the page holds all rows, that is their number. Otherwise it is
-/// loaded later.
+/// Returns the number of rows of the query of a page. If the page has all rows, their number is
+/// shown at once. Otherwise the browser requests it after the page is shown.
 pub(super) fn render(url: &PageUrl, reply: &PageReply) -> Markup {
     let is_whole = reply.next_page_token.is_empty() && reply.previous_page_token.is_empty();
     html! {
@@ -31,7 +32,7 @@ pub(super) fn render(url: &PageUrl, reply: &PageReply) -> Markup {
     }
 }
 
-/// Handles requests for the number of rows.
+/// Handles `GET /collections/{collection}/count`: returns the number of rows of a query.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,

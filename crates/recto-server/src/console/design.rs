@@ -22,13 +22,13 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Name of the form field with the queries.
+/// Name of the form field that contains the queries.
 const QUERIES: &str = "queries";
 /// Minimum and maximum height of the form field with the queries, in lines.
 const MIN_LINES: usize = 8;
 const MAX_LINES: usize = 24;
 
-/// Returns the views for the received queries.
+/// Handles `GET /collections/{collection}/design`: proposes views for the received queries.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -44,7 +44,7 @@ pub(super) async fn get(
     answer(&app, collection, &queries_text(&queries), &beside).await
 }
 
-/// Returns the views for the typed queries.
+/// Handles `POST /collections/{collection}/design`: proposes views for the typed queries.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -117,8 +117,9 @@ async fn answer(
     Ok(page(status, &layout, &content))
 }
 
-/// Designs views. The search takes up to seconds on its own thread, and continues if the client disconnects. So only
-/// one search runs at a time.
+/// Designs views. The search may take seconds. It runs on its own thread, and continues if the
+/// client disconnects. Only one search runs at a time, so that abandoned searches
+/// cannot accumulate.
 async fn designed(app: &App, collection: Collection, text: String) -> Result<Design, Problem> {
     let begun = app.begin_design().ok_or_else(busy)?;
     let work = move || {

@@ -20,7 +20,7 @@ use super::page_url::{PageUrl, parameters};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Number of rows of one read.
+/// Maximum number of rows of one read.
 const PAGE_ROWS: i64 = 500;
 
 pub(super) async fn get(
@@ -74,7 +74,7 @@ fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: Pa
     ))
 }
 
-/// Next step of the export.
+/// Next step of the export: send a page that was read, or read the page of a token.
 enum Step {
     Have(Box<PageReply>),
     Ask(String),

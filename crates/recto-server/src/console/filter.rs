@@ -6,7 +6,7 @@ use recto::schema::Field;
 
 use super::value::literal;
 
-/// Condition of a filter.
+/// Condition of a filter, which the console shows as a chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chip {
     /// Whole text of the condition.

@@ -23,21 +23,24 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Prefixes of form fields: values, and check boxes that turn an empty text into null.
+/// Prefixes of form fields: the value of a field, and the check box that turns an empty text into
+/// null.
 const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
 /// Form field with the version or the digest of the record from which the form was filled.
 pub(super) const SEEN: &str = "seen";
 /// Prefix of form fields with a digest of the original text of a field, which shows whether the user changed it.
 const WAS_PREFIX: &str = "was.";
-/// Prefix of form fields with the choice between two values, if another user saved another value.
+/// Prefix of form fields with the choice between the user's value and the stored value, if another
+/// user changed the record.
 const TAKE_PREFIX: &str = "take.";
 const MINE: &str = "mine";
 const THEIRS: &str = "theirs";
 /// Length of the digest of a field's text, in bytes.
 const WAS_BYTES: usize = 8;
 
-/// `GET /collections/{collection}/new`: returns an empty form, or a form filled from the record with the given key.
+/// Handles `GET /collections/{collection}/new`: returns an empty form, or a form filled from the
+/// record with the given key.
 pub(super) async fn ask_new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -54,8 +57,9 @@ pub(super) async fn ask_new(
     Ok(Form::new(&subject, &like, true).answer(None))
 }
 
-/// Adds a record. If the token may read, this first checks that no record has the key. Another user may add a record
-/// between this check and the write, so the reply after the write says only that the record was written.
+/// Handles the form that adds a record. If the token may read, this first checks that no record has
+/// the key. Another user may add a record between this check and the write. The reply after the
+/// write therefore says only that the record was written.
 pub(super) async fn new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -111,7 +115,7 @@ fn taken(subject: &Subject) -> Problem {
     problem.with_hint("change a field of the key; nothing was written")
 }
 
-/// `GET /collections/{collection}/edit`.
+/// Handles `GET /collections/{collection}/edit`: returns a form filled from the record.
 pub(super) async fn ask_edit(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -125,7 +129,8 @@ pub(super) async fn ask_edit(
         .answer(None))
 }
 
-/// Saves a record, unless it changed after the form was filled.
+/// Handles the form that changes a record. Writes nothing if the record changed after the form was
+/// filled.
 pub(super) async fn edit(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -240,10 +245,10 @@ struct Form<'a> {
     /// Typed values, if the form is shown again.
     sent: Option<&'a Parameters>,
     is_new: bool,
-    /// True if the record is new only because it was deleted during the edit.
+    /// True if the form adds a record again that was deleted while the user edited it.
     is_gone: bool,
     seen: String,
-    /// Stored record, if another user saved it after the form was filled.
+    /// Stored record, if another user changed it after the form was filled.
     theirs: Option<&'a JsonRecord>,
 }
 
@@ -260,7 +265,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Sets the identity of the record from which the form is filled.
+    /// Sets the version or the digest of the record from which the form is filled.
     fn on(mut self, seen: String) -> Self {
         self.seen = seen;
         self
@@ -278,7 +283,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Adds the record, or shows the form again with the error.
+    /// Adds the record. If that fails, shows the form again with the error.
     async fn add(self, may_read: bool) -> Response {
         let collection = &self.subject.collection;
         let record = self.record.clone();
@@ -312,7 +317,8 @@ impl<'a> Form<'a> {
 
     /// Shows the form again with the error.
     fn refused(&self, error: Error) -> Response {
-        // Leave out the number of the record, because the request has only one record.
+        // Leave out the index of the record in the request, because the request has only one
+        // record.
         self.answer(Some(&Problem::of_record(error)))
     }
 
@@ -425,8 +431,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns the choice between two values, if another user saved another value. The stored value is preselected if
-    /// the user did not change the field.
+    /// Returns the choice between the user's value and the stored value, if another user changed
+    /// the record. The stored value is preselected if the user did not change the field.
     fn choice(&self, field: &Field, mine: Option<&str>, typed: &str) -> Markup {
         let name = &field.name;
         let Some(theirs) = self.theirs.map(|theirs| theirs.get(name)) else {

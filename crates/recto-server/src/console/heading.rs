@@ -29,7 +29,8 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the order of the rows on a page, which is the order of their view.
+/// Returns the order of the rows on a page, in words. It is the order of the view that the page
+/// reads.
 fn shown(browse: &Browse<'_>) -> Markup {
     let collection = browse.collection;
     let view = browse.view.as_deref().and_then(|name| collection.view(name));

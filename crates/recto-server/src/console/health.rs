@@ -15,7 +15,7 @@ use crate::access::{Access, EVERY_COLLECTION, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Handles requests for the page.
+/// Handles `GET /health`: returns the state of the store.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -89,7 +89,8 @@ fn views_table(views: &[Seen]) -> Markup {
     }
 }
 
-/// Returns the state of this process as a writer. Each writer recovers the unfinished changes of dead writers.
+/// Returns the state of this process as a writer of the store. Each writer also completes the
+/// changes of writers that died.
 fn writer(metrics: &WriterMetrics) -> Markup {
     let standing = match (metrics.is_registered, metrics.has_lease) {
         (false, _) => "not registered: it has not changed a record yet",

@@ -21,7 +21,7 @@ use crate::app::App;
 /// Maximum number of fields that the entry of a collection names.
 const MAX_FIELDS_NAMED: usize = 24;
 
-/// Handles requests for the list.
+/// Handles `GET /`: returns the list of collections.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,

@@ -13,8 +13,8 @@ use crate::access::Access;
 use crate::problem::Problem;
 
 tokio::task_local! {
-    /// Access of the current request. Every page shows it, including error pages, which are created far from any
-    /// handler.
+    /// Access of the current request. Every page shows it, even error pages, whose code does not
+    /// get the request.
     static WHO: Access;
 }
 
@@ -23,9 +23,12 @@ pub(super) async fn note_who(Extension(access): Extension<Access>, request: Requ
     WHO.scope(access, next.run(request)).await
 }
 
-/// Settings of htmx. They turn off eval and inline styles, which the content security policy forbids, and copies of
-/// pages in the storage of the browser. They show every reply, including errors. An element inherits only the
-/// attributes that `hx-inherit` of the body names.
+/// Settings of htmx:
+///
+/// - No eval and no inline styles, which the content security policy forbids.
+/// - No copies of pages in the storage of the browser.
+/// - Every reply is shown, including errors.
+/// - An element inherits only the attributes that `hx-inherit` of the body names.
 const HTMX: &str = r#"{"allowEval":false,"disableInheritance":true,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"attributesToSettle":[],"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
 /// Page of the console.

@@ -13,8 +13,8 @@
 //! | `health` | state of the store: views and writers |
 //! | `queues` | queues and their actions |
 //! | `browse` | page of records, or the reason why there is none |
-//! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
-//! | `count` | number of rows of its query |
+//! | `heading`, `controls`, `table`, `plan` | parts of a page of records, from top to bottom |
+//! | `count` | number of rows of a query |
 //! | `pin` | form that asks for the partition |
 //! | `export` | all rows of a query |
 //! | `options` | further conditions and sorts that the planner allows |

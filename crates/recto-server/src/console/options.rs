@@ -1,4 +1,4 @@
-//! Further conditions and sorts of each field that a query can have, for forms.
+//! Conditions and sorts of each field that a form can add to a query.
 
 use recto::Type;
 use recto::schema::{Collection, Field};
@@ -6,7 +6,7 @@ use recto::session::{FieldChoices, SortChoice};
 
 use super::filter::Operator;
 
-/// Possible conditions and sorts of a field.
+/// Conditions and sorts of a field that can be added to a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FieldOptions {
     /// Operators that a view serves.

@@ -13,11 +13,11 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Parameter with the query of the previous page. If the server rejects the new query, it shows that page below the
-/// error.
+/// Parameter with the query of the page that has the form. If the server rejects the form's query,
+/// it shows that page again, below the error.
 pub(super) const WAS: &str = "was";
 
-/// Page of a collection.
+/// Address of a page of a collection, as its parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PageUrl {
     pub(super) collection: String,
@@ -100,7 +100,7 @@ impl PageUrl {
         })
     }
 
-    /// Returns the request for the page. It asks at both edges whether there are more rows.
+    /// Returns the request for the page. The reply says for both edges whether there are more rows.
     pub(super) fn request(&self) -> PageRequest {
         PageRequest {
             filter: self.filter.clone(),
@@ -117,7 +117,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the first page of the same query.
+    /// Returns the address of the first page of the same query.
     pub(super) fn first_page(&self) -> Self {
         Self {
             page_token: String::new(),
@@ -142,7 +142,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the first page with another filter.
+    /// Returns the address of the first page with another filter.
     pub(super) fn with_filter(&self, filter: String) -> Self {
         Self {
             filter,
@@ -150,7 +150,8 @@ impl PageUrl {
         }
     }
 
-    /// Returns the first page without a named view. The server chooses the view.
+    /// Returns the address of the first page without a named view. The server then chooses the
+    /// view.
     pub(super) fn without_view(&self) -> Self {
         Self {
             view: String::new(),
@@ -158,7 +159,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the first page with another sort.
+    /// Returns the address of the first page with another sort.
     pub(super) fn with_order(&self, order_by: impl Into<String>) -> Self {
         Self {
             order_by: order_by.into(),
@@ -166,7 +167,8 @@ impl PageUrl {
         }
     }
 
-    /// Returns the parameters that select and sort the rows, without those that select a page.
+    /// Returns the parameters that select and sort the rows, without those that select one page of
+    /// them.
     pub(super) fn query_parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         let mut add = |name, value: &str| {
@@ -215,7 +217,7 @@ impl PageUrl {
         )
     }
 
-    /// Returns the address with the previous page in it, for queries that the server may reject.
+    /// Returns the address with `page` as the page to show again if the server rejects the query.
     pub(super) fn href_from(&self, page: &Self) -> String {
         let mut parameters = self.all_parameters();
         parameters.push((WAS, page.query()));
@@ -225,7 +227,8 @@ impl PageUrl {
         )
     }
 
-    /// Returns the previous page, if the address has it.
+    /// Returns the page to show again if the server rejects the query; `None` if the address has no
+    /// such page.
     pub(super) fn was(collection: &str, parameters: &Parameters) -> Option<Self> {
         let query = first(parameters, WAS)?;
         Self::parse(collection, &self::parameters(query.as_bytes())).ok()
@@ -236,7 +239,8 @@ impl PageUrl {
         !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty()
     }
 
-    /// Returns the address of the export of all rows. Without a query it is the API's export, which has no order.
+    /// Returns the address of the export of all rows. Without a query it is the export of the API,
+    /// which returns rows without an order.
     pub(super) fn export_href(&self) -> String {
         let collection = path_segment(&self.collection);
         if self.has_query() {

@@ -18,7 +18,7 @@ use super::refused::serving;
 use super::text::grouped;
 use super::value::{self, Control};
 
-/// Parameter of a search for partitions by typed text, when no partition is chosen yet.
+/// Parameter of a search for partitions by the typed text. No partition is chosen yet.
 pub(super) const FIND: &str = "find";
 
 /// Maximum number of partitions that a search reads.
@@ -60,8 +60,8 @@ impl<'a> PartitionForm<'a> {
         }
     }
 
-    /// Returns whether the fields are partition fields of the collection, whose partitions can be listed. Otherwise
-    /// they are partition fields of a view.
+    /// Returns whether the fields are partition fields of the collection. If they are partition
+    /// fields of a view, its partitions cannot be listed.
     fn is_of_base(&self, collection: &Collection) -> bool {
         let partition = collection.base().partition;
         self.fields
@@ -84,10 +84,10 @@ impl<'a> PartitionForm<'a> {
     }
 }
 
-/// Partitions that were read.
+/// Result of a search for partitions.
 #[derive(Default)]
 pub(super) struct Listed {
-    /// Matching partitions, in order, each with the texts of all partition fields.
+    /// Matching partitions, in order, each as the texts of all partition fields.
     found: Vec<Vec<String>>,
     read: usize,
     /// True if there are partitions that were not read.
@@ -144,7 +144,7 @@ impl Listed {
         }
     }
 
-    /// Returns the number of listed partitions in words, and whether these are all.
+    /// Returns the number of listed partitions in words, and whether the list is complete.
     fn summary(&self) -> String {
         let shown = self.found.len().min(MAX_PARTITIONS_SHOWN);
         let count = |count: usize| grouped(count as u64);
@@ -218,8 +218,9 @@ pub(super) fn render(
     }
 }
 
-/// Returns the list of partitions, which follows the typed text. The element that requests the list is not around it,
-/// because htmx sends the `hx-vals` of an element with the requests of all links in it, even without inheritance.
+/// Returns the list of partitions, which follows the typed text. The element that requests the list
+/// is next to the list and not around it. Otherwise htmx would send the `hx-vals` of this element
+/// with the request of each link in the list.
 fn offered(browse: &Browse<'_>, asked: &PartitionForm<'_>, listed: &Listed) -> Markup {
     html! {
         div hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// `GET /collections/{collection}/record`.
+/// Handles `GET /collections/{collection}/record`: returns the page of a record.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -62,7 +62,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout(&subject, "Record"), &content))
 }
 
-/// Asks for confirmation of a deletion.
+/// Handles `GET /collections/{collection}/delete`: asks for confirmation of a deletion.
 pub(super) async fn ask_delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -79,7 +79,8 @@ pub(super) async fn ask_delete(
     Ok(delete_page(&subject, held.as_ref(), None))
 }
 
-/// Deletes the record, unless it changed after it was shown.
+/// Handles `POST /collections/{collection}/delete`: deletes the record, unless it changed after the
+/// page was shown.
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -90,7 +91,8 @@ pub(super) async fn delete(
     let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
     let sent = parameters(&body);
     let mut version = None;
-    // Do not compare for a token that may not read, because its page showed no record.
+    // Compare versions only for a token that may read, because the page of other tokens shows no
+    // record.
     if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Right::Read)) {
         let held = subject.versioned().await?;
         if seen(&held) != shown {

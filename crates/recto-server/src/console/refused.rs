@@ -1,4 +1,5 @@
-//! Error of a rejected query, which is shown above the previous page, if there is one.
+//! Error of a rejected query. A page shows it above the records of the page from which the query
+//! came.
 
 use std::error::Error as _;
 
@@ -12,12 +13,12 @@ use crate::access::{Access, Right};
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Maximum number of other collections that are checked for a rejected query. Each check plans the query and reads
-/// nothing.
+/// Maximum number of other collections that are checked whether they can serve a rejected query. A
+/// check plans the query and reads nothing.
 const MAX_COLLECTIONS_ASKED: usize = 50;
 /// Maximum number of other collections that the error names.
 const MAX_COLLECTIONS_NAMED: usize = 3;
-/// Number of characters that are shown on each side of an error in a text.
+/// Maximum number of characters that are shown on each side of an error in a text.
 const SHOWN_AROUND: usize = 32;
 
 /// Part of a query that has an error.
@@ -143,7 +144,8 @@ impl Refused {
     }
 }
 
-/// Converts the error of a value to which the page cannot jump. The problem names the field of that value.
+/// Converts the error of a value at which a page cannot start. The problem names the field of that
+/// value.
 fn no_start(error: Error) -> Problem {
     let Some(field) = error.field().map(str::to_owned) else {
         return Problem::from(error);
@@ -206,7 +208,7 @@ pub(super) struct OtherCollections<'a> {
 }
 
 impl OtherCollections<'_> {
-    /// Returns the same query of the collections with the same fields that serve it.
+    /// Returns the pages of other collections with the same fields that can serve the query.
     pub(super) async fn that_serve(&self, asked: &PageUrl) -> Vec<PageUrl> {
         let Some(collection) = self.schema.collection(&asked.collection) else {
             return Vec::new();

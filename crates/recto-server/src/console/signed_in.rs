@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::layout::{Layout, page};
 use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Right};
 
-/// Returns the name and the id of the token, and its rights.
+/// Handles `GET /access`: returns the name and the id of the token, and its rights.
 pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
     let content = html! {
         div.heading {
@@ -79,7 +79,8 @@ fn names(rights: &[Right]) -> String {
     names.join(", ")
 }
 
-/// Makes the browser forget the token. A browser does so when the server rejects a token that it sent.
+/// Handles `GET /sign-out`. The reply rejects the token, because a browser forgets a token only
+/// then.
 pub(super) async fn leave() -> Response {
     let content = html! {
         section.empty {

@@ -23,7 +23,8 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Returns the subject of an address, for a token that has this right.
+    /// Reads the collection and the key of a record from an address. Fails if the token does not
+    /// have this right.
     pub(super) async fn of(
         app: &App,
         access: &Access,
@@ -59,7 +60,7 @@ impl Subject {
     /// Returns the record.
     ///
     /// # Errors
-    /// There is no record with this key, or the key has another shape.
+    /// There is no record with this key, or the key does not fit the key fields of the collection.
     pub(super) async fn record(&self) -> Result<JsonRecord, Problem> {
         Ok(self.versioned().await?.record)
     }
@@ -67,7 +68,7 @@ impl Subject {
     /// Returns the record, with its version if it has one.
     ///
     /// # Errors
-    /// As of [`record`](Self::record).
+    /// The errors of [`record`](Self::record).
     pub(super) async fn versioned(&self) -> Result<Versioned<JsonRecord>, Problem> {
         let name = &self.collection.name;
         match self.found().await? {
@@ -83,12 +84,12 @@ impl Subject {
     /// Returns the record, if it exists.
     ///
     /// # Errors
-    /// The key has another shape.
+    /// The key does not fit the key fields of the collection.
     pub(super) async fn found(&self) -> Result<Option<Versioned<JsonRecord>>, Problem> {
         Ok(self.session.get(&self.collection.name, &self.key).await?)
     }
 
-    /// Returns the address of an action on a record, with the same page to return to.
+    /// Returns the address of an action on a record. It contains the same page to return to.
     pub(super) fn href(&self, action: &str, key: &[String]) -> String {
         self.back.record_href(action, key)
     }

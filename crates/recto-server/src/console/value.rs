@@ -12,7 +12,7 @@ use super::text::cut;
 const MAX_CELL_CHARACTERS: usize = 120;
 /// Maximum number of characters of a value in the tooltip of a cell.
 const MAX_TITLE_CHARACTERS: usize = 1_000;
-/// Maximum number of characters of a value on the page of a record.
+/// Maximum number of characters of a value on the page of a record. A longer value is cut.
 const MAX_DETAIL_CHARACTERS: usize = 100_000;
 
 /// Returns whether the values are integers that the number field of every browser stores exactly.
@@ -78,7 +78,7 @@ pub(super) fn type_label(ty: &Type) -> String {
     }
 }
 
-/// Returns the literal of a typed value in filter text.
+/// Converts a typed value to a literal of filter text.
 pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     let typed = normal(ty, typed);
     match (ty, typed.as_str()) {
@@ -88,13 +88,14 @@ pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     }
 }
 
-/// Returns a typed value as record JSON. If the text is not a value of the type, it returns the text, so that the
-/// engine reports the error.
+/// Converts a typed value to record JSON. If the text is not a value of the type, returns the text,
+/// so that the engine reports the error.
 pub(super) fn json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &normal(ty, typed))
 }
 
-/// Returns the last value that the text can mean: a timestamp without a time is the end of its day.
+/// Converts a typed value to record JSON, using the last value that the text can mean. A timestamp
+/// without a time becomes the end of its day.
 pub(super) fn last_json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &completed(ty, typed, &LAST))
 }
@@ -103,13 +104,14 @@ fn is_json_number(text: &str) -> bool {
     serde_json::from_str::<Number>(text).is_ok()
 }
 
-/// Parts that people omit from a timestamp: the time; the minutes; the seconds; the time zone and milliseconds.
+/// Endings that complete a timestamp: without a time, without minutes, without seconds, and without
+/// milliseconds and time zone.
 type Tails = [&'static str; 4];
 const FIRST: Tails = ["T00:00:00Z", ":00:00Z", ":00Z", "Z"];
 const LAST: Tails = ["T23:59:59.999Z", ":59:59.999Z", ":59.999Z", ".999Z"];
 
-/// Returns the start or end of a day, an hour or a minute as a person types it. Returns other values as [`short`]
-/// does.
+/// Returns the start or the end of a day, an hour or a minute without its implied ending, as a
+/// person types it. Returns other values as [`short`] does.
 pub(super) fn brief(ty: &Type, text: &str) -> String {
     let tails = FIRST.iter().zip(&LAST).take(3);
     let bare = tails
@@ -122,7 +124,7 @@ pub(super) fn brief(ty: &Type, text: &str) -> String {
     }
 }
 
-/// Returns a typed value, with the omitted parts of a timestamp added.
+/// Returns a typed value. Completes a timestamp whose ending is omitted.
 fn normal(ty: &Type, typed: &str) -> String {
     completed(ty, typed, &FIRST)
 }
@@ -155,7 +157,7 @@ pub(super) struct Control<'a> {
     pub(super) ty: &'a Type,
     pub(super) value: &'a str,
     pub(super) required: bool,
-    /// Label of the empty choice.
+    /// Label of the choice for no value, in a list of choices.
     pub(super) none: &'static str,
     pub(super) invalid: bool,
 }

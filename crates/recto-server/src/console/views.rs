@@ -45,7 +45,7 @@ pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -
     Ok(views.map(with_drift).collect())
 }
 
-/// Handles requests for the page.
+/// Handles `GET /collections/{collection}/views`: returns the views of a collection.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -138,7 +138,7 @@ fn collations(status: &ViewStatus) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the state of a view, as a mark.
+/// Returns the state of a view as a label with an explanation.
 pub(super) fn state(state: &str) -> Markup {
     let about = match state {
         "building" => "Recto writes the view and fills it with existing records. Queries do not use it yet.",

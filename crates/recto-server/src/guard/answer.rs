@@ -25,8 +25,8 @@ use recto::problem::ProblemType;
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// Headers of every reply. The console needs no other site, no inline script and no inline style. If the text of a
-/// record is HTML, the browser must never run it.
+/// Headers of every reply. They forbid resources of other sites, inline scripts and inline styles,
+/// which the console does not need. If the text of a record is HTML, the browser never runs it.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -52,7 +52,7 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
 /// Header of replies over TLS: browsers use only TLS for a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Reply, and the state of its request.
+/// Reply, and the state of its request that outlives the handler.
 struct Passed {
     response: Response,
     admitted: Option<Admitted>,
@@ -107,8 +107,8 @@ impl Guard {
         }
         let admitted = passed.admitted;
         passed.response.map(|body| {
-            // Free the request's place now if the body is in memory, because nothing is left to
-            // compute.
+            // Release the admission of the request now if the body is in memory. Nothing remains to
+            // be computed.
             if http_body::Body::size_hint(&body).exact().is_some() {
                 return body;
             }
@@ -241,8 +241,8 @@ fn log(passed: &Passed, labels: &RequestLabels, who: &RequestClient, micros: u64
     );
 }
 
-/// Returns the reply to HEAD: the headers of GET, without a body. With HTTP/1.1, a body is dropped automatically.
-/// With HTTP/2, the client would end a stream that has a body with an error.
+/// Returns the reply to HEAD: the headers of GET, without a body. The HTTP library drops a body
+/// only on HTTP/1.1. On HTTP/2, a client would treat a body as an error of the stream.
 fn without_body(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = http_body::Body::size_hint(&body).exact()

@@ -15,9 +15,10 @@
 //!
 //! The server rejects a request after reading only its headers.
 //!
-//! Reports of the server about itself (health, readiness, metrics) are for programs that may know only its address,
-//! and that need replies especially when the server is busy. So the server accepts them for any host (metrics
-//! only if it has tokens), and does not count them as requests in progress.
+//! Health, readiness and metrics are for programs that may know only the address of the server.
+//! These programs need replies especially when the server is busy. The server therefore accepts
+//! such requests for any host (metrics only if it has tokens), and does not count them as requests
+//! in progress.
 
 mod answer;
 mod body;
@@ -127,7 +128,7 @@ struct Authenticated {
     token: Option<Arc<str>>,
 }
 
-/// Admission of a request: its place, and the validity of its token.
+/// Admission of a request, which limits concurrent requests, and the validity of its token.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     validity: Option<Validity>,
@@ -219,7 +220,8 @@ impl Guard {
         Err(Turned::new(Refusal::ReadOnly, Problem::read_only()))
     }
 
-    /// Admits a request, if its body is not too large and there is a free place.
+    /// Admits a request. Rejects it if its body is too large, or if too many requests of its class
+    /// are in progress.
     fn admit<B>(&self, request: &Request<B>, authenticated: &Authenticated) -> Result<Admitted, Turned> {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
@@ -386,8 +388,8 @@ impl Guard {
             .into_response())
     }
 
-    /// Prepares a request for handlers: adds its access, and limits its body. The flag is true while a handler waits
-    /// for more of the body.
+    /// Prepares a request for its handler: adds its access, and limits its body. The returned flag
+    /// is true while the handler waits for more of the body.
     fn prepared<B>(&self, request: Request<B>, access: Access) -> (Request<Body>, Arc<AtomicBool>)
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
@@ -432,7 +434,8 @@ fn is_own<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path(), HEALTH | READINESS | METRICS)
 }
 
-/// Rejects a transfer coding that the server does not decode. Without this check, it would misread the body.
+/// Returns the problem of a transfer coding that the server does not decode. Without this check,
+/// the server would misread the body.
 fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {

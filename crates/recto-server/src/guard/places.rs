@@ -1,5 +1,7 @@
-//! Limits of concurrent requests, by class: pages and records, streams, work on the store, and receives. A request
-//! never takes a place of another class, and no token can take all places of a class.
+//! Limits of concurrent requests. Each class of requests has a number of places of its own: pages
+//! and records, streams, maintenance of the store, and receives. A request takes a place of its
+//! class until its reply is complete in memory, or until a streamed reply has been sent. By
+//! default, one token can take a quarter of the places of a class.
 
 use std::sync::Arc;
 
@@ -8,22 +10,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::shares::{Share, Shares};
 use crate::config::{Limits, permits, token_share};
 
-/// Prefix of the paths of work on the store. Their replies take as long as the work.
+/// Prefix of the paths of maintenance operations. Their replies take as long as the operation.
 const WORK_PREFIX: &str = "/v1/store:";
-/// Last segment of an export, after its collection.
+/// Last path segment of an export, after its collection.
 const EXPORT: &str = "records:export";
 
-/// Last segment of a receive, which waits for messages, after its queue.
+/// Last path segment of a receive, which waits for messages, after its queue.
 const RECEIVE: &str = "messages:receive";
 
-/// Class of a request, by the time for which it takes a place.
+/// Class of a request. It depends on how long such requests usually take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Request with an immediate reply: pages, records, and all requests of no other class.
     Page,
     /// Request whose reply lasts as long as its client reads: exports.
     Stream,
-    /// Request whose reply lasts as long as its work: work on the store, including the upload of a file.
+    /// Request whose reply lasts as long as its maintenance operation, including the upload of a
+    /// file.
     Wait,
     /// Request that waits until there is a message, or until its waiting time ends: receives.
     Receive,
@@ -58,11 +61,11 @@ impl Class {
     }
 }
 
-/// Places of all classes.
+/// Limits of concurrent requests of all classes.
 #[derive(Debug)]
 pub(crate) struct Places([Kind; 4]);
 
-/// Places of one class.
+/// Limit of concurrent requests of one class, with the permits that are left.
 #[derive(Debug)]
 struct Kind {
     limit: u64,
@@ -70,19 +73,19 @@ struct Kind {
     shares: Arc<Shares>,
 }
 
-/// Place of a request, which is held until its reply has been sent.
+/// Place of a request in the limit of its class. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     _share: Option<Share>,
 }
 
-/// Reason why there is no place.
+/// Reason why a request gets no place and is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The token has taken its whole share.
+    /// The token uses its whole share of the places.
     OfToken,
-    /// All places are taken.
+    /// All places are in use.
     OfAll,
 }
 
@@ -103,7 +106,7 @@ impl Places {
         }))
     }
 
-    /// Takes a place for a request, and if it has a token, one of the token's share.
+    /// Takes a place for a request. A request with a token also counts in the token's share.
     pub(crate) fn take(&self, class: Class, token: Option<u64>) -> Result<Place, Full> {
         let kind = &self.0[class as usize];
         let share = match token {

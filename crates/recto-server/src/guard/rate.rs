@@ -13,9 +13,10 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Client with its own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Asker {
-    /// Token, by its id.
+    /// Client with a token, by the id of the token.
     Token(u64),
-    /// Address. For IPv6 it is the first half, because that is the share of one customer of a network.
+    /// Client without a token, by its address. For IPv6 it is the first half of the address,
+    /// because a network usually assigns this half to one customer.
     Address(u64),
 }
 
@@ -35,7 +36,8 @@ pub(crate) struct RateLimit {
     /// Maximum time by which a client may be ahead of the clock. It is the size of the burst, in time.
     burst_nanos: u64,
     environment: Environment,
-    /// For each client, the time up to which its requests are paid for (the generic cell rate algorithm).
+    /// For each client, the theoretical arrival time of its next request (generic cell rate
+    /// algorithm).
     paid_until: Mutex<HashMap<Asker, u64>>,
 }
 

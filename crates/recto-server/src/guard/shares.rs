@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of requests in progress of each token. Tokens without requests have no entry.
+/// Number of requests in progress for each token. Tokens without such requests have no entry.
 #[derive(Debug)]
 pub(crate) struct Shares {
     most: u64,
     taken: Mutex<HashMap<u64, u64>>,
 }
 
-/// Place in the share of a token.
+/// One request in progress of a token. Dropping it reduces the number.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -25,7 +25,7 @@ impl Shares {
         })
     }
 
-    /// Takes a place for a request of a token. Returns `None` if the token has taken its whole share.
+    /// Counts a request of a token. Returns `None` if the token has reached its maximum.
     pub(crate) fn take(self: &Arc<Self>, token: u64) -> Option<Share> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(token).or_default();

@@ -20,17 +20,18 @@ const MAX_DROPPED_BYTES: u64 = 64 << 10;
 /// Maximum time that a reply waits for the rest of a body.
 const DROP_TIME: Duration = Duration::from_secs(1);
 
-/// Request body that a handler reads. The connection can take the body back after the handler has
+/// Request body that is lent to a handler. The connection gets the body back after the handler has
 /// dropped it.
 pub(super) struct Lent<B> {
     /// `None`: the request has no body.
     body: Option<Arc<Mutex<Tracked<B>>>>,
 }
 
-/// Handle of the connection to a lent body.
+/// Handle with which the connection gets a lent body back.
 pub(super) struct Unread<B> {
     body: Option<Arc<Mutex<Tracked<B>>>>,
-    /// True if the client sends its body only when the server starts to read it.
+    /// True if the request has `Expect: 100-continue`, so that the client sends its body only when
+    /// the server starts to read it.
     is_expected: bool,
     is_http1: bool,
 }

@@ -1,4 +1,4 @@
-//! Parts of the document to which operations refer.
+//! Components of the document: schemas, parameters and responses to which operations refer.
 
 use recto::schema::Schema;
 use recto_api::description;

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 /// the maximum clears the cache.
 const MAX_KEPT: usize = 64;
 
-/// Descriptions of one schema.
+/// Cached descriptions of one schema.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions(Mutex<Kept>);
 

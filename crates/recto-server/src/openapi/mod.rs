@@ -1,7 +1,7 @@
 //! Description of the API (`OpenAPI` 3.1), as JSON and for people.
 //!
-//! It is made from the table of operations and the schema of the store. It contains the collections that a token can
-//! see, and the operations that the token may use.
+//! The description is made from the table of operations and the schema of the store. It contains
+//! the collections that a token can see, and the operations that the token may use.
 //!
 //! | module | content |
 //! |---|---|

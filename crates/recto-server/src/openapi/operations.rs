@@ -1,4 +1,4 @@
-//! Operations of the table in the form of the description.
+//! Conversion of the table of operations to the operations of the description.
 
 use recto::queues::MAX_QUEUE_NAME_LENGTH;
 use recto::schema::{Collection, Schema, WriteMode};
@@ -11,14 +11,14 @@ use super::schemas::reference;
 use crate::access::{Access, Right};
 use crate::api::NDJSON;
 
-/// Tag of operations on no collection.
+/// Tag of operations that concern no single collection.
 const GENERAL: &str = "collections";
 /// Tag of operations on queues.
 const QUEUES: &str = "queues";
 /// Tag of operations on the store.
 const STORE: &str = "store";
 
-/// Returns the tags of operations on no collection, each with a description.
+/// Returns the tags for operations that concern no single collection, each with a description.
 pub(super) fn tags(paths: &Map<String, Json>) -> Vec<Json> {
     let about = [
         (GENERAL, "The collections and the schema."),
@@ -170,7 +170,7 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the conditions that an operation has for a collection.
+/// Returns the conditional headers that an operation accepts for a collection.
 fn conditions(operation: &Operation, names: &Names<'_>) -> impl Iterator<Item = Condition> {
     operation
         .conditions
@@ -238,7 +238,7 @@ fn described_reply(reply: &Reply, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the schemas of bodies that have parameters, by name.
+/// Returns the schemas of the request bodies that contain parameters, by name.
 pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     let names = Names {
         collection: Some(collection),
@@ -254,7 +254,7 @@ pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     OPERATIONS.iter().filter_map(in_body).collect()
 }
 
-/// Effect of a put in an `append` collection.
+/// Description of the effect of a put in an `append` collection.
 const APPEND: &str = "A record never changes. Putting the same record again has no effect, and putting \
     another record with its key is rejected with 409. On Cassandra, Recto does not read before it writes: \
     non-null fields of the other record replace those of the existing one.";

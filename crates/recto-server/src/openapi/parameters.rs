@@ -13,7 +13,7 @@ const OF_PAGES: &str = "PageRequest";
 /// Parameters of pages whose possible values depend on the collection.
 const OF_COLLECTION: [&str; 2] = ["fields", "view"];
 
-/// Names to which an operation refers.
+/// Names of collections that replace the placeholders in an operation of the table.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
     /// Collection. `None` for an operation on no collection.
@@ -23,8 +23,8 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// Returns whether the collection meets a requirement. An operation on no collection has all its replies and
-    /// headers.
+    /// Returns whether the collection meets a requirement. Returns true without a collection, so
+    /// that an operation on no collection has all of its replies and headers.
     pub(super) fn meet(&self, required: Requires) -> bool {
         self.collection
             .is_none_or(|collection| required.holds_for(collection))
@@ -39,7 +39,7 @@ impl Names<'_> {
     }
 }
 
-/// Returns the parameters to which operations refer, by name.
+/// Returns the parameters that several operations share, by name.
 pub(super) fn shared() -> Map<String, Json> {
     let of_pages = parameters_named(OF_PAGES).iter();
     let of_pages = of_pages.filter(|(name, _)| !OF_COLLECTION.contains(&name.as_str()));
@@ -53,7 +53,8 @@ pub(super) fn shared() -> Map<String, Json> {
         .collect()
 }
 
-/// Returns the parameters that an operation has in its address.
+/// Returns the parameters that an operation has in its address. `groups` are the structs of its
+/// parameters.
 pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> {
     properties(groups)
         .map(|(group, name)| match group {
@@ -63,7 +64,7 @@ pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> 
         .collect()
 }
 
-/// Returns the parameters that an operation has in its body.
+/// Returns the schema of the object in a body that contains the parameters of an operation.
 pub(super) fn in_body(groups: &[Parameters], names: &Names<'_>) -> Json {
     let properties = properties(groups).map(|(group, name)| {
         let mut property = property(group, name, names);
@@ -84,7 +85,8 @@ fn properties(groups: &[Parameters]) -> impl Iterator<Item = (&'static str, &'st
     })
 }
 
-/// Returns the JSON Schema of a parameter, with the possible names.
+/// Returns the JSON Schema of a parameter. If its values are names, such as names of fields, the
+/// schema lists the possible names.
 fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     let mut property = parameters_named(group).get(name).cloned().unwrap_or_default();
     match (name, names.collection) {
@@ -103,10 +105,12 @@ fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     property
 }
 
-/// Member of the schema of a list whose values are joined by commas in an address.
+/// Member in the schema of a list. It says that an address separates the values of the list by
+/// commas.
 const EXPLODE: &str = "explode";
 
-/// Returns a parameter of an address. A list of values that are not text is JSON there.
+/// Returns a parameter of an address. A list of numbers or of other values that are not text is a
+/// JSON array in the address.
 fn in_query(name: &str, mut schema: Json, is_required: bool) -> Json {
     let mut parameter = json!({ "name": name, "in": "query" });
     if is_required {
@@ -161,7 +165,7 @@ pub(super) fn of_condition(condition: Condition) -> Json {
     }
 }
 
-/// Returns the header of a request that only creates.
+/// Returns the header of a request that creates a resource, and fails if it exists.
 fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
@@ -191,7 +195,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
     parameters.collect()
 }
 
-/// Returns the placeholders of the key in a path.
+/// Returns the placeholders of the key in a path, such as `{tenant},{id}`.
 pub(super) fn key_template(collection: &Collection) -> String {
     let names: Vec<String> = collection.key.iter().map(|name| format!("{{{name}}}")).collect();
     names.join(",")

@@ -4,13 +4,13 @@
 pub(super) const ASCII: &str = r"^[\x00-\x7F]*$";
 pub(super) const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-/// Two hex digits per byte, after a prefix that base64 cannot have.
+/// Pattern of blobs as hex: two digits per byte, after a prefix that base64 cannot have.
 pub(super) const HEX: &str = r"^\\x(?:[0-9a-fA-F]{2})+$";
 pub(super) const WHOLE_STORED: &str = "^-?[0-9]+$";
 pub(super) const WHOLE_GIVEN: &str = "^[+-]?[0-9]+$";
-/// Recto also reads exponents of more digits, if the scale fits 32 bits.
+/// Pattern of decimals. Recto also reads exponents of more digits, if the scale fits 32 bits.
 pub(super) const DECIMAL: &str = r"^[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,9})?$";
-/// The pattern does not check that the date exists.
+/// Pattern of timestamps. It does not check that the date exists.
 pub(super) const TIMESTAMP: &str = "^(?:[0-9]{4}|[+-][0-9]{4,9})-[0-9]{2}-[0-9]{2}\
     T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,3}0{0,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$";
 pub(super) const TIME_STORED: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{9}$";
@@ -41,7 +41,8 @@ pub(super) fn bigint() -> String {
     format!("^(?:[+-]?0*(?:{up_to_max})|-0*{})$", i64::MIN.unsigned_abs())
 }
 
-/// Returns the pattern of integers that are at most the number with these digits, without leading zeros.
+/// Returns the pattern of integers without leading zeros that are at most the number with these
+/// digits.
 fn at_most(digits: &str) -> String {
     let mut choices = vec![format!("[0-9]{{1,{}}}", digits.len() - 1), digits.to_owned()];
     for (index, digit) in digits.bytes().enumerate().filter(|(_, digit)| *digit > b'0') {

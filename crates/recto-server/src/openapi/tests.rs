@@ -1,4 +1,5 @@
-//! Tests of the limits in the description, because the crate of the requests does not know the limits of the engine.
+//! Checks that the limits in the description are those of the engine. The crate that declares the
+//! requests writes them as literals, because it does not depend on the engine.
 
 #![allow(clippy::unwrap_used)]
 

@@ -9,7 +9,7 @@ use super::patterns;
 /// Largest double whose shortest text parses to a finite float.
 const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
 
-/// Place of a value.
+/// Place of a value, which determines the forms that the value can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// In a reply: the only form that Recto writes.
@@ -120,7 +120,8 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
             "anyOf": [{ "type": "string", "format": "ipv4" }, { "type": "string", "format": "ipv6" }],
         }),
         Type::Duration => text(&patterns::duration()),
-        // The caller handles all remaining types, which contain other types.
+        // Return an empty schema for the other types. They contain types, and the caller handles
+        // them.
         _ => json!({}),
     }
 }

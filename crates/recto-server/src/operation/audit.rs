@@ -1,7 +1,7 @@
-//! Audit log: the token, the change, the address of the client, and the outcome.
+//! Audit log. Each line has the token, the change, the address of the client, and the outcome.
 //!
-//! A line is a JSON object. It names collections and counts changes. It contains no key and no value, because a
-//! reader of logs may not be allowed to read records.
+//! A line is a JSON object. It names collections and counts changes. It contains no key and no
+//! value of a record, because a reader of the log may not be allowed to read records.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -35,7 +35,8 @@ impl std::fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens a file, and appends to it. For `None`, the audit log is off.
+    /// Opens the audit log: a file, to which it appends, or standard output. `None` turns the audit
+    /// log off.
     ///
     /// # Errors
     /// The file cannot be opened or created.
@@ -56,7 +57,8 @@ impl Audit {
         self.lines.is_some()
     }
 
-    /// Writes a line. If that fails, the change still continues.
+    /// Writes a line. If the write fails, the recorded operation continues, and the server's log
+    /// reports the failure.
     fn write(&self, action: &str, outcome: &str, who: Option<&RequestClient>, details: Map<String, Json>) {
         let Some(lines) = &self.lines else {
             return;
@@ -138,8 +140,8 @@ fn file(path: &Path) -> io::Result<std::fs::File> {
     options.open(path)
 }
 
-/// Operation of a request that the audit log records. Its line is written when the operation ends, or when its
-/// request ends earlier.
+/// Operation that the audit log records. Its line is written when the operation ends, or when its
+/// request is dropped before.
 pub(crate) struct Deed {
     context: Option<Context>,
     action: &'static str,
@@ -148,7 +150,8 @@ pub(crate) struct Deed {
 }
 
 impl Deed {
-    /// Begins an operation. Its outcome is `if_cut` unless [`end`](Self::end) sets another one.
+    /// Begins an operation. Its outcome is `if_cut` if it ends without [`end`](Self::end),
+    /// [`done`](Self::done) or [`failed`](Self::failed).
     pub(crate) fn begin(context: Option<&Context>, action: &'static str, if_cut: &'static str) -> Self {
         let context = context.filter(|context| context.observer().audit.is_on());
         Self {
@@ -159,7 +162,8 @@ impl Deed {
         }
     }
 
-    /// Returns whether the audit log is on, for this operation.
+    /// Returns whether the audit log is on. Otherwise the details of the operation are not
+    /// collected.
     pub(crate) fn is_noted(&self) -> bool {
         self.context.is_some()
     }

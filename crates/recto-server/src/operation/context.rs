@@ -1,4 +1,5 @@
-//! Request of the current task, for logs and metrics of code that does not see the request.
+//! Request that the current task handles, for logs and metrics of code that does not get the
+//! request.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ impl Failure {
     }
 }
 
-/// Request of the current task.
+/// Request that the current task handles: its client, its span, and the destination of its metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Context(Arc<Inner>);
 
@@ -53,7 +54,7 @@ struct Inner {
     who: RequestClient,
     observer: Arc<Observer>,
     parent: Parent,
-    /// Last failure of the store.
+    /// Last failure of the store during this request.
     failure: Mutex<Option<Failure>>,
     has_written: AtomicBool,
 }
@@ -92,8 +93,8 @@ impl Context {
         &self.0.parent
     }
 
-    /// Records that the request sends a change to the store. From then on, the outcome is unknown until the store
-    /// reports it.
+    /// Records that the request sends a change to the store. If the request then reaches its time
+    /// limit, the server reports its outcome as unknown.
     pub(crate) fn begin_write(&self) {
         self.0.has_written.store(true, Ordering::Relaxed);
     }

@@ -130,7 +130,8 @@ impl fmt::Display for RefusedText {
     }
 }
 
-/// Difference of the local clock, as Prometheus text; empty if the clock was never compared.
+/// Difference between the clock of this machine and the clocks of the store, as Prometheus text;
+/// empty if they were never compared.
 pub(crate) struct ClockText(pub(crate) ClockStatus);
 
 impl fmt::Display for ClockText {
@@ -146,7 +147,7 @@ impl fmt::Display for ClockText {
     }
 }
 
-/// Number of taken places and of all places for each class of requests, as Prometheus text.
+/// Number of admitted requests and its limit, for each class of requests, as Prometheus text.
 pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 4]);
 
 impl fmt::Display for PlacesText {

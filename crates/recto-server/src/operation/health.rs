@@ -15,13 +15,13 @@ pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
 /// Time for which a result is cached, so that frequent checks do not load the store.
 const READY_CACHE: Duration = Duration::from_secs(1);
 
-/// Readiness of the store.
+/// Check whether the store can serve requests, and source of the metrics of the store.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     session: LocalSession,
     environment: Environment,
     observer: Arc<Observer>,
-    /// True if a damaged store counts as not ready.
+    /// True if a damaged store makes `/readyz` fail.
     damage_fails: bool,
     /// Time of the last check (nanoseconds of the monotonic clock), and whether the store replied.
     last: Mutex<Option<(u64, bool)>>,
@@ -46,8 +46,8 @@ impl Readiness {
         })
     }
 
-    /// Returns the store's metrics as text for `/metrics`: rejected collections, nodes, the clock, writers and
-    /// buckets. Sends no request to the store.
+    /// Returns the store's metrics as text for `/metrics`: unavailable collections, nodes, the
+    /// clock, writers and buckets. Sends no request to the store.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.unavailable_collections());
         let nodes = self.session.store_metrics();
@@ -75,9 +75,9 @@ impl Readiness {
         (!self.is_there().await).then_some("the store does not answer\n")
     }
 
-    /// Checks whether the store replies. It makes small reads of stored data, which every store supports, at the
-    /// consistency level of a page. (A read at a serial level would also need the other data centers, and would
-    /// report a server as unready that can serve requests.)
+    /// Checks whether the store replies. It makes small reads of stored data, which every store
+    /// supports, at the consistency level of a page. A read at a serial level would also need the
+    /// other data centers. It would report a server as not ready that can serve requests.
     async fn is_there(&self) -> bool {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -101,7 +101,8 @@ impl Readiness {
     }
 }
 
-/// Logs that this process loaded a schema which another process applied. Each such schema is reported once.
+/// Logs that this process loaded a schema which another process applied, and adds it to the audit
+/// log.
 pub(crate) async fn tell_applied(session: &LocalSession, observer: &Observer) {
     crate::log::info!("another process applied a schema");
     if let Ok(store) = session.describe().await {

@@ -103,7 +103,7 @@ pub(crate) struct ScrubMetrics {
     /// Time of the last complete scrub, in seconds since 1970.
     pub(crate) finished_seconds: AtomicU64,
     pub(crate) problems: AtomicU64,
-    /// Number of damaged pages that requests met.
+    /// Number of damaged parts of the store that requests have found.
     pub(crate) met: AtomicU64,
 }
 
@@ -144,7 +144,8 @@ impl Metrics {
             .observe(scanned as f64 / returned.max(1) as f64);
     }
 
-    /// Counts an error if it is an error of the store and not of the request. Returns whether it is one.
+    /// Counts an error if the store caused it and not the request. Returns whether the store caused
+    /// it.
     pub(crate) fn error(&self, kind: ErrorKind) -> bool {
         let name = match kind {
             ErrorKind::Unavailable => "unavailable",
@@ -182,7 +183,8 @@ impl<K, V> Default for Family<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V> Family<K, V> {
-    /// Returns the series of these labels; `None` if there are too many.
+    /// Returns the series of these labels, which it creates if necessary. Returns `None` if the
+    /// metric already has [`MAX_SERIES`] series.
     fn of(&self, labels: K, make: impl FnOnce() -> V) -> Option<Arc<V>> {
         let found = self
             .0
@@ -202,7 +204,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
         ))
     }
 
-    /// Returns all series.
+    /// Returns all series, each with its labels.
     pub(crate) fn all(&self) -> Vec<(K, Arc<V>)> {
         let series = self.0.read().unwrap_or_else(PoisonError::into_inner);
         series
@@ -212,7 +214,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
     }
 }
 
-/// Guard that counts an item while it exists.
+/// Guard that raises a gauge by one while it exists, for example the number of open connections.
 #[derive(Debug)]
 pub(crate) struct Counted {
     observer: Arc<Observer>,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::{HeaderMap, HeaderName};
 use recto::Environment;
 
-/// Header of the id, in requests and replies.
+/// Header with the id of a request, in the request and in its reply.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of a client's id, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;

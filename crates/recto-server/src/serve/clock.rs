@@ -5,7 +5,8 @@ use std::time::Duration;
 use recto::LocalSession;
 use recto::store::{ClockState, ClockStatus};
 
-/// Time between two checks. Clocks of nodes are compared every 30 seconds.
+/// Interval at which the server reads the result of the clock comparison. On Cassandra, the
+/// comparison itself is repeated every 30 seconds.
 const CLOCK_CHECK: Duration = Duration::from_secs(10);
 
 /// Checks the clock until the task is aborted, and logs each change.

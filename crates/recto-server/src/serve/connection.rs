@@ -1,4 +1,4 @@
-//! Life of one connection, from its acceptance to its end.
+//! One connection, from its acceptance to its end.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

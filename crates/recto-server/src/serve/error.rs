@@ -21,44 +21,44 @@ pub enum ServeError {
     /// The certificate or its key cannot be read, or they do not match.
     #[error("{}: {reason}", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the certificate or of the key.
         path: PathBuf,
-        /// Reason.
+        /// Reason why it cannot be used.
         reason: String,
     },
     /// The audit log cannot be opened.
     #[error("the audit log {} cannot be opened: {source}", path.display())]
     AuditLog {
-        /// The file.
+        /// Path of the audit log.
         path: PathBuf,
-        /// Cause.
+        /// Reason why it cannot be opened.
         source: io::Error,
     },
     /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// Configured address.
         address: SocketAddr,
-        /// Cause.
+        /// Reason why the server cannot listen on it.
         source: io::Error,
     },
     /// The threads that serve connections cannot be started.
     #[error("the threads that serve connections cannot be started: {0}")]
     Threads(#[source] io::Error),
-    /// The shutdown time passed before all connections and all work had ended.
+    /// The shutdown time passed before all connections and all maintenance operations had ended.
     #[error("the server stopped after {} ms, before all work had ended: \
              {}", limit.as_millis(), cut(*connections, work))]
     Unfinished {
         /// Number of connections that the server closed.
         connections: usize,
-        /// Work on the store that was under way.
+        /// Maintenance operations that the server canceled.
         work: Vec<String>,
-        /// Shutdown time.
+        /// Configured shutdown time.
         limit: Duration,
     },
 }
 
-/// Lists the interrupted connections and work.
+/// Returns the list of canceled connections and operations, for the message.
 fn cut(connections: usize, work: &[String]) -> String {
     let connections = match connections {
         0 => None,

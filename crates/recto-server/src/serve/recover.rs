@@ -1,17 +1,18 @@
-//! Recovery after processes that died while they wrote to the served store or handled messages. The server recovers
-//! even if it never writes itself and receives no request for queues.
+//! Recovery of writes and messages of processes that died. The server recovers even if it never
+//! writes itself and receives no request for queues.
 
 use std::time::Duration;
 
 use recto::LocalSession;
 
-/// Interval of the checks that this process does the recovery. The need may arise later: the schema gains a collection
-/// whose records change, or the store gains its first queue. A process that lost its registration takes another.
+/// Interval at which the server makes sure that recovery runs in this process. It may become
+/// necessary later: when a schema adds the first collection with versions, or when the first queue
+/// is created. It also stops if this process loses its registration as a writer.
 const SWEEP_CHECK: Duration = Duration::from_secs(10);
 /// Pause after a failed recovery.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Recovers until the task is aborted.
+/// Keeps recovery running until the task is aborted.
 pub(super) async fn recover(session: LocalSession) {
     loop {
         let pause = match session.recover_in_background().await {

@@ -15,11 +15,12 @@ use crate::operation::Observer;
 const STEP_BYTES: u64 = 256 << 10;
 /// Pause after a failed read of the file.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
-/// Maximum number of problems that the scrub remembers as logged. Beyond it, the scrub forgets them and logs them
-/// again.
+/// Maximum number of logged problems that the scrub remembers, so that it logs each only once.
+/// Beyond the maximum, it forgets all of them and may log them again.
 const MAX_TOLD: usize = 1_000;
 
-/// Scrubs until the task is aborted. Returns at once if there is nothing to scrub.
+/// Scrubs until the task is aborted. Returns at once if the scrub is turned off or the store has no
+/// file.
 pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<Observer>) {
     if settings.interval.is_zero() {
         return;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// First bytes of an HTTP/2 connection. Such a connection also receives frames outside requests: pings and settings.
+/// First bytes of an HTTP/2 connection. The time limit for headers does not apply to it, because it
+/// also receives frames outside requests: pings and settings.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
 
 /// Activity of a connection.
@@ -50,16 +51,18 @@ impl Drop for Busy {
     }
 }
 
-/// Stream that fails if its client sends the headers of a request too slowly, or reads nothing of the data sent to it.
-/// A timer is created only when there is something to wait for.
+/// Stream that fails if its client sends the headers of a request too slowly, or reads nothing of
+/// the data sent to it. It creates a timer only while it waits for one of the two.
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
     header_time: Duration,
     stall_time: Duration,
-    /// Number of bytes of [`HTTP2_PREFACE`] seen so far; `None` once the decision is made.
+    /// Number of bytes of [`HTTP2_PREFACE`] that have arrived so far; `None` once the protocol is
+    /// known.
     preface_seen: Option<usize>,
-    /// Value of `Activity::begun` when the first bytes of incomplete headers arrived.
+    /// Value of `Activity::begun` when the first bytes of a request's headers arrived; `None` if no
+    /// request is incomplete.
     head_after: Option<u64>,
     head_timer: Option<Pin<Box<Sleep>>>,
     stall_timer: Option<Pin<Box<Sleep>>>,
@@ -84,7 +87,8 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Records that bytes arrived.
+    /// Records that bytes arrived. If they start a request of HTTP/1, its time limit for headers
+    /// begins.
     fn arrived(&mut self, bytes: &[u8]) {
         let begun = self.activity.begun();
         self.look_for_preface(bytes);
@@ -97,7 +101,8 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Records whether the connection begins as HTTP/2, in any number of pieces.
+    /// Records whether the first bytes of the connection are [`HTTP2_PREFACE`]. They may arrive in
+    /// several reads.
     fn look_for_preface(&mut self, bytes: &[u8]) {
         let Some(seen) = self.preface_seen else {
             return;
@@ -114,7 +119,7 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Returns an error if the headers take too long.
+    /// Completes with an error when the headers of a request take too long.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self
             .head_after

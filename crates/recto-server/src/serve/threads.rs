@@ -40,14 +40,14 @@ struct Thread {
     end: oneshot::Receiver<()>,
 }
 
-/// Accepted connection.
+/// Accepted connection on its way to a serving thread.
 struct Handed {
     stream: std::net::TcpStream,
     peer: IpAddr,
     place: Place,
 }
 
-/// Slot of a connection, from its acceptance to its end.
+/// Entry of a connection in the count of its thread, from its acceptance to its end.
 struct Place {
     open: Arc<AtomicUsize>,
     ended: Arc<Notify>,

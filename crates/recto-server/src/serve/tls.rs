@@ -13,7 +13,7 @@ use tokio_rustls::{Accept, TlsAcceptor};
 
 use super::ServeError;
 
-/// Protocols in order of preference.
+/// HTTP protocols that TLS negotiates (ALPN), in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// Maximum number of certificates of a chain.
 const MAX_CHAIN: usize = 16;
@@ -94,8 +94,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError>
     if chain.is_empty() {
         return Err(failed(certificate, "it has no PEM certificate".into()));
     }
-    // The message may contain this error, because an error of reading a key file never contains the
-    // key.
+    // The message may contain the error of the library, because this error never contains the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| failed(key, format!("no PEM private key can be read: {error}")))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -1,4 +1,5 @@
-//! Access rights: the console neither shows nor does what an access token does not allow.
+//! Checks access rights: the console neither shows nor changes anything that the token does not
+//! allow.
 
 use recto::session::Records as _;
 use std::collections::BTreeMap;
@@ -114,8 +115,8 @@ async fn lists_partitions_only_for_filters_on_partition_fields() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view can serve the row filter for an arbitrary carrier, so the page does not ask for a
-    // carrier.
+    // No view can serve the row filter, whatever the carrier is. The page therefore does not ask
+    // for a carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);
     assert!(asked.html.contains("flights.view.by_dest"), "{}", asked.html);
@@ -147,7 +148,8 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
     assert!(fixture.session.get("flights", &key).await.unwrap().is_some());
 }
 
-/// A client that may write but not read gets the same response whether or not the record exists.
+/// A token with the right to write, but not to read, gets the same response whether or not the
+/// record exists.
 #[tokio::test]
 async fn hides_the_existence_of_records_from_write_only_tokens() {
     let fixture = Fixture::new().await;

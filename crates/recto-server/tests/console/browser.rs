@@ -1,4 +1,4 @@
-//! The console in headless Chromium, driven by the scripts in `tests/browser`.
+//! Checks the console in headless Chromium, driven by the scripts in `tests/browser`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use crate::fixture::Fixture;
 
-/// Maximum time for all browser scripts.
+/// Maximum time of all browser scripts together.
 const LIMIT: Duration = Duration::from_secs(1_800);
 
-/// List that is stored in several buckets.
+/// Collection that is one list, stored in several buckets.
 const IN_BUCKETS: &str = r#"
 [collection.readings]
 fields = { at = "timestamp", id = "int" }
@@ -30,7 +30,7 @@ bucket = { rows = 60 }
 "#;
 const READINGS: usize = 400;
 
-/// Records with distinct addresses, sorted by the rules of a language.
+/// Collection with unique emails, and with a view that is sorted by the rules of German.
 const MEMBERS: &str = r#"
 [collection.members]
 fields = { id = "int", club = "text", name = "text", email = "text" }
@@ -72,8 +72,9 @@ async fn fill_buckets(fixture: &Fixture) {
     fixture.session.put("readings", readings, None).await.unwrap();
 }
 
-/// Readings of sensors, stored in buckets by time. There are more sensors than a page lists. One sensor has more
-/// buckets than a map draws, and one bucket that is much larger than its neighbors.
+/// Collection of samples by sensor, stored in buckets by time. There are more sensors than a page
+/// lists. The first sensor has more buckets than a map shows, and one bucket that is much larger
+/// than its neighbors.
 const BY_TIME: &str = r#"
 [collection.samples]
 fields = { sensor = "text", at = "timestamp", id = "int" }
@@ -117,8 +118,8 @@ async fn fill_board(fixture: &Fixture) {
     }
 }
 
-/// Runs a script against a server. The environment of the script contains the server's address, a folder for
-/// screenshots, and secrets.
+/// Runs a browser script against a server. Environment variables of the script contain the server's
+/// address, a folder for screenshots, and the secrets.
 async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets: &[(&str, String)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     assert!(

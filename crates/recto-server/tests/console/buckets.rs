@@ -1,4 +1,4 @@
-//! Map of a partition's buckets.
+//! Checks the map of a partition's buckets.
 
 use axum::http::StatusCode;
 use recto::schema::Schema;
@@ -41,7 +41,7 @@ async fn buckets_by_time_have_no_target() {
     assert!(all.html.contains("by time, without a target"), "{}", all.main());
 }
 
-/// View with rounding. No query can sort by the rounded field.
+/// Collection with a view that rounds a field. No query can sort by a rounded field.
 const VISITS: &str = r#"
 [collection.visits]
 fields = { id = "int", team = "text", seen = "timestamp" }

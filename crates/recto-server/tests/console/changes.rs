@@ -1,4 +1,4 @@
-//! Forms that add, change and delete records.
+//! Checks the forms that add, change and delete records.
 
 use axum::http::StatusCode;
 use recto::session::Records as _;
@@ -13,7 +13,7 @@ fn key(name: &str) -> Vec<String> {
     vec!["CH".to_owned(), name.to_owned()]
 }
 
-/// Returns the digest of the record that filled a form.
+/// Returns the version or the digest of the record from which a form was filled.
 pub(crate) fn seen(form: &Answer) -> String {
     let value = form.html.split("name=\"seen\" value=\"").nth(1).unwrap();
     value.split('"').next().unwrap().to_owned()

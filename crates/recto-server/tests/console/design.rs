@@ -1,4 +1,4 @@
-//! Views that the queries of a collection need.
+//! Checks the page that proposes views for the queries of a collection.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 
 const DESIGN: &str = "/collections/people/design";
 
-/// Returns the body that a form sends for this text.
+/// Returns the body of the form with this text as its queries.
 fn typed(text: &str) -> String {
     let bytes = text.bytes().map(|byte| format!("%{byte:02x}"));
     format!("queries={}", bytes.collect::<String>())

@@ -1,4 +1,4 @@
-//! Store with records, and a client of its console.
+//! Store with records, and a client of its console, for all tests.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
@@ -69,7 +69,7 @@ pub(crate) struct Fixture {
     _place: Place,
 }
 
-/// Location of a store.
+/// Location of a store, which is removed with the fixture.
 enum Place {
     Folder(#[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir),
     Keyspace(String),
@@ -80,7 +80,8 @@ impl Drop for Place {
         let Self::Keyspace(name) = self else { return };
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
         let config = CassandraConfig::new([cassandra.address()], name.clone());
-        // Use a runtime in another thread, because the runtime of the test may be shutting down.
+        // Drop the keyspace on a runtime in another thread, because the runtime of the test may be
+        // shutting down.
         let dropped = std::thread::spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(drop_keyspace(config, Environment::system()))
@@ -96,7 +97,7 @@ impl Fixture {
         Self::at(&address, Place::Folder(folder)).await
     }
 
-    /// Creates the same fixture on Cassandra.
+    /// Creates the fixture on Cassandra, in its own keyspace.
     pub(crate) async fn on_cassandra() -> Self {
         let cassandra = Cluster::shared().expect("tests need a Cassandra");
         let keyspace = unique_keyspace("recto_console");

@@ -1,4 +1,4 @@
-//! Reading without scripts: content of the pages, and targets of their links.
+//! Checks the pages of records without scripts: their content, and the targets of their links.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ async fn forms_change_the_filter_the_columns_and_the_place() {
     let to = location(format!("{UNITED}&is.dest=LAX&filter_scan.dest=true")).await;
     assert!(to.ends_with("&allow_filter_scan=true"), "{to}");
     assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
-    // The order descends, so the console jumps to the end of the day.
+    // The order descends, so the page must start at the end of the day.
     let page = client.get(UNITED).await;
     assert!(page.html.contains(r#"name="jump_descends""#));
     let to = location(format!(

@@ -1,4 +1,4 @@
-//! Queues: the board, the page of a queue, actions by forms, and access rights.
+//! Checks the pages of queues: the board, the page of a queue, actions by forms, and access rights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use recto_server::access::{Access, Grant, Right};
 use crate::fixture::{Answer, Client, Fixture};
 
 const MAILS: &str = "/queues/mails";
-/// Time between two views of the board. Views that follow faster count as one.
+/// Time between two requests for the board. A faster request adds no sample to the history.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1_600);
 
 fn queues(fixture: &Fixture) -> &dyn Queues {
@@ -72,7 +72,7 @@ fn text(body: &str) -> OutgoingMessage {
     OutgoingMessage::of(body.as_bytes().to_vec())
 }
 
-/// Receives a message, and rejects it for the last time.
+/// Receives a message for the last time that its queue allows, and reports its handling as failed.
 async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     let received = queues
         .receive(queue, &ReceiveRequest::default())
@@ -85,7 +85,7 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     };
     let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
     assert_eq!(queues.settle(queue, &receipts, &nack).await.unwrap(), [true]);
-    // Receive once more, because a receive moves a failed message to the dead letters.
+    // Receive once more. This receive moves the failed message to the dead letters.
     let none = queues
         .receive(queue, &ReceiveRequest::default())
         .await
@@ -105,7 +105,7 @@ fn granted(grants: &[(&str, &[Right])]) -> Access {
     Access::granted("somebody", grants.collect::<BTreeMap<_, _>>())
 }
 
-/// Returns the bodies of the messages in a queue, in all states.
+/// Returns the bodies of the messages in a queue, whatever their state is.
 async fn bodies(fixture: &Fixture, queue: &str) -> Vec<String> {
     let peeked = queues(fixture).peek(queue, 50).await.unwrap();
     peeked.into_iter().filter_map(|message| message.body).collect()
@@ -375,7 +375,8 @@ async fn messages_are_removed_redriven_and_purged_after_a_question() {
     assert_eq!(bodies(&fixture, "orders.fifo").await.len(), 5);
 }
 
-/// Returns the actions that the page offers, and the statuses of attempts to do all actions.
+/// Returns the actions that the page of a queue offers, and the statuses of attempts to do all
+/// actions.
 async fn offered(client: &Client) -> (Vec<&'static str>, Vec<StatusCode>) {
     let page = client.get(MAILS).await;
     let actions = ["/send", "/redrive", "/purge", "/remove?"];

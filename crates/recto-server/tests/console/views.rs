@@ -1,4 +1,4 @@
-//! Views: their states, the reason for their choice, and the plans that use them.
+//! Checks the pages of views: their states, why a view was chosen, and the plans that use it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -122,7 +122,7 @@ async fn the_plan_names_the_view_taken_and_why_others_were_not() {
     assert!(own.html.contains("<dt>View</dt><dd>base</dd>"));
 }
 
-/// The console keeps the view that an address of the API names.
+/// Links of a page keep the view that the address names.
 #[tokio::test]
 async fn links_keep_the_named_view() {
     let fixture = Fixture::new().await;
@@ -150,7 +150,7 @@ async fn links_keep_the_named_view() {
     assert_eq!(other.status, StatusCode::BAD_REQUEST, "{}", other.main());
 }
 
-/// Returns the values that a form's radio buttons select, by field.
+/// Returns the preselected radio button of each field: `theirs` (the stored value) or `mine`.
 fn chosen(form: &str) -> Vec<(String, String)> {
     let radios = form.split("<input type=\"radio\" name=\"take.").skip(1);
     let radios = radios.filter_map(|radio| {
@@ -185,7 +185,7 @@ async fn of_what_two_changed_each_value_is_chosen() {
         was(&form)
     );
     assert_eq!(client.post(edit, &theirs).await.status, StatusCode::SEE_OTHER);
-    // This client still has the form of the former record, and changes the name and the note.
+    // This client sends the form of the earlier record, with another name and another note.
     let mine = "&value.city=Bern&value.name=Ida&value.age=31&value.note=of+Genf";
     let conflict = client.post(edit, &format!("{}{mine}", was(&form))).await;
     assert_eq!(conflict.status, StatusCode::CONFLICT);
@@ -209,8 +209,8 @@ async fn of_what_two_changed_each_value_is_chosen() {
         serde_json::Value::Object(held.record),
         json!({ "id": "1", "city": "Genf", "name": "Ada L.", "age": 31, "note": "of Genf" })
     );
-    // The resolution applies only to the version that the client saw, so its repetition is a
-    // conflict.
+    // The choice between the values applies only to the version that the client saw. Its repetition
+    // is therefore a conflict.
     let late = client
         .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
         .await;

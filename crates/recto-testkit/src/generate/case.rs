@@ -9,29 +9,30 @@ use recto_model::{Value, json};
 use super::{Data, Rng, from_values};
 use crate::oracle::{Collations, Comparison, Condition, Oracle, Question, Row};
 
-/// Maximum number of moves of a generated case.
+/// Maximum number of pages that a generated case requests.
 const MAX_MOVES: usize = 6;
-/// Page sizes from which the generator chooses.
+/// Page sizes from which the generator chooses, in rows.
 const SIZES: [u32; 8] = [1, 1, 2, 3, 4, 5, 8, 100];
 
-/// Collection, its rows, a question, and the pages to request.
+/// Input of one test: a collection, its rows, a question, and the pages to request.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Collection.
+    /// Collection to query.
     pub collection: Arc<Collection>,
-    /// Fields with a collation.
+    /// Locale of each field that has a collation.
     pub collations: Collations,
     /// Rows of the collection, with different keys.
     pub rows: Vec<Row>,
-    /// Question.
+    /// Filter and sort of the query.
     pub question: Question,
-    /// True if the filter is built in Rust. Otherwise it is text.
+    /// True if the test builds the filter with the Rust API. If false, the test passes the filter
+    /// as text.
     pub built: bool,
     /// Pages to request: their starts, their sizes, and the writes before them.
     pub moves: Vec<Move>,
 }
 
-/// Start of a page, relative to the row of its move.
+/// Start of a page, relative to the row that [`Move::row`] selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // Each variant has the name of its place.
 pub enum Place {
@@ -42,33 +43,33 @@ pub enum Place {
     From,
 }
 
-/// One page. A check of a traversal uses sizes, edges, budgets and writes. A check of a page next
-/// to a row also uses the place.
+/// Request for one page. A check of a traversal uses the sizes, edges, budgets and writes. A check
+/// of a single page next to a row also uses the fields `place`, `row` and `from`.
 #[derive(Debug, Clone, Default)]
 pub struct Move {
     /// Number of rows of the page.
     pub size: u32,
-    /// Start of the page.
+    /// Side of the row on which the page starts, or a start from given values.
     pub place: Place,
     /// Row next to which the page starts: an index, modulo the number of rows.
     pub row: usize,
-    /// Values from which the page starts.
+    /// Values of the first order fields from which the page starts, for [`Place::From`].
     pub from: Vec<Value>,
     /// True if the first page of a traversal is the last page of the query.
     pub backwards: bool,
     /// True to continue by the cursor of a row instead of the cursor of the page.
     pub by_row: bool,
-    /// True to request both edges.
+    /// True to request the cursors of both edges of the page.
     pub both_edges: bool,
-    /// Maximum number of rows to examine.
+    /// Maximum number of rows to examine for the page.
     pub scan_budget: u64,
-    /// Maximum number of bytes of rows.
+    /// Maximum number of bytes of the rows of the page.
     pub byte_budget: u64,
-    /// Writes before the read of the page.
+    /// Writes to execute before the page is read.
     pub writes: Vec<Change>,
 }
 
-/// Write.
+/// Write between two pages.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Stores a row, if no row has its key.
@@ -77,7 +78,7 @@ pub enum Change {
     Delete(usize),
 }
 
-/// Returns moves for a question on the rows of `oracle`, at least one.
+/// Returns one to six random pages to request for a question on the rows of `oracle`.
 pub fn moves(rng: &mut Rng, data: &Data, oracle: &Oracle, question: &Question) -> Vec<Move> {
     let sequence = oracle.ask(question);
     let places = [Place::After, Place::Before, Place::Around, Place::From];
@@ -110,7 +111,7 @@ impl Case {
     /// conditions.
     ///
     /// # Panics
-    /// If the text declares anything else.
+    /// If the text is invalid or declares more than one collection.
     pub fn declared(schema: &str) -> Self {
         let schema = Schema::parse(schema).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(schema.collections.len(), 1, "a case is of one collection");
@@ -138,7 +139,7 @@ impl Case {
         self
     }
 
-    /// Adds a comparison: `("c0", ">=", "5")`.
+    /// Adds a comparison of a field with a value: `compare("c0", ">=", "5")`.
     #[must_use]
     pub fn compare(self, field: &str, comparison: &str, value: &str) -> Self {
         let value = self.value(field, value);
@@ -150,7 +151,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds a condition that a field has one of some values.
+    /// Adds the condition that a field equals one of these values.
     #[must_use]
     pub fn any_of(self, field: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| self.value(field, value)).collect();
@@ -161,7 +162,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds a condition that a text field starts with a prefix.
+    /// Adds the condition that a text field starts with a prefix.
     #[must_use]
     pub fn starts_with(self, field: &str, prefix: &str) -> Self {
         let condition = Condition::StartsWith {
@@ -171,7 +172,8 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds a comparison of tuples.
+    /// Adds a comparison of several fields with as many values, as a tuple: the first difference
+    /// decides.
     #[must_use]
     pub fn tuple(self, fields: &[&str], comparison: &str, values: &[&str]) -> Self {
         let both = fields.iter().zip(values);
@@ -201,21 +203,22 @@ impl Case {
         self
     }
 
-    /// Builds the filter in Rust.
+    /// Makes the test build the filter with the Rust API instead of passing it as text.
     #[must_use]
     pub fn built(mut self) -> Self {
         self.built = true;
         self
     }
 
-    /// Adds a page.
+    /// Adds a request for a page.
     #[must_use]
     pub fn page(mut self, page: Move) -> Self {
         self.moves.push(page);
         self
     }
 
-    /// Starts the page from these values of the question's order. Set the question first.
+    /// Makes the last added page start from these values of the question's order. Set the question
+    /// first.
     #[must_use]
     pub fn from(mut self, values: &[&str]) -> Self {
         let order = self.order();
@@ -228,7 +231,7 @@ impl Case {
         self
     }
 
-    /// Stores this row before the page.
+    /// Adds a write before the last added page: it stores this row, given as the JSON of a record.
     #[must_use]
     pub fn put(mut self, json: &str) -> Self {
         let row = row_of(&self.collection, json);
@@ -236,19 +239,19 @@ impl Case {
         self
     }
 
-    /// Deletes the row with this index before the page.
+    /// Adds a write before the last added page: it deletes the row with this index.
     #[must_use]
     pub fn delete(mut self, index: usize) -> Self {
         self.last_move().writes.push(Change::Delete(index));
         self
     }
 
-    /// Returns the fields by which the rows of the question are ordered, with directions.
+    /// Returns the fields by which the answer to the question is ordered, with their directions.
     pub fn order(&self) -> Vec<(usize, Direction)> {
         self.oracle().ask(&self.question).order().to_vec()
     }
 
-    /// Returns an oracle without rows.
+    /// Returns an oracle for the collection of the case, without rows.
     pub fn oracle(&self) -> Oracle {
         Oracle::collated(Arc::clone(&self.collection), self.collations.clone())
     }

@@ -26,11 +26,11 @@ const LOCALES: [&str; 16] = [
     "ja",
     "zh-u-co-stroke",
 ];
-/// Parts of texts:
+/// Parts from which the generator composes texts:
 ///
 /// - letters, with capitals and marks (as one character and as two)
 /// - combinations that are one letter in some languages
-/// - characters that are ignored at first
+/// - characters that a collation ignores in its first comparison
 /// - digits
 /// - other scripts
 const PIECES: [&str; 36] = [

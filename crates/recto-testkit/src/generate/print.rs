@@ -10,7 +10,8 @@ use super::case::{Case, Change, Move};
 use crate::oracle::{Condition, Row};
 
 impl Case {
-    /// Returns a test with this name that builds the case as `case` and executes a statement with it.
+    /// Returns the source of a Rust test with this name. The test builds this case in a variable
+    /// `case` and executes `statement` with it.
     pub fn rust_test(&self, name: &str, statement: &str) -> String {
         let mut lines = vec![format!("Case::declared({})", raw(&self.schema_text()))];
         let collations = self.collations.iter();

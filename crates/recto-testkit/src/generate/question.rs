@@ -8,10 +8,10 @@ use super::value::neighbour;
 use super::{Data, Rng};
 use crate::oracle::{Comparison, Condition, Question, Row, Sequence};
 
-/// Maximum number of combinations of listed values. Tuple ranges multiply this number, and a plan has at most 128
-/// sources.
+/// Maximum number of combinations of listed values in one question. Tuple ranges multiply the
+/// number of sources, and a plan has at most 128 sources.
 const MAX_COMBINATIONS: usize = 9;
-/// Maximum number of listed values of one field.
+/// Maximum number of values that a condition lists for one field.
 const MAX_LISTED: usize = 4;
 /// Comparisons that make a range.
 const RANGES: [Comparison; 4] = [
@@ -69,7 +69,8 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
     question
 }
 
-/// Returns values of the first fields of a sequence's order. Some values belong to no row.
+/// Returns values for the first fields of a sequence's order, as a start of a page. Some of the
+/// values belong to no row.
 pub fn from_values(rng: &mut Rng, data: &Data, sequence: &Sequence) -> Vec<Value> {
     let count = rng.usize(0..=sequence.order().len());
     let near = match sequence.rows() {
@@ -89,7 +90,7 @@ fn index(collection: &Collection, name: &str) -> usize {
     collection.field(name).expect("a sort order names fields").0
 }
 
-/// Returns a value of a pool, or a neighbor of it.
+/// Returns a random value of a pool, or in one of five cases a neighbor of the value.
 fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
     let value = &pool[rng.usize(0..pool.len())];
     if rng.u8(0..5) == 0 {
@@ -106,9 +107,9 @@ struct Draw<'a> {
     collection: &'a Collection,
     combinations: usize,
     question: Question,
-    /// Fields that are fixed or listed so far.
+    /// Fields that the question fixes to a value or lists values for, so far.
     many: Vec<usize>,
-    /// Row that the question should match, so that the result has rows.
+    /// Row that the question should match, so that the answer has at least one row.
     anchor: Option<&'a Row>,
 }
 
@@ -117,7 +118,8 @@ impl Draw<'_> {
         near_pool(self.rng, &self.data.pools[field])
     }
 
-    /// Returns the value of the anchor, or any value.
+    /// Returns the value of a field in the anchor row. Returns a random value if the row or its
+    /// value is missing.
     fn near_anchor(&mut self, field: usize) -> Value {
         let own = self.anchor.and_then(|row| row[field].clone());
         own.unwrap_or_else(|| self.value(field))
@@ -127,8 +129,8 @@ impl Draw<'_> {
         &self.collection.fields[field].ty
     }
 
-    /// Returns whether the field can have a prefix condition. Texts with a common prefix are not adjacent in the order
-    /// of a collation.
+    /// Returns whether the field can have a prefix condition. A field with a collation cannot: in
+    /// the order of a collation, texts with a common prefix are not adjacent.
     fn takes_prefix(&self, field: usize) -> bool {
         let name = &self.collection.fields[field].name;
         self.ty(field).is_textual() && !self.data.oracle.collations().contains_key(name)
@@ -230,8 +232,8 @@ impl Draw<'_> {
         });
     }
 
-    /// Adds a condition on a field that the sort order does not serve: a field outside the key, or an order column
-    /// behind the first free one.
+    /// Adds a condition that the sort order does not serve: on a field outside the key, or on an
+    /// order column after the first free order column.
     fn filter_scan(&mut self, order: &[(usize, Direction)], pinned: usize) {
         self.question.allow_filter_scan = true;
         let stored = ["v0", "v1"].map(|name| index(self.collection, name));
@@ -246,8 +248,9 @@ impl Draw<'_> {
         }
     }
 
-    /// Sets a sort: some free order columns, in the directions of the sort order or all reversed. Listed and fixed
-    /// columns are at any place in it, in any direction.
+    /// Sets a sort by some of the free order columns, in the directions of the sort order or all
+    /// reversed. The sort also has some fixed and listed columns, at random positions and in random
+    /// directions.
     fn sort(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let count = self.rng.usize(0..=order.len() - pinned);
         let is_reversed = self.rng.bool();

@@ -88,7 +88,8 @@ impl Case {
         }
     }
 
-    /// Removes the start values of pages if the order of the question has changed.
+    /// Removes the start values of all pages if the order of the question differs from that of
+    /// `before`. The values belong to fields of the old order.
     fn keep_from_values(&mut self, before: &Self) {
         if self.order() != before.order() {
             self.moves.iter_mut().for_each(|page| page.from.clear());
@@ -201,8 +202,8 @@ impl Case {
         Some(case)
     }
 
-    /// Returns the case with the values of a field replaced by the first values of its type, in the same order. Returns
-    /// `None` if these are the values already.
+    /// Replaces the values of a field by the simplest values of its type, and keeps their order.
+    /// Returns `None` if the field has the simplest values already, or cannot be changed.
     fn with_simple_values(&self, field: usize) -> Option<Self> {
         let ty = &self.collection.fields[field].ty;
         let has_prefix =
@@ -266,7 +267,8 @@ impl Case {
     }
 }
 
-/// Returns the list without a half, without a quarter, and so on, down to one element.
+/// Returns shorter versions of a list: without each half, without each quarter, and so on, down to
+/// without each element.
 fn without<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
     let mut lists = Vec::new();
     let mut size = list.len().div_ceil(2);
@@ -313,7 +315,7 @@ fn fields_mut(condition: &mut Condition) -> Vec<&mut usize> {
     }
 }
 
-/// Returns a value of a type that is easy to read. A greater index gives a greater value.
+/// Returns an easily readable value of a type. A greater index gives a greater value.
 fn simple(ty: &Type, index: usize) -> Option<Value> {
     let number = i8::try_from(index).ok()?;
     let letters = || (index < 26).then(|| char::from(b'a' + number.unsigned_abs()).to_string());

@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::Rng;
 
-/// Maximum number of bytes of a generated cell. A key has several cells, and together they must fit into Cassandra's 64
-/// KiB.
+/// Maximum number of bytes of a generated cell. The cells of a key must together fit into the 64
+/// KiB of a Cassandra key.
 const MAX_CELL_BYTES: usize = 600;
 
-/// Returns a value of an order type: a value at its limits, or a neighbor of such a value.
+/// Returns a random value of an order type: one of the least and greatest values of the type, or a
+/// neighbor of such a value.
 ///
 /// # Panics
 /// If the type has no order.
@@ -32,7 +33,7 @@ pub fn value(rng: &mut Rng, ty: &Type) -> Value {
     }
 }
 
-/// Returns a value of the same type that is close in the order.
+/// Returns a value of the same type that is close to `value` in the order of the type.
 pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
     let up = rng.bool();
     let step = if up { 1_i64 } else { -1 };
@@ -84,7 +85,7 @@ fn near_text(rng: &mut Rng, text: &str, more: &[char]) -> String {
     text
 }
 
-/// Returns the value with one more digit, if the scale allows it.
+/// Returns a decimal close to `value`: with one more digit, if the scale allows it.
 fn near_decimal(rng: &mut Rng, value: &BigDecimal) -> BigDecimal {
     let (digits, scale) = value.as_bigint_and_exponent();
     if (-10_000..10_000).contains(&scale) && digits.bits() < 1_000 {

@@ -1,4 +1,4 @@
-//! Comparison of texts by collations. It uses ICU alone, and none of Recto's sort keys.
+//! Compares texts by collations. It uses only ICU, and none of Recto's sort keys.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use recto_model::schema::Collection;
 
 use super::order;
 
-/// Locales of fields with a collation, by the name of the field. Other fields are compared by their bytes.
+/// Locale of each field that has a collation, by the name of the field. Fields without a collation
+/// are compared by their bytes.
 pub type Collations = BTreeMap<String, String>;
 
 /// Collator of each field of a collection.
@@ -39,7 +40,8 @@ impl Collated {
         )
     }
 
-    /// Compares texts by ICU, and texts that ICU regards as equal by their bytes. Compares other values as usual.
+    /// Compares two texts by ICU, then by their bytes if ICU regards them as equal. Compares values
+    /// without a collation by Cassandra's order.
     pub(super) fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
         let by_collation = match (&self.0[field], left, right) {
             (Some(collator), Value::Text(left), Value::Text(right))

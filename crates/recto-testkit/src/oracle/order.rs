@@ -41,8 +41,8 @@ pub fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Returns whether two values of a type are the same: equal in order if the type has an order, else equal in their
-/// bytes.
+/// Returns whether two values of a type are the same. Values of an order type are the same if
+/// neither precedes the other; values of other types must have the same bytes.
 pub fn same(ty: &Type, left: &Value, right: &Value) -> bool {
     if ty.is_orderable() {
         compare(left, right).is_eq()
@@ -72,8 +72,8 @@ fn compare_doubles(left: f64, right: f64) -> Ordering {
     }
 }
 
-/// Compares the position of the first digit, and then the digits. Computes no power of ten, since scales can exceed two
-/// thousand million.
+/// Compares decimals by the position of the first digit, and then by the digits. It computes no
+/// power of ten, because a scale can exceed 2,000,000,000.
 fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     let (left_digits, left_scale) = left.as_bigint_and_exponent();
     let (right_digits, right_scale) = right.as_bigint_and_exponent();
@@ -95,13 +95,14 @@ fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     }
 }
 
-/// Returns the 60-bit time of a version 1 UUID, composed of its three fields.
+/// Returns the 60-bit time of a version 1 UUID, which the UUID stores in three fields.
 fn time_of(uuid: Uuid) -> u64 {
     let (low, middle, high_and_version, _) = uuid.as_fields();
     u64::from(high_and_version & 0x0FFF) << 48 | u64::from(middle) << 32 | u64::from(low)
 }
 
-/// Returns the last eight bytes as Cassandra's `TimeUUIDType` compares them: as signed bytes (CASSANDRA-8730).
+/// Returns the last eight bytes of a UUID as signed bytes, because Cassandra's `TimeUUIDType`
+/// compares them so (CASSANDRA-8730).
 fn signed_rest(uuid: Uuid) -> Vec<i8> {
     uuid.as_bytes()[8..]
         .iter()
@@ -109,7 +110,8 @@ fn signed_rest(uuid: Uuid) -> Vec<i8> {
         .collect()
 }
 
-/// Compares as Cassandra's `UUIDType`: by the version, then by the time of version 1, then by unsigned bytes.
+/// Compares UUIDs as Cassandra's `UUIDType` does: by version, then for version 1 by time, then by
+/// unsigned bytes.
 fn compare_uuids(left: Uuid, right: Uuid) -> Ordering {
     let version = |uuid: Uuid| uuid.as_bytes()[6] >> 4;
     let by_version = version(left).cmp(&version(right));

@@ -1,4 +1,4 @@
-//! Question on a collection, as plain data.
+//! Question on a collection (its filter and sort) as plain data.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -7,7 +7,7 @@ use recto_model::{Type, Value, json};
 use super::order::same;
 use super::{Oracle, Row};
 
-/// Comparison of a field with a value.
+/// Operator that compares a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // Each variant has the name of its comparison.
 pub enum Comparison {
@@ -19,7 +19,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Returns the operator as in filter text.
+    /// Returns the operator as it is written in filter text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -41,7 +41,7 @@ impl Comparison {
     }
 }
 
-/// Condition on fields. Fields are given by their index in the collection.
+/// Condition of a filter. Each field is given by its index in the collection.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // The names of the fields describe them.
 pub enum Condition {
@@ -106,7 +106,8 @@ impl Condition {
         }
     }
 
-    /// Returns the values that the condition alone allows for a field, if it lists them.
+    /// Returns the values that this condition lists for a field, if it is an equality or an OR of
+    /// equalities.
     pub(super) fn listed(&self, field: usize) -> Option<Vec<Value>> {
         match self {
             Self::Compare {
@@ -183,14 +184,15 @@ impl Condition {
     }
 }
 
-/// Filter and sort.
+/// Query of a collection: filter and sort.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     /// Conditions, all of which must hold.
     pub conditions: Vec<Condition>,
     /// Fields to sort by; empty for the collection's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// True if one of the conditions needs a filter scan.
+    /// True if the query may scan and filter rows, because a condition is not served by the sort
+    /// order.
     pub allow_filter_scan: bool,
 }
 
@@ -205,7 +207,7 @@ impl Question {
         texts.join(" AND ")
     }
 
-    /// Returns the sort as sort text.
+    /// Returns the sort in the text form of a query.
     pub fn sort_text(&self, collection: &Collection) -> String {
         let terms: Vec<String> = self
             .sort
@@ -223,7 +225,7 @@ impl Question {
     }
 }
 
-/// Returns a value as in filter text.
+/// Returns a value in the text form of a filter.
 fn literal(ty: &Type, value: &Value) -> String {
     let text = json::to_text(ty, value);
     let is_bare = match value {

@@ -1,4 +1,4 @@
-//! Cassandra from Maven: its jars, which are downloaded once, and the Java to run them.
+//! Finds Java and Cassandra's jars. Maven downloads the jars once.
 
 use std::env;
 use std::ffi::OsString;
@@ -56,12 +56,13 @@ const OPENS: [&str; 19] = [
     "jdk.management/com.sun.management.internal",
 ];
 
-/// Java that can run Cassandra, and Cassandra's jars.
+/// Installed Java that can run Cassandra, and the downloaded jars of Cassandra.
 #[derive(Debug)]
 pub(super) struct Artefacts {
     java: PathBuf,
     lib: PathBuf,
-    /// Jar that measures objects. It must be loaded before Cassandra.
+    /// Jar of the Java agent with which Cassandra measures the memory of objects. Java must load it
+    /// before Cassandra.
     agent: PathBuf,
     classes: ClassArchive,
 }
@@ -81,14 +82,15 @@ impl Artefacts {
         })
     }
 
-    /// Returns a `java` command with opened modules and the class path. The caller adds options, the class and
-    /// arguments.
+    /// Returns a `java` command with opened modules and the class path. The caller adds options,
+    /// the main class and its arguments.
     pub(super) fn java(&self) -> Command {
         self.configure(Command::new(&self.java))
     }
 
-    /// Returns the `java` command with a higher priority, which only root can set. Drivers regard a node as dead if
-    /// busy tests stop it for some seconds.
+    /// Returns the `java` command with a higher priority, which only root can set. Without the
+    /// priority, busy tests can stop a node for some seconds, and drivers then regard the node as
+    /// dead.
     pub(super) fn urgent_java(&self) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", NODE_NICENESS]).arg(&self.java);
@@ -115,12 +117,13 @@ impl Artefacts {
         self.classes.list_option(dir)
     }
 
-    /// Writes the class archive from the list of a node in `dir` that answers, unless there is an archive.
+    /// Writes the class archive from the classes that a node in `dir` has loaded, unless the
+    /// archive exists. The node must answer requests.
     pub(super) fn archive_classes(&self, dir: &Path) -> Result<(), RigError> {
         self.classes.write(self.java(), dir)
     }
 
-    /// Returns the option that loads the agent.
+    /// Returns the option that loads the agent that measures objects.
     pub(super) fn agent_option(&self) -> OsString {
         let mut option = OsString::from("-javaagent:");
         option.push(&self.agent);
@@ -128,7 +131,8 @@ impl Artefacts {
     }
 }
 
-/// Returns the program and its version.
+/// Returns the path of the installed Java and its version, or an error if the version is not
+/// suitable.
 fn find_java() -> Result<(PathBuf, String), RigError> {
     let java = env::var_os("JAVA_HOME")
         .filter(|home| !home.is_empty())
@@ -150,8 +154,8 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
     }
 }
 
-/// Returns the folder of the jars, and downloads the jars if necessary. The folder gets its name only when it is
-/// complete.
+/// Returns the folder of the jars, and downloads the jars if necessary. A download uses a temporary
+/// folder, which is renamed when it is complete.
 fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     let lib = base.join(format!("lib-{CASSANDRA_VERSION}"));
     let mark = lib.join(".complete");

@@ -1,4 +1,5 @@
-//! Loopback addresses, in one block for each cluster, so that clusters can run concurrently.
+//! Loopback addresses for clusters. Each cluster has its own block of addresses, so that clusters
+//! can run concurrently.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,10 +12,11 @@ use super::{CQL_PORT, RigError};
 
 /// Port for the communication between Cassandra nodes.
 const STORAGE_PORT: u16 = 7000;
-/// Last block that is tried.
+/// Number of the last block that [`Block::claim`] tries.
 const LAST_BLOCK: u8 = 99;
 
-/// Addresses 127.0.B.1, .2, .3 with their JMX ports. A lock claims them as long as this value exists.
+/// Block of loopback addresses for one cluster: 127.0.B.1, .2 and .3, with their JMX ports, where B
+/// is the number of the block. A file lock reserves the block as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) number: u8,
@@ -39,7 +41,7 @@ impl Block {
     }
 }
 
-/// Returns the folder of the locks that all rigs of this user share.
+/// Returns the folder of the lock files, which all rigs of this user share.
 pub(super) fn lock_dir() -> Result<PathBuf, RigError> {
     let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
     fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
@@ -56,8 +58,8 @@ pub(super) fn cql_address(block: u8, node: usize) -> SocketAddr {
     SocketAddr::from((ip(block, node), CQL_PORT))
 }
 
-/// Returns the JMX port of a node. JMX uses 127.0.0.1 for each node of each block. The port is below the ephemeral
-/// ports.
+/// Returns the JMX port of a node. Each node uses 127.0.0.1 for JMX, so the port differs for each
+/// block and node. It is below the ephemeral ports.
 pub(super) fn jmx_port(block: u8, node: usize) -> u16 {
     let base = if block == 0 {
         7198

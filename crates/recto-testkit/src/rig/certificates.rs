@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use super::RigError;
 
-/// Authority that signs certificates.
+/// Certificate authority for tests.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -22,7 +22,8 @@ pub struct Certificate {
     pub certificate: PathBuf,
     /// File with the private key alone.
     pub key: PathBuf,
-    /// File with both, in the form of a keystore for Cassandra's `PEMBasedSslContextFactory`.
+    /// File with the certificate and the private key, in the form that Cassandra's
+    /// `PEMBasedSslContextFactory` reads as a keystore.
     pub keystore: PathBuf,
 }
 
@@ -51,8 +52,8 @@ impl Authority {
         &self.file
     }
 
-    /// Issues a certificate for these names (host names or IP addresses). The names of its files begin with
-    /// `file_name`. Existing files with these names are replaced.
+    /// Issues a certificate for these host names or IP addresses. The names of the created files
+    /// begin with `file_name`. Existing files with the same names are replaced.
     pub fn issue(&self, file_name: &str, names: &[&str]) -> Result<Certificate, RigError> {
         let key = KeyPair::generate().map_err(unusable)?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
@@ -73,8 +74,9 @@ impl Authority {
     }
 }
 
-/// Returns the value of `client_encryption_options` for a node with this keystore. With `clients`, a client must
-/// present a certificate that this authority signed.
+/// Returns the value of the setting `client_encryption_options` in `cassandra.yaml` for a node with
+/// this keystore. If `clients` is an authority, a client must present a certificate that this
+/// authority signed.
 pub fn client_encryption(keystore: &Certificate, clients: Option<&Authority>) -> String {
     let truststore = clients.map_or_else(String::new, |authority| {
         format!(

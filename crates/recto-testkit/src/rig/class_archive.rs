@@ -23,7 +23,8 @@ pub(super) struct ClassArchive {
 }
 
 impl ClassArchive {
-    /// Returns the archive for the jars in `lib` and this version of Java.
+    /// Returns the archive for the jars in `lib` and this version of Java. The archive may not
+    /// exist yet.
     pub(super) fn new(lib: &Path, java_version: &str) -> Self {
         let path = lib.join(format!("classes-{java_version}.jsa"));
         Self { path }
@@ -36,15 +37,17 @@ impl ClassArchive {
             .then(|| option("-XX:SharedArchiveFile=", &self.path))
     }
 
-    /// Returns the option by which a node in `dir` lists its loaded classes, unless the archive exists.
+    /// Returns the option that makes a node in `dir` record the names of its loaded classes, unless
+    /// the archive exists.
     pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
         (!self.path.exists()).then(|| option("-XX:DumpLoadedClassList=", &list_of(dir)))
     }
 
-    /// Writes the archive from the list of a node in `dir` that answers, unless another process writes it or has
-    /// written it.
+    /// Writes the archive from the recorded classes of a node in `dir`, unless it exists or another
+    /// process is writing it. The node must answer requests, so that it has loaded its classes.
     ///
-    /// `java` is a Java command with the class path of nodes. The archive gets its name only when it is complete.
+    /// `java` is a Java command with the class path of nodes. The archive is written under a
+    /// temporary name and renamed when it is complete.
     pub(super) fn write(&self, mut java: Command, dir: &Path) -> Result<(), RigError> {
         let list = list_of(dir);
         let lock_path = self.path.with_extension("lock");

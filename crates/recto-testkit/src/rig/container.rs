@@ -1,4 +1,4 @@
-//! Cassandra in a container.
+//! Runs Cassandra in a container.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,15 +12,16 @@ use super::{ANSWER_TIMEOUT, CQL_PORT, RigError};
 
 const IMAGE: &str = "docker.io/library/cassandra:5.0";
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Includes the time to pull the image at the first run.
+/// Maximum time to start a container. It includes the pull of the image at the first run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
-/// Container engines, each with a format that prints the version of its server. An engine that prints it is available.
+/// Container engines, each with the format string that makes its `info` command print the server's
+/// version. An engine is available if it prints a version.
 const ENGINES: [(&str, &str); 2] = [
     ("docker", "{{.ServerVersion}}"),
     ("podman", "{{.Version.Version}}"),
 ];
-/// Command that sets the same settings as in `cassandra.yaml` of a node from Maven, as far as a test could see a
-/// difference.
+/// Command that the container runs. It sets the settings of `cassandra.yaml` that a test can
+/// observe to the values of a node from Maven.
 const ENTRY: &str = "sed -i -e '/^paxos_variant:/d' -e '/^auto_snapshot:/d' -e '/^truncate_request_timeout:/d' \
     /etc/cassandra/cassandra.yaml && printf '\\npaxos_variant: v2\\nauto_snapshot: false\\ntruncate_request_timeout: 10s\\n' \
     >> /etc/cassandra/cassandra.yaml && exec docker-entrypoint.sh cassandra -f";
@@ -45,7 +46,8 @@ impl Container {
         ENGINES.into_iter().find(answers).map(|(engine, _)| engine)
     }
 
-    /// Starts a container and waits until it answers. `publish` is the host address that is mapped to its port.
+    /// Starts a container and waits until Cassandra answers. `publish` is the host address that is
+    /// mapped to the CQL port.
     pub(super) fn start(engine: &str, publish: &str, heap: &str) -> Result<Self, RigError> {
         let mut command = Command::new(engine);
         command.args(["run", "-d", "-p", &format!("{publish}:{CQL_PORT}")]);
@@ -65,7 +67,7 @@ impl Container {
         Ok(container)
     }
 
-    /// Returns the CQL address on this host.
+    /// Returns the address on this host at which the container serves CQL.
     pub(super) fn address(&self) -> Result<SocketAddr, RigError> {
         let port = CQL_PORT.to_string();
         let output = run(
@@ -119,7 +121,8 @@ impl Container {
         })
     }
 
-    /// Writes two lines, the engine and the id. `watch.sh` reads them, too.
+    /// Writes the engine and the id of the container as two lines. The script `watch.sh` reads the
+    /// file, too.
     pub(super) fn write(&self, file: &Path) -> Result<(), RigError> {
         fs::write(file, format!("{}\n{}\n", self.engine, self.id)).map_err(RigError::io("write", file))
     }

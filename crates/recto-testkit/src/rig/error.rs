@@ -23,18 +23,18 @@ pub enum RigError {
         /// Name of the program.
         program: String,
     },
-    /// There is a Java, but Cassandra 5.0 does not run on it.
+    /// The installed Java has a version on which Cassandra 5.0 does not run.
     #[error(
         "`{java}` is version {found}, and Cassandra 5.0 needs 17. `{APT_LINE}`, and set JAVA_HOME to it; \
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     JavaVersion {
-        /// Path of Java.
+        /// Path of the Java program.
         java: PathBuf,
         /// Reported version.
         found: String,
     },
-    /// The address in the environment is invalid.
+    /// The value of the environment variable with Cassandra's address is invalid.
     #[error("{ADDRESS_VARIABLE}={text} is not host:port")]
     BadAddress {
         /// Value of the variable.
@@ -43,7 +43,7 @@ pub enum RigError {
     /// No CQL server answers at this address.
     #[error("no Cassandra answers at {address} (waited {waited:?})")]
     NotAnswering {
-        /// Address.
+        /// Address to which the rig sent requests.
         address: String,
         /// Time waited.
         waited: Duration,
@@ -69,14 +69,14 @@ pub enum RigError {
     /// The exit code of a command was not 0.
     #[error("`{command}` failed ({}):\n{output}", code.map_or("by a signal".to_owned(), |code| format!("code {code}")))]
     CommandFailed {
-        /// Command.
+        /// Command line that failed.
         command: String,
         /// Exit code. `None`: a signal ended the command.
         code: Option<i32>,
-        /// End of its output.
+        /// End of the output of the command.
         output: String,
     },
-    /// No loopback addresses are left for a cluster.
+    /// All loopback addresses for clusters are in use.
     #[error(
         "no free loopback addresses for a cluster: something holds {first}, and the like up to 127.0.{last_block}.*. \
          End what listens at 0.0.0.0:9042 or 0.0.0.0:7000; or set {ADDRESS_VARIABLE}=host:port to use it"
@@ -90,7 +90,7 @@ pub enum RigError {
     /// The folder for a new cluster contains a cluster already.
     #[error("{} holds a cluster already; give each cluster a fresh folder", dir.display())]
     DirInUse {
-        /// Folder.
+        /// Folder that contains the existing cluster.
         dir: PathBuf,
     },
     /// The shared cluster runs with another number of nodes than requested.
@@ -101,16 +101,17 @@ pub enum RigError {
         /// Requested number of nodes.
         wanted: usize,
     },
-    /// There is no such node, or the rig did not start it: nodetool cannot reach a Cassandra from the environment.
+    /// The cluster has no node with this number, or the rig did not start the node. Nodetool cannot
+    /// reach a Cassandra whose address is from the environment.
     #[error("there is no node {node} that the rig could reach with nodetool")]
     NoSuchNode {
         /// Requested number, beginning with 1.
         node: usize,
     },
-    /// A file of the rig's state is invalid.
+    /// A file in which the rig records its state is invalid.
     #[error("{} does not hold {what}; remove it, and end its Cassandra if it runs", path.display())]
     BadState {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Expected content.
         what: &'static str,
@@ -124,26 +125,27 @@ pub enum RigError {
         /// Error of Maven.
         why: Box<RigError>,
     },
-    /// A shared node could not be started, neither in a container nor with Maven.
+    /// The shared node could not be started: a container failed, and so did Java with the jars from
+    /// Maven.
     #[error("no Cassandra by container: {container}\nand none by Maven: {maven}")]
     NeitherWay {
         /// Error of the container engine.
         container: Box<RigError>,
-        /// Error with the Maven artifacts.
+        /// Error of the start with Java and the jars from Maven.
         maven: Box<RigError>,
     },
     /// A certificate for a test could not be created.
     #[error("could not make a certificate: {why}")]
     Certificate {
-        /// Error of the library.
+        /// Error message of the certificate library.
         why: String,
     },
     /// A request to the operating system failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// Attempted operation.
+        /// Operation that failed.
         doing: String,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -155,7 +157,8 @@ impl fmt::Debug for RigError {
 }
 
 impl RigError {
-    /// Returns a function for `map_err` that adds the attempted operation and the path to an error of the system.
+    /// Returns a function for `map_err` that converts an I/O error and adds the attempted operation
+    /// and the path.
     pub(super) fn io(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let doing = format!("{doing} {}", path.display());
         move |source| Self::Io { doing, source }

@@ -1,4 +1,4 @@
-//! Members of a cluster, from the log of a node.
+//! Reads the members of a cluster from the log of a node.
 //!
 //! `nodetool status` has the same information, but starts a JVM for each call. Tests that wait for nodes would spend
 //! more time on these calls than the nodes need.
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Member of a cluster as another node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Address.
+    /// IP address of the member.
     pub ip: IpAddr,
     /// True if gossip regards the member as alive.
     pub up: bool,
@@ -17,11 +17,12 @@ pub struct Member {
     pub normal: bool,
 }
 
-/// First words of the message that a node logs when it starts.
+/// Text in the first message that a node logs when it starts.
 const START: &str = "Cassandra version: ";
 const ALIVE: &str = " is now UP";
 const DEAD: &str = " is now DOWN";
-/// Logged at level DEBUG, followed by the tokens.
+/// Text in the message that a member has the state NORMAL. The node logs it at level DEBUG,
+/// followed by the tokens.
 const NORMAL: &str = " state NORMAL";
 
 /// Returns the members that the log of a node names since the last start of the node, including `own`.

@@ -34,7 +34,8 @@
 //! 3. a container, if docker or podman answers
 //! 4. Java 17 and Cassandra's jars, which Maven downloads once
 //!
-//! Without any of them, a test that needs Cassandra fails, and the error names the packages to install.
+//! If none of them is available, a test that needs Cassandra fails, and the error names the
+//! packages to install.
 //!
 //! | variable | default | |
 //! |---|---|---|
@@ -91,29 +92,30 @@ const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
 const GROUP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_GROUP";
 const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
 const CQL_PORT: u16 = 9042;
-/// First block of addresses for clusters of single tests. The shared cluster uses block 0, which is 127.0.0.*, if it is
-/// free.
+/// First block of addresses for clusters of single tests. The shared cluster uses block 0
+/// (127.0.0.*) if it is free.
 const FIRST_OWN_BLOCK: u8 = 1;
-/// Maximum time until running nodes see each other up.
+/// Maximum time until all running nodes of a cluster regard each other as alive.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCH_SCRIPT: &str = include_str!("watch.sh");
-/// Cassandra's own limit for the whole name is 48 characters.
+/// Maximum number of characters of a test's prefix in the name of a keyspace. Cassandra limits the
+/// whole name to 48 characters.
 const KEYSPACE_PREFIX_CHARS: usize = 18;
 
 /// Number of nodes of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// One node: for behavior and bulk tests.
+    /// One node, for tests of behavior and tests with much data.
     One,
-    /// Two nodes: for two data centers with one node each.
+    /// Two nodes, for tests with two data centers.
     Two,
-    /// Three nodes: for faults. A keyspace can then have three replicas.
+    /// Three nodes, for tests of faults. A keyspace can then have three replicas.
     Three,
 }
 
 impl Nodes {
-    /// Returns the number.
+    /// Returns the number of nodes.
     pub fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -134,7 +136,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the Cassandra that all tests share. The first call finds or starts it. Later calls return the same.
+    /// Returns the Cassandra that all tests share. The first call of a process finds or starts it.
     ///
     /// It contains the data of other tests: use a keyspace from [`unique_keyspace`], and drop it at the end.
     pub fn shared() -> Result<&'static Shared, &'static RigError> {
@@ -142,7 +144,8 @@ impl Cluster {
         SHARED.get_or_init(Shared::find_or_start).as_ref()
     }
 
-    /// Starts a cluster in a fresh folder, and waits until each node answers and sees the others.
+    /// Starts a cluster in an empty folder, and waits until each node answers and regards the
+    /// others as alive.
     ///
     /// The folder is not removed: use a folder from `tempfile::tempdir`, or keep the folder to read the logs.
     pub fn start(nodes: Nodes, dir: impl AsRef<Path>) -> Result<Self, RigError> {
@@ -214,7 +217,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.address().to_string()).collect()
     }
 
-    /// Waits until each node sees each node up. All nodes must run.
+    /// Waits until each node regards each node as alive. All nodes must run.
     pub fn wait_until_all_up(&self) -> Result<(), RigError> {
         wait_until_all_up(&self.nodes)
     }
@@ -294,7 +297,7 @@ fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
     })
 }
 
-/// Returns the folder of the jars, and of the shared node by default.
+/// Returns the folder that contains the jars, and by default the files of the shared node.
 fn base_dir() -> Result<PathBuf, RigError> {
     let set = |name| {
         env::var_os(name)
@@ -316,8 +319,8 @@ fn base_dir() -> Result<PathBuf, RigError> {
     dir.canonicalize().map_err(RigError::io("find", &dir))
 }
 
-/// Returns the command that ends remaining processes of a folder. Its arguments are the first of `words`, the folder,
-/// and the other words.
+/// Returns the command that runs the script `watch.sh`, which ends the processes of a cluster in
+/// `dir`. The arguments of the script are the first of `words`, the folder, and the other words.
 fn watch_command(words: &[&str], dir: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", WATCH_SCRIPT, "recto-watch"]);

@@ -18,15 +18,17 @@ use super::membership::{self, Member};
 use super::process::{Output, is_alive, is_gone, is_stopped, run, signal, tail, wait_until};
 use super::{HEAP_VARIABLE, RigError, block};
 
-/// Maximum time from launch to the first answer of a node. It is long, because machines may compile at the same time.
+/// Maximum time from the start of a node to its first answer. It is long, because compilers may use
+/// the same machine.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
-/// Maximum time in which a node ends after SIGTERM, which drains it.
+/// Maximum time in which a node ends after SIGTERM. The node flushes its data to disk (drains)
+/// before it ends.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time in which a process ends after SIGKILL.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause between two reads of the members of a cluster.
+/// Interval between two reads of the log for the members of a cluster.
 pub(super) const MEMBERS_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum time of a call of nodetool. Repairs and compactions of test data need much less.
+/// Maximum duration of a nodetool command. Repairs and compactions of test data need much less.
 pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum time in which a node answers one small request.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,7 +36,7 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const HEAP_OF_ONE: &str = "1G";
 const HEAP_OF_MANY: &str = "256M";
 const LOG_EXCERPT_BYTES: usize = 3000;
-/// Request of CQL's native protocol, version 4: OPTIONS, without a body.
+/// OPTIONS request of CQL's native protocol version 4, without a body.
 const OPTIONS_REQUEST: [u8; 9] = [0x04, 0, 0, 0, 0x05, 0, 0, 0, 0];
 const RESPONSE_VERSION: u8 = 0x84;
 const SUPPORTED_OPCODE: u8 = 0x06;
@@ -51,15 +53,16 @@ const LOGBACK: &str = r#"<configuration>
 /// Options of a node that differ from the defaults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peculiarities {
-    /// Heap, in the syntax of `-Xmx`.
+    /// Size of the Java heap, in the syntax of `-Xmx`.
     pub(super) heap: Option<String>,
-    /// True if the process has priority over other processes, if the user may set it.
+    /// True if the process gets a higher priority than other processes, provided that the user may
+    /// set it.
     pub(super) is_urgent: bool,
-    /// Further options of Java.
+    /// Additional options of Java.
     pub(super) java_options: &'static [&'static str],
-    /// Data center. `None`: the data center of `SimpleSnitch`.
+    /// Name of the data center. `None`: the data center of `SimpleSnitch`.
     pub(super) datacenter: Option<String>,
-    /// Further lines of `cassandra.yaml`.
+    /// Additional lines of `cassandra.yaml`.
     pub(super) settings: String,
     /// True if the node accepts CQL only by TLS.
     pub(super) is_encrypted: bool,
@@ -74,12 +77,13 @@ pub struct Node {
     dir: PathBuf,
     artefacts: Arc<Artefacts>,
     peculiarities: Peculiarities,
-    /// Process of the node, if the test process started it. The test process must then reap it.
+    /// Process of the node, if this test process started it and must therefore reap it.
     child: Mutex<Option<Child>>,
 }
 
 impl Node {
-    /// Returns a handle to node `number` of `of` nodes in the folder of a cluster, whether it runs or not.
+    /// Returns a handle to node `number` of `of` nodes in the folder of a cluster. The node need
+    /// not run.
     pub(super) fn new(
         cluster: &Path,
         block: u8,
@@ -142,14 +146,15 @@ impl Node {
         answers_cql(self.address(), ANSWER_TIMEOUT)
     }
 
-    /// Starts the node, unless it runs, and waits until it answers. It keeps the data that it had when it ended.
+    /// Starts the node, unless it runs, and waits until it answers. The node still has the data of
+    /// its last run.
     pub fn start(&self) -> Result<(), RigError> {
         self.launch()?;
         self.wait_for_answer()
     }
 
-    /// Ends the node as an administrator would, by SIGTERM: it drains, which takes about 6 s. Waits until the process
-    /// has ended.
+    /// Ends the node by SIGTERM, as an administrator would, and waits until the process has ended.
+    /// The node drains first, which takes about 6 s.
     pub fn stop(&self) -> Result<(), RigError> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -244,7 +249,8 @@ impl Node {
         })
     }
 
-    /// Writes the class archive from the classes that this node has loaded, unless there is an archive.
+    /// Writes the class archive from the classes that this node has loaded, unless the archive
+    /// exists.
     pub(super) fn archive_classes(&self) -> Result<(), RigError> {
         self.artefacts.archive_classes(&self.dir)
     }
@@ -402,7 +408,8 @@ impl Node {
         self.dir.join("pid")
     }
 
-    /// Returns the path of the file that `GossipingPropertyFileSnitch` reads.
+    /// Returns the path of the file with the data center and the rack, which
+    /// `GossipingPropertyFileSnitch` reads.
     fn rack_file(&self) -> PathBuf {
         self.dir.join("cassandra-rackdc.properties")
     }
@@ -411,7 +418,8 @@ impl Node {
         fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
     }
 
-    /// Returns the argument that identifies the process of this node. `watch.sh` uses it, too.
+    /// Returns the command-line argument that identifies the process of this node. The script
+    /// `watch.sh` uses it, too.
     fn mark(&self) -> String {
         format!("-Dcassandra.storagedir={}", self.dir.display())
     }
@@ -481,7 +489,8 @@ paxos_variant: v2
     }
 }
 
-/// Returns whether Cassandra at an address answers with its supported versions, within `limit` for each step.
+/// Returns whether Cassandra at an address answers an OPTIONS request. Each step (connect, write,
+/// read) may take `limit`.
 pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
     let ask = || -> io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, limit)?;

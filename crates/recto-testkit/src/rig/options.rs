@@ -12,7 +12,7 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Returns the defaults of [`Cluster::start`](super::Cluster::start).
+    /// Returns the options that [`Cluster::start`](super::Cluster::start) uses.
     pub fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
@@ -21,15 +21,16 @@ impl ClusterOptions {
         }
     }
 
-    /// Sets the heap of each node, in the syntax of `-Xmx`: `512M`. The value in the environment takes precedence.
+    /// Sets the heap of each node, in the syntax of `-Xmx`, for example `512M`. The variable
+    /// `RECTO_TEST_CASSANDRA_HEAP` takes precedence.
     #[must_use]
     pub fn heap(mut self, heap: impl Into<String>) -> Self {
         self.usual.heap = Some(heap.into());
         self
     }
 
-    /// Adds a line to the `cassandra.yaml` of each node. It replaces the rig's own line for this setting. The value is
-    /// YAML on one line.
+    /// Adds a setting to the `cassandra.yaml` of each node. It replaces the rig's own value of this
+    /// setting. The value is YAML on one line.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.usual.settings.push_str(&format!("{name}: {value}\n"));

@@ -1,5 +1,5 @@
-//! Limit on the number of Cassandra nodes that all test programs of a user run at the same time. With it, tests that
-//! mostly wait can run concurrently without exhausting the memory.
+//! Limits the number of Cassandra nodes that all test programs of a user run at the same time.
+//! Tests that mostly wait can then run concurrently without exhausting the memory.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,26 +9,30 @@ use std::time::{Duration, Instant};
 use super::RigError;
 use super::block::lock_dir;
 
-/// Memory per node, in GiB. A node uses 0.8 GiB. The test programs and a build need the rest.
+/// Memory that one permit requires, in GiB. A node uses 0.8 GiB; the rest is for test programs and
+/// a build.
 const GIB_PER_NODE: usize = 3;
 /// Number of permits on a machine with little memory: enough for a cluster of three nodes.
 const MIN_PERMITS: usize = 3;
-/// Maximum number of permits. With more nodes, two processors are so busy that tests miss their deadlines.
+/// Maximum number of permits. More nodes make two processors so busy that tests miss their
+/// deadlines.
 const MAX_PERMITS: usize = 7;
 /// Maximum time to wait for permits.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1_200);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Permits for the nodes of one cluster. They are returned when this value is dropped, or when the process ends.
+/// Permits to run the nodes of one cluster. They are returned when this value is dropped, or when
+/// the process ends.
 #[derive(Debug)]
 pub(super) struct Permits {
     _locks: Vec<File>,
 }
 
 impl Permits {
-    /// Waits until `count` nodes may start.
+    /// Waits until `count` more nodes may run, and reserves permits for them.
     ///
-    /// Callers are served one after another, so that single nodes do not starve clusters of three nodes.
+    /// Callers wait in turn, so that a cluster of three nodes gets its permits although single
+    /// nodes need fewer.
     pub(super) fn acquire(count: usize) -> Result<Self, RigError> {
         acquire_in(&lock_dir()?, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
     }

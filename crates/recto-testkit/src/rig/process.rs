@@ -1,4 +1,4 @@
-//! Other processes: runs them with a deadline, inspects them, and sends signals.
+//! Runs other processes with a deadline, inspects them, and sends them signals.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
 
-/// Interval between two checks of a wait.
+/// Interval between two checks of a condition for which the rig waits.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum number of bytes of a failed command's output in an error.
+/// Maximum length, in bytes, of the output of a failed command in an error.
 const EXCERPT_BYTES: usize = 4000;
 
 /// Output of a command that ended with code 0.
@@ -38,7 +38,8 @@ pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Runs a command to its end, within `limit`. Returns an error if the exit code is not 0.
+/// Runs a command and waits until it ends. Returns an error after `limit`, or if the exit code is
+/// not 0.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let spawned = command
@@ -109,7 +110,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// Returns the end of a text, at most `bytes` bytes.
+/// Returns the last part of a text, at most `bytes` bytes.
 pub(super) fn tail(text: &str, bytes: usize) -> String {
     let text = text.trim_end();
     let mut from = text.len().saturating_sub(bytes);
@@ -119,7 +120,7 @@ pub(super) fn tail(text: &str, bytes: usize) -> String {
     text[from..].to_owned()
 }
 
-/// Returns whether the process with this id runs (or is paused) and has `mark` among its arguments.
+/// Returns whether the process with this id runs or is paused, and has `mark` among its arguments.
 pub(super) fn is_alive(pid: u32, mark: &str) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
@@ -144,8 +145,8 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
     !zombie || threads <= 1
 }
 
-/// Returns whether each thread of a process is stopped, or the process has ended. The signal goes to one of the threads
-/// first, so others may continue for a moment.
+/// Returns whether each thread of a process is stopped, or the process has ended. A signal to stop
+/// reaches one thread first, so the other threads may continue for a moment.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
@@ -175,7 +176,8 @@ pub fn let_go(pid: u32) -> Result<(), RigError> {
     signal(pid, Signal::CONT)
 }
 
-/// Sends a signal to a process. The caller must know that the rig started it. Does nothing if the process has ended.
+/// Sends a signal to a process, or does nothing if the process has ended. The caller must know that
+/// the rig started the process.
 pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(());

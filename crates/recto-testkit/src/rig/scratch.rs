@@ -1,6 +1,6 @@
-//! Removal of folders and keyspaces of a test process at its end. If the process was killed, or
-//! some of its tests were filtered out, a later process removes them. The keyspaces are in the
-//! Cassandra that all tests share.
+//! Removes the folders and keyspaces of a test process at its end. If the process was killed, or
+//! ran only some of its tests, a later process removes them. The keyspaces are in the Cassandra
+//! that all tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::process::id;
 
 use super::{RigError, unique_keyspace};
 
-/// Prefix of the name of the folder of a process. The process id follows.
+/// Prefix of the name of the folder that belongs to one process. The id of the process follows.
 const PREFIX: &str = "scratch-";
 
-/// Folders and keyspaces of this process.
+/// Creates and removes the temporary folders and keyspaces of this process.
 #[derive(Clone, Debug)]
 pub struct Scratch {
     dir: PathBuf,
 }
 
 impl Scratch {
-    /// Returns the scratch in a folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
+    /// Returns a handle for the folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
@@ -41,7 +41,9 @@ impl Scratch {
     /// succeed if the keyspace does not exist.
     ///
     /// # Errors
-    /// The first error of `drop_keyspace`. A later call removes the rest.
+    ///
+    /// Returns the first error of `drop_keyspace`. A later call then removes the remaining
+    /// keyspaces.
     pub async fn remove_left<E>(
         &self,
         drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
@@ -49,7 +51,7 @@ impl Scratch {
         self.remove(false, drop_keyspace).await
     }
 
-    /// Removes the same as [`remove_left`](Self::remove_left), and the folder and keyspaces of this process.
+    /// Removes the folders and keyspaces of this process, and of processes that have ended.
     pub async fn remove_all<E>(
         &self,
         drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
@@ -94,7 +96,7 @@ impl Scratch {
     }
 }
 
-/// Returns the entries of a folder, or none if the folder does not exist.
+/// Returns the names and paths in a folder. The list is empty if the folder does not exist.
 fn entries(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -109,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a future that never waits.
+    /// Runs a future that is ready at the first poll.
     fn run<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => done,

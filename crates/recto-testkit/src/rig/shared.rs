@@ -1,14 +1,14 @@
 //! Cassandra that all tests share across processes. The first process that needs it starts it.
 //!
-//! The folder has these files:
+//! The folder of the shared Cassandra has these files:
 //!
-//! - `lock`: locked while a process starts or stops the node.
-//! - `users.lock`: locked in shared mode by each process that uses the node, and exclusively by the watch that ends the
-//!   node.
-//! - `state`: exists while the node runs or should run.
-//! - `idle`: token of the watch, if there is a watch.
-//! - `used`: changes with each use.
-//! - The folders of the nodes, or `container`.
+//! - `lock`: locked while a process starts or stops Cassandra.
+//! - `users.lock`: locked in shared mode by each process that uses Cassandra, and exclusively by
+//!   the watch process that ends an unused Cassandra.
+//! - `state`: exists while Cassandra runs or should run.
+//! - `idle`: token that identifies the current watch process, if there is one.
+//! - `used`: rewritten by each process that begins to use Cassandra.
+//! - a folder for each node, or the file `container`.
 
 use std::env;
 use std::fs::{self, File};
@@ -28,32 +28,34 @@ use super::{
     launch_all, watch_command,
 };
 
-/// Time after which a shared node that a test started ends if no process uses it.
+/// Time after which an unused shared node ends, if a test started it.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(600);
 const IDLE_TICK: Duration = Duration::from_secs(5);
-/// Maximum time to wait for another process that starts or stops the node. That process may have to download Cassandra
-/// first.
+/// Maximum time to wait while another process starts or stops the node. That process may download
+/// Cassandra first.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
-/// Maximum time in which the watch ends a node.
+/// Maximum time in which the watch process ends a node.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum time until a Cassandra from the environment answers. It should run already.
+/// Maximum time until a Cassandra from the environment answers. It is short, because that Cassandra
+/// should run already.
 const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
-/// Tests never restart a shared node, so it need not write its schema and its files to the disk at once.
+/// Java options of a shared node. Tests never restart it, so it need not write its schema and its
+/// files to disk at once.
 const OPTIONS_OF_SHARED_NODE: &[&str] = &[
     "-Dcassandra.skip_sync=true",
     "-Dcassandra.test.flush_local_schema_changes=false",
     "-Dcassandra.unsafesystem=true",
 ];
 
-/// Origin of the shared Cassandra.
+/// Way in which the shared Cassandra was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The address in `RECTO_TEST_CASSANDRA`. The rig neither starts nor ends this Cassandra.
     Environment,
-    /// A container.
+    /// A container that the rig started.
     Container,
-    /// Java, and the jars from Maven.
+    /// A Java process that the rig started, with the jars from Maven.
     Maven,
 }
 
@@ -64,7 +66,8 @@ enum Running {
     Nodes(Vec<Node>),
 }
 
-/// Cassandra that all tests share. This type has no methods to inject faults. Start a separate cluster for that.
+/// Cassandra that all tests share. A test that injects faults must start a separate
+/// [`Cluster`](super::Cluster).
 #[derive(Debug)]
 pub struct Shared {
     address: String,
@@ -79,7 +82,7 @@ impl Shared {
         &self.address
     }
 
-    /// Returns the origin.
+    /// Returns how this Cassandra was started.
     pub fn source(&self) -> Source {
         match self.running {
             Running::Given => Source::Environment,
@@ -91,7 +94,8 @@ impl Shared {
     /// Calls nodetool on the first node, for example with `&["flush", "my_keyspace"]`.
     ///
     /// # Errors
-    /// The Cassandra is from the environment, so nodetool cannot reach it; or nodetool fails.
+    /// Returns an error if nodetool fails, or if the Cassandra is from the environment, because
+    /// nodetool cannot reach it.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
         self.nodetool_on(1, arguments)
     }
@@ -106,8 +110,8 @@ impl Shared {
         }
     }
 
-    /// Returns the Cassandra from the environment, else the running one, else a new one, which ends after it was idle
-    /// for [`IDLE_LIMIT`].
+    /// Returns the Cassandra from the environment, else the running Cassandra, else a new one. A
+    /// new one ends when no process has used it for [`IDLE_LIMIT`].
     pub(super) fn find_or_start() -> Result<Self, RigError> {
         match Self::given()? {
             Some(given) => Ok(given),
@@ -115,8 +119,8 @@ impl Shared {
         }
     }
 
-    /// Returns the Cassandra at the address in `RECTO_TEST_CASSANDRA`, if the variable is set. Returns an error if it
-    /// does not answer.
+    /// Returns the Cassandra at the address in `RECTO_TEST_CASSANDRA`, or `None` if the variable is
+    /// not set. Returns an error if no Cassandra answers at the address.
     pub fn given() -> Result<Option<Self>, RigError> {
         let Some(text) = env::var(ADDRESS_VARIABLE).ok().filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -158,9 +162,9 @@ enum State {
 }
 
 impl Rig {
-    /// Returns the rig that [`Cluster::shared`](super::Cluster::shared) uses: the rig of the group in the environment,
-    /// if a group is set. The duration of a schema change in Cassandra grows with the number of tables, so groups of
-    /// tests are faster with separate nodes.
+    /// Returns the rig that [`Cluster::shared`](super::Cluster::shared) uses: the rig of the group
+    /// in the environment, if a group is set. Groups of tests are faster with separate nodes,
+    /// because a schema change in Cassandra takes longer if there are more tables.
     pub fn at_default() -> Result<Self, RigError> {
         let dir = base_dir()?;
         match env::var(GROUP_VARIABLE) {
@@ -169,7 +173,7 @@ impl Rig {
         }
     }
 
-    /// Returns a rig in another folder, for other uses. Several rigs can run concurrently.
+    /// Returns a separate rig in another folder. Several rigs can run concurrently.
     pub fn at(dir: &Path) -> Result<Self, RigError> {
         let dir = dir.join("shared");
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
@@ -180,7 +184,7 @@ impl Rig {
         })
     }
 
-    /// Returns this rig without the use of container engines.
+    /// Returns this rig, configured to use no container engine.
     #[must_use]
     pub fn without_containers(self) -> Self {
         Self {
@@ -189,13 +193,13 @@ impl Rig {
         }
     }
 
-    /// Returns the folder of logs and data.
+    /// Returns the folder that contains the logs and data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Starts Cassandra, unless it runs, and returns when it answers. It begins without data, and runs until
-    /// [`Rig::stop`], or until no process has used it for `idle`.
+    /// Starts Cassandra, unless it runs, and returns when it answers. A new Cassandra has no data.
+    /// It runs until [`Rig::stop`], or until no process has used it for `idle`.
     pub fn start(&self, nodes: Nodes, idle: Option<Duration>) -> Result<Shared, RigError> {
         let shared = self.use_or_start(nodes, idle)?;
         let running = match &shared.running {
@@ -216,7 +220,7 @@ impl Rig {
         Ok(shared)
     }
 
-    /// Ends Cassandra at once, even if processes use it. Returns false if it did not run.
+    /// Ends Cassandra at once, even if processes use it. Returns false if Cassandra did not run.
     pub fn stop(&self) -> Result<bool, RigError> {
         let _lock = self.lock()?;
         let Some(running) = self.attach()? else {
@@ -358,7 +362,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Returns handles to the nodes or the container that `state` names, whether they run or not.
+    /// Returns handles to the nodes or the container that the file `state` names. They need not
+    /// run.
     fn attach(&self) -> Result<Option<Running>, RigError> {
         match self.read_state()? {
             None => Ok(None),
@@ -472,7 +477,8 @@ fn is_running(running: &Running) -> bool {
     }
 }
 
-/// Returns whether the nodes answer. Waits if necessary, because a process may have started them and died.
+/// Returns whether the nodes answer. Waits for nodes that start: their starter may have died before
+/// they answered.
 fn answers_in_time(running: &Running) -> bool {
     match running {
         Running::Given => true,
@@ -513,7 +519,7 @@ fn remove_if_there(path: &Path) -> Result<(), RigError> {
     }
 }
 
-/// Returns a text that no other call returns.
+/// Returns a new token that identifies a watch process.
 fn token() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}", id(), since.as_nanos())

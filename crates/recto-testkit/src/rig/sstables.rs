@@ -1,4 +1,4 @@
-//! Files in which a node stores a table: inspects, copies and restores them.
+//! Inspects, copies and restores the files in which a node stores a table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,15 @@ use super::RigError;
 use super::node::{NODETOOL_TIMEOUT, Node};
 use super::process::run;
 
-/// Text before the list of tombstone drop times in the output of Cassandra's tool.
+/// Heading before the list of tombstone drop times in the output of Cassandra's `sstablemetadata`.
 const TOMBSTONES: &str = "Estimated tombstone drop times";
-/// Text after the list.
+/// Heading after the list of tombstone drop times.
 const PERCENTILES: &str = "Percentiles";
 
 impl Node {
-    /// Returns the number of tombstones in the files of a table, by their metadata: deletions and cells with a time to
-    /// live. Tombstones in memory do not count, so flush first.
+    /// Returns the number of tombstones in the files of a table, by the metadata of the files.
+    /// Deletions and cells with a TTL count. Tombstones in memory do not count, so flush the table
+    /// first.
     pub fn tombstones(&self, keyspace: &str, table: &str) -> Result<u64, RigError> {
         let files = self.files(keyspace, table)?;
         let data: Vec<_> = files.iter().filter(|file| is_data(file)).collect();
@@ -26,7 +27,7 @@ impl Node {
         Ok(listed(&output.stdout))
     }
 
-    /// Copies the files of a table into a folder, and creates the folder.
+    /// Copies the files of a table into a new folder.
     pub fn keep_files(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder);
         fs::create_dir_all(&folder).map_err(RigError::io("make", &folder))?;
@@ -37,8 +38,8 @@ impl Node {
         Ok(())
     }
 
-    /// Makes the node import the [copied](Self::keep_files) files of a table, in addition to its own data. The import
-    /// removes them from the folder.
+    /// Makes the node import the [copied](Self::keep_files) files of a table, in addition to its
+    /// current data. The import removes the copied files from the folder.
     pub fn put_files_back(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder).display().to_string();
         self.nodetool(&["import", keyspace, table, &folder]).map(drop)
@@ -59,7 +60,8 @@ impl Node {
     }
 }
 
-/// Returns the folder for copied files. Cassandra ignores files outside of folders with these names.
+/// Returns the folder for copied files of a table. `nodetool import` finds files only in folders
+/// with these names.
 fn kept(keyspace: &str, table: &str, folder: &Path) -> PathBuf {
     folder.join(keyspace).join(table)
 }
@@ -76,8 +78,8 @@ fn is_data(file: &Path) -> bool {
     file.to_string_lossy().ends_with("-Data.db")
 }
 
-/// Returns the sum of the counts in the lists of all files. A line of a list is `1795382100 (11/22/2026 21:15:00) |
-/// 3 (  2) OOO`.
+/// Returns the sum of the tombstone counts in the lists of all files. Example of a line of a list:
+/// `1795382100 (11/22/2026 21:15:00) | 3 (  2) OOO`.
 fn listed(printed: &str) -> u64 {
     let lists = printed.split(TOMBSTONES).skip(1);
     let lines = lists.flat_map(|list| list.split(PERCENTILES).next().unwrap_or_default().lines());

@@ -1,4 +1,4 @@
-//! Random cases can be printed and simplified.
+//! Checks that random cases can be printed and simplified without a loss.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use recto_testkit::oracle::{Collations, Condition, Oracle, Row, order};
 
 /// Number of cases of each test.
 const CASES: u64 = 200;
-/// Limit of the number of steps that simplify a case. Every case needs fewer.
+/// Maximum number of steps that simplify a case. Every case needs fewer.
 const MAX_STEPS: usize = 20_000;
 
 fn drawn(seed: u64) -> (Case, Rng) {
@@ -53,7 +53,8 @@ fn values(condition: &Condition) -> Vec<(usize, Value)> {
     }
 }
 
-/// A printed test contains rows as record JSON, and values as text, without a loss.
+/// Checks that the rows (record JSON) and values (text) of a printed test reproduce the rows and
+/// values of its case.
 #[test]
 fn printed_tests_reproduce_the_case() {
     for seed in 0..CASES {
@@ -83,8 +84,8 @@ fn printed_tests_reproduce_the_case() {
     }
 }
 
-/// The simplification of a failing case ends, whichever simpler cases also fail. If all of them fail, the result has no
-/// removable part.
+/// Checks that the simplification of a failing case ends, whichever simplified cases also fail. If
+/// all of them fail, the result has no removable part.
 #[test]
 fn making_a_case_simpler_ends() {
     for seed in 0..CASES / 10 {

@@ -1,4 +1,4 @@
-//! Tests of the tools for tests: nodes, the oracle, and random collections.
+//! Tests of the test support crate: clusters of real nodes, the oracle, and random collections.
 #![allow(clippy::unwrap_used)]
 
 mod generate;

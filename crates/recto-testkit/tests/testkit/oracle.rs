@@ -14,7 +14,8 @@ use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 
 const VECTORS: &str = include_str!("../../vectors/order-cassandra-5.0.txt");
 
-/// Returns the recorded values of each type, in the recorded order.
+/// Returns the values of each type in the order that a real Cassandra returned, from the recorded
+/// file.
 fn recorded() -> BTreeMap<String, Vec<Value>> {
     let mut recorded: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {

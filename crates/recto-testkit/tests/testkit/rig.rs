@@ -1,4 +1,4 @@
-//! Effects of the rig on real nodes.
+//! Tests of the rig with real nodes.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -165,7 +165,7 @@ fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     assert!(!rig.stop().expect("nothing to stop"));
 }
 
-/// Runs `recto-rig` in its own folder, without the environment of this process.
+/// Runs the program `recto-rig` in its own folder, without the environment of this process.
 fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto-rig"));
     command
@@ -180,8 +180,9 @@ fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
     command.output().expect("recto-rig")
 }
 
-/// This machine may have no container engine. A stub engine records that the rig calls the engine in the right order.
-/// The stub returns the address of the shared node.
+/// Checks that the rig uses a container engine that answers: it starts one container and removes it
+/// at the end. This machine may have no engine, so a stub records the calls and returns the address
+/// of the shared node.
 #[test]
 fn a_container_engine_that_answers_is_used() {
     let shared = Cluster::shared().expect("a Cassandra");
@@ -280,7 +281,7 @@ fn a_killed_owner_leaves_no_nodes() {
     assert_ends(pid);
 }
 
-/// Child process of `a_killed_owner_leaves_no_nodes`.
+/// Child process that `a_killed_owner_leaves_no_nodes` starts and kills.
 #[test]
 #[ignore = "child: started by a_killed_owner_leaves_no_nodes"]
 #[allow(clippy::print_stdout)]

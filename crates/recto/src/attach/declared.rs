@@ -8,22 +8,23 @@ use recto_model::{Direction, Type};
 use super::LeftOut;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Table that may become a view.
+/// Existing table that may become a view of the attached collection.
 pub(super) struct Candidate {
     pub(super) table: TableThere,
-    /// True if the view lacks more rows than the rows that have no key in it.
+    /// True if the table is a materialized view with a filter, so that it lacks further records,
+    /// not only those whose key fields are null.
     pub(super) is_partial: bool,
-    /// True if the request names the table.
+    /// True if the request to attach names this table.
     pub(super) is_named: bool,
 }
 
-/// Collection that is declared from an existing table.
+/// Collection that is being declared from an existing table.
 pub(super) struct Declaring<'a> {
     name: &'a str,
     table: &'a AttachedTable,
     /// Columns that become fields. The columns of the key come first.
     fields: Vec<&'a ColumnThere>,
-    /// Declarations of the views, in the schema language.
+    /// Declarations of the collection's views, in the schema language.
     views: String,
     pub(super) left_out: Vec<LeftOut>,
 }

@@ -20,15 +20,15 @@ use crate::recto::Recto;
 use crate::session::{AttachReport, AttachRequest, LeftOut};
 
 impl Recto {
-    /// Attaches a table of a Cassandra keyspace. It becomes a collection, which Recto reads and does not write. Recto
-    /// records the address of the keyspace without credentials. If the table is already attached, its declaration is
-    /// updated.
+    /// Attaches a table of a Cassandra keyspace. It becomes a collection, which Recto reads and
+    /// does not write. Recto records the address of the keyspace without credentials. If the table
+    /// is already attached, its declaration is updated.
     ///
     /// Recto creates nothing in that keyspace, and sends only `SELECT` statements to it.
     ///
     /// # Errors
-    /// After an error, no collection is changed. If the store fails while Recto writes to it, the address of the keyspace
-    /// may be recorded already; the same call completes the rest.
+    /// After an error, no collection is changed. If the store fails while Recto writes to it, the
+    /// address of the keyspace may be recorded already. Repeating the call completes the rest.
     /// - [`ErrorKind::NotFound`]: the table does not exist.
     /// - [`ErrorKind::Unauthorized`]: Recto may not read the table.
     /// - [`ErrorKind::Unsupported`]: the key has a column that Recto does not support, which the message names; or
@@ -75,8 +75,9 @@ impl Recto {
         })
     }
 
-    /// Describes the other collections that Recto reads from a new address from now on, one line each: all tables of a
-    /// keyspace have one address.
+    /// Describes, in one line each, the other collections that Recto reads from the new address
+    /// from now on. All tables of a keyspace share one address, so a new address also applies to
+    /// them.
     async fn moved(&self, table: &AttachedTable, name: &str, address: &str) -> Result<Vec<String>> {
         if !self.catalog().exists().await? {
             return Ok(Vec::new());
@@ -142,8 +143,9 @@ async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<V
     Ok(candidates)
 }
 
-/// Tables of Recto contain deleted and expired records for some days. Columns that attached collections do not read
-/// mark them as such.
+/// Returns the error for a table that Recto itself created. Such a table keeps deleted and expired
+/// records for some days, and marks them in columns that an attached collection does not read. An
+/// attached collection would show these records.
 #[cold]
 fn of_recto(table: &AttachedTable) -> Error {
     Error::new(
@@ -162,7 +164,7 @@ fn no_name(error: AttachedTableError) -> Error {
         .with_hint("attach only tables with names of lower-case letters, digits and _")
 }
 
-/// Returns an error that names the missing right and its table.
+/// Returns an error that names the table and the permission that Recto lacks to read it.
 #[cold]
 fn may_not_read(table: &AttachedTable, error: StoreError) -> Error {
     if error.kind() != StoreErrorKind::Unauthorized {

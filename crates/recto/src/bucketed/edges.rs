@@ -1,4 +1,4 @@
-//! Bounds of buckets and keys of partitions as JSON, and filters that name them.
+//! Conversion of bucket bounds and partition keys to JSON and back.
 
 use recto_model::schema::{Collection, Derivation, Field, Holds};
 use recto_model::table::Direction;
@@ -11,14 +11,15 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// Fields of the partition key and of the order of a sort order.
+/// Converts the bounds of buckets and the partition keys of one sort order to JSON and back.
 pub(super) struct Edges<'a> {
     pub(super) definition: &'a Collection,
     pub(super) sort_order: &'a SortOrder,
 }
 
 impl Edges<'_> {
-    /// Returns the partition that a filter names. Ignores all other conditions of the filter.
+    /// Returns the partition key whose fields the filter fixes to one value each. Ignores all other
+    /// conditions of the filter.
     ///
     /// # Errors
     /// The text is not a filter of the collection, or does not fix each field of the partition key to one value.
@@ -51,7 +52,7 @@ impl Edges<'_> {
             .with_missing_partition_fields(missing))
     }
 
-    /// Returns the fields of a partition.
+    /// Returns the values of a partition key as JSON, by field name.
     pub(super) fn partition(&self, partition: &Cells) -> Result<JsonRecord> {
         let columns = partition.iter().enumerate();
         let fields = columns.map(|(column, cell)| {
@@ -107,8 +108,8 @@ impl Edges<'_> {
         Ok(json::to_json(ty, &value))
     }
 
-    /// Returns the positions that a JSON array names. Each is an array of order values, which become the first cells of
-    /// a clustering key. A position ends before its first null.
+    /// Parses a JSON array of positions, at most `most`. Each position is an array of order values,
+    /// which become the first cells of a clustering key. A position ends before its first null.
     ///
     /// # Errors
     /// The text is not such an array, or has too many positions. A value does not match the type of its field.
@@ -170,7 +171,7 @@ impl Edges<'_> {
         Ok(cells)
     }
 
-    /// Encodes the value of a field. Returns nothing for null.
+    /// Encodes the JSON value of a field as a cell. Returns nothing for null.
     fn cell(&self, field: usize, value: &RawValue) -> Result<Option<Vec<u8>>> {
         let Field { name, ty } = &self.definition.fields[field];
         let refused = |error: String| wrong(format!("{name}: {error}"));

@@ -19,12 +19,13 @@ use crate::session::ViewProgress;
 use crate::verify::undisturbed;
 use crate::writes::{MAX_LOOKS, busy};
 
-/// Maximum number of records of one step. While writes must wait for the step, it takes some milliseconds.
+/// Maximum number of records that one step fills in. Writes may wait for a step, which takes some
+/// milliseconds.
 const STEP_ROWS: u32 = 1_000;
 /// Number of ranges of the base table that are filled concurrently.
 const PARALLEL: usize = 4;
 
-/// Filling of views of one collection. All writers must maintain the views by now.
+/// Work that fills the new views of one collection. All writers must already maintain these views.
 pub(super) struct Fill<'a> {
     build: &'a Build<'a>,
     core: Arc<CollectionCore>,
@@ -33,7 +34,7 @@ pub(super) struct Fill<'a> {
     telling: Mutex<Telling>,
 }
 
-/// Progress of all ranges together.
+/// Progress of all ranges together, and the rate limit that they share.
 struct Telling {
     progress: ViewProgress,
     pace: Pace,
@@ -57,7 +58,8 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// Reads the base table to its end, from the recorded position or from the beginning.
+    /// Reads the base table and writes the entries of its records. Starts at the recorded position,
+    /// or at the beginning.
     pub(super) async fn run(&self) -> Result<()> {
         let pieces = self.pieces().await?;
         self.telling.lock().await.progress.rows = pieces.iter().map(|piece| piece.rows).sum();
@@ -98,7 +100,7 @@ impl<'a> Fill<'a> {
         Ok(())
     }
 
-    /// Fills in the entries of the next records of a range. Returns the number of these records.
+    /// Writes the entries of the next records of a range. Returns the number of these records.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
         for _ in 0..MAX_LOOKS {
             let Some(read) = self.copy(piece).await? else {

@@ -32,24 +32,25 @@ use crate::shared::Shared;
 use crate::verify::{MISFIT, Verification};
 use fill::Fill;
 
-/// Context of the work on views.
+/// Context of the work that builds and drops views.
 pub(crate) struct Build<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) options: &'a ApplyOptions,
     pub(crate) progress: Progress<'a, ViewProgress>,
 }
 
-/// Next step of some views of one collection.
+/// Next step for some views of one collection: the views are built or dropped.
 struct Due {
     collection: String,
     numbers: Vec<u64>,
     step: BuildStep,
 }
 
-/// Progress of the views on which this process has worked, by number.
+/// Progress of the views on which this process has worked, by the number of the view.
 type KnownViews = HashMap<u64, Known>;
 
-/// Number of misfits of the views that were compared, by the number of the view.
+/// Number of misfits (records that the view cannot store) of each compared view, by the number of
+/// the view.
 type CountedMisfits = HashMap<u64, MisfitCounts>;
 
 impl Build<'_> {
@@ -158,8 +159,9 @@ impl Build<'_> {
         self.shared.writer.barrier(needed, told).await
     }
 
-    /// Compares filled views with their records, and repairs the differences that earlier writers left. Returns the
-    /// number of misfits of each view. All writers maintain the views by now, so no new misfits appear.
+    /// Compares filled views with their records, and repairs the differences that earlier writers
+    /// left. Returns the number of misfits of each view, which are records that the view cannot
+    /// store. All writers already maintain the views, so no new misfits appear.
     ///
     /// # Errors
     /// There are misfits and the options do not allow them, the store failed, or a view could not be repaired.
@@ -215,7 +217,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Returns the collection as it is cached; `None` if it no longer exists.
+    /// Returns the state of a collection by the cached schema; `None` if the collection no longer
+    /// exists.
     fn core(&self, recorded: &Recorded, name: &str) -> Option<Arc<CollectionCore>> {
         let definition = recorded.schema.collection(name)?;
         let held = self.shared.held();
@@ -223,7 +226,7 @@ impl Build<'_> {
         Some(Arc::new(core))
     }
 
-    /// Returns the progress report for the beginning of a step.
+    /// Returns the progress report that a step sends when it begins.
     fn told(&self, collection: &str, numbers: &[u64], step: &str) -> ViewProgress {
         let held = self.shared.held();
         let views = held.recorded.views.of(collection);
@@ -238,7 +241,8 @@ impl Build<'_> {
     }
 }
 
-/// Returns the error of a view or unique constraint that is not ready, because records do not fit it.
+/// Returns the error that a view or unique constraint is not ready, because it cannot store some
+/// records.
 #[cold]
 fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Error {
     let example = example
@@ -253,7 +257,8 @@ fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Er
     )
 }
 
-/// Returns the next step. Views that are being built come first, because users wait for them.
+/// Returns the next step. Views that are being built come before views that are being dropped,
+/// because users wait for them.
 fn due(views: &KeptViews, known: &KnownViews) -> Option<Due> {
     let step_of = |view: &KeptView| {
         let recorded = Known::recorded(view.state);
@@ -286,7 +291,8 @@ fn state_of(views: &KeptViews, number: u64) -> Option<ViewState> {
     Some(tables.find(|view| view.number == number)?.state)
 }
 
-/// Records that views have reached a state. A view that becomes ready retires the earlier view of its name.
+/// Sets the state of views. A view that becomes ready retires the earlier view of its name. Returns
+/// whether any state changed.
 fn set(views: &mut KeptViews, numbers: &[u64], state: ViewState) -> bool {
     let from = match state {
         ViewState::Ready => ViewState::Building,
@@ -321,7 +327,8 @@ fn forget(views: &mut KeptViews, numbers: &[u64]) -> bool {
     views.tables.len() != before
 }
 
-/// Returns the views of a store by collection, each in the order in which the tables were created.
+/// Returns the status of each view of a store, by collection, in the order in which the tables were
+/// created.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -1,4 +1,5 @@
-//! Creates the claims of existing records for constraints that were added later.
+//! Creates the claims of existing records for unique constraints that were added later. A claim
+//! reserves the values of the unique fields for one record.
 //!
 //! Writes obey a constraint from the time it is recorded: a new record gets its claims or is rejected. This module
 //! gives the existing records their claims, one after the other, from their current values. If two records have the
@@ -21,28 +22,30 @@ use crate::pace::Pace;
 use crate::session::{MisfitCounts, ViewProgress};
 use crate::writes::{claim_as_it_is, has_claims};
 
-/// Maximum number of records of one step, between two waits.
+/// Maximum number of records that are read at a time.
 const STEP_ROWS: u32 = 1_000;
-/// Maximum number of records named in an error because other records have their values.
+/// Maximum number of records with duplicate values that an error names.
 const MAX_EXAMPLES: usize = 5;
 
-/// Records whose values belong to others, or whose values cannot be stored.
+/// Existing records that could not get their claims: another record has the values, or the values
+/// cannot be stored.
 #[derive(Debug, Default)]
 struct Duplicates {
     count: u64,
     examples: Vec<String>,
     /// Number of records whose values cannot be stored, by the number of the constraint.
     misfits: HashMap<u64, MisfitCounts>,
-    /// First misfit, as text.
+    /// Description of the first record whose values cannot be stored.
     misfit: Option<String>,
 }
 
 impl Build<'_> {
-    /// Gives all records the claims of the constraints that are not ready, and marks these constraints as ready.
+    /// Creates the claims of all records for the constraints that are not ready, and marks these
+    /// constraints as ready.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`]: some records have values that others have. Their constraints stay in force for
-    /// all writes.
+    /// [`ErrorKind::SchemaMismatch`]: some records have the same values as other records. Their
+    /// constraints stay in force for all writes.
     pub(super) async fn claim_all(&self, recorded: &Recorded) -> Result<()> {
         for collection in &recorded.schema.collections {
             let building = recorded.views.unique_of(&collection.name);
@@ -124,7 +127,7 @@ impl Build<'_> {
 }
 
 impl Duplicates {
-    /// Counts a record whose values cannot be stored.
+    /// Counts a record for each constraint that cannot store its values.
     fn count_misfits(&mut self, core: &CollectionCore, row: RowRef<'_>, numbers: &[u64]) -> Result<()> {
         for misfit in misfits_of(core, row)? {
             if !numbers.contains(&misfit.number.0) {
@@ -140,10 +143,10 @@ impl Duplicates {
         Ok(())
     }
 
-    /// Checks that there are no misfits.
+    /// Checks that the constraints can store the values of all records.
     ///
     /// # Errors
-    /// There are misfits.
+    /// A constraint cannot store the values of a record.
     fn check_misfits(&self, recorded: &Recorded, collection: &str) -> Result<()> {
         let mut unique = recorded.views.unique_of(collection);
         let found = unique.find_map(|one| Some((one, *self.misfits.get(&one.number)?)));
@@ -154,7 +157,7 @@ impl Duplicates {
         Err(not_allowed(&name, misfits, self.misfit.clone()))
     }
 
-    /// Gives one record its claims.
+    /// Creates the claims of one record, or counts the record as a duplicate.
     async fn add(&mut self, core: &Arc<CollectionCore>, key: &Cells, numbers: &[u64]) -> Result<()> {
         let numbers: Vec<ViewNumber> = numbers.iter().copied().map(ViewNumber).collect();
         match claim_as_it_is(core, key, &numbers).await {

@@ -18,21 +18,21 @@ use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, ApplyOptions, Misfits, QueueTableSettings, SchemaPlan};
 
-/// Changes that the application of a schema would make.
+/// Changes that the application of a schema would make to a store.
 pub(crate) struct Intent {
-    /// Schema to record: the applied schema, with the recorded parts that stay.
+    /// Schema to record: the applied schema, and the parts of the recorded schema that stay.
     schema: Schema,
-    /// Tables of its views.
+    /// Tables of the views of `schema`, with their states.
     views: KeptViews,
-    /// Plan for users.
+    /// Plan of the changes as it is shown to the user.
     pub(crate) plan: SchemaPlan,
-    /// Changes of tables before the schema is recorded.
+    /// Changes of tables that are made before the schema is recorded.
     tables: Vec<TableChange>,
-    /// Changes after the schema is recorded.
+    /// Changes that are made after the schema is recorded.
     after: DeferredChanges,
 }
 
-/// Changes after a schema is recorded.
+/// Changes that are made after a schema is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredChanges {
     /// Names of the tables to drop.
@@ -151,9 +151,9 @@ impl Intent {
 /// Collection that has records, with the views and unique constraints to add to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Added {
-    /// Definition by which its records are stored.
+    /// Definition by which the existing records are stored.
     pub(crate) stored: Arc<Collection>,
-    /// Definition that is declared now.
+    /// Definition that the applied schema declares.
     pub(crate) declared: Arc<Collection>,
     pub(crate) views: Vec<KeptView>,
     pub(crate) unique: Vec<KeptUnique>,
@@ -199,7 +199,7 @@ impl Intent {
 }
 
 /// Returns whether a change concerns a collection that was attached and stays attached. Such a
-/// collection follows its table, so there is nothing to do.
+/// collection follows its table, so Recto changes nothing.
 fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     let is_attached =
         |schema: &Schema, name: &str| schema.collection(name).is_some_and(|one| one.attached.is_some());
@@ -214,9 +214,9 @@ fn before(recorded: &Recorded, found: &FoundTables) -> Schema {
     before
 }
 
-/// Returns a line for each view whose table is created or dropped while others write. These are new
-/// views that must be filled with existing records, and views that an interrupted `apply` did not
-/// finish.
+/// Returns a line for each view whose table is created or dropped while other programs write. Such
+/// views are new views, which must be filled with existing records, and views that an interrupted
+/// `apply` did not finish.
 fn views_on_their_way(
     recorded: &Recorded,
     found: &FoundTables,
@@ -281,7 +281,8 @@ fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<
     })
 }
 
-/// Returns the recorded schema without the parts that the options remove.
+/// Returns the recorded schema without the collections, views and unique constraints that the
+/// options remove.
 fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema {
     let mut rest = recorded.clone();
     let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
@@ -322,8 +323,8 @@ fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns whether a name, such as `flights.by_tail` or `users.unique.email`, is that of a recorded
-/// view or unique constraint that the new schema does not declare.
+/// Returns whether `name` is the name of a recorded view or unique constraint that the new schema
+/// does not declare. Examples of names are `flights.by_tail` and `users.unique.email`.
 fn removes_part(name: &str, recorded: &Schema, asked: &Schema) -> bool {
     has_part(recorded, name) && !has_part(asked, name)
 }
@@ -359,7 +360,8 @@ fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     named.len() == fields.len() && fields.iter().all(|field| named.contains(&field.as_str()))
 }
 
-/// Returns a line for each recorded part that `asked` does not name and that stays.
+/// Returns a line for each recorded collection, field, view or other part that `asked` does not
+/// name and that stays.
 fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
     let changes = schema.difference(asked).into_iter();
     changes
@@ -395,7 +397,8 @@ fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
         .collect()
 }
 
-/// Returns the reason why something is not removed.
+/// Returns the message that the collection, view or constraint `name` cannot be removed, with the
+/// reason.
 fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     if let Some((collection, field)) = name.split_once('.')
         && let Some(collection) = recorded.schema.collection(collection)
@@ -519,7 +522,7 @@ fn table_change(there: Option<Table>, table: Table) -> Option<TableChange> {
     adds.then_some(TableChange::Extend { there, table })
 }
 
-/// Applies a schema to the store. Also returns the changes that remain to be made now.
+/// Applies a schema to the store. Also returns the changes that the caller must make afterwards.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,

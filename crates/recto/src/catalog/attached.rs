@@ -1,4 +1,5 @@
-//! Addresses of the keyspaces whose tables are attached: a row of the catalog, without credentials.
+//! Addresses of the keyspaces whose tables are attached. One row of the catalog contains them,
+//! without credentials.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +8,20 @@ use recto_store::ConsistencyLevel;
 use super::{Catalog, Entry};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Name of the row of the addresses.
+/// Name of the catalog row with the addresses of attached keyspaces.
 pub(super) const ATTACHED: &str = "attached";
-/// Version of the format of that row.
+/// Version of the format of the catalog row with the addresses.
 pub(super) const ATTACHED_VERSION: i32 = 1;
 /// Maximum number of attempts to record an address when other writers change the row.
 #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
 const MAX_RECORDINGS: u32 = 16;
 
-/// Addresses by keyspace.
+/// Address of each keyspace, by the name of the keyspace.
 pub(crate) type Addresses = BTreeMap<String, String>;
 
 impl Catalog<'_> {
-    /// Returns the addresses of keyspaces, read at the local level.
+    /// Returns the recorded addresses of attached keyspaces, read at the consistency level
+    /// `LocalQuorum`.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -63,8 +65,8 @@ impl Catalog<'_> {
     }
 }
 
-/// Reads the addresses of an entry. Each line has the keyspace, a space and the address. Returns an empty map if there
-/// is no entry.
+/// Decodes the addresses from a catalog row. Each line of the row has a keyspace, a space and an
+/// address. Returns an empty map if there is no row.
 fn read(entry: Option<&Entry>) -> Result<Addresses> {
     let Some(entry) = entry else {
         return Ok(Addresses::new());

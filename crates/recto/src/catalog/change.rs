@@ -8,16 +8,16 @@ use recto_store::{Store, StoreError, StoreErrorKind, TableOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 
-/// Change of one table that a schema needs.
+/// Change of one table: its creation, extension or removal.
 #[derive(Debug)]
 pub(crate) enum TableChange {
     /// Create the table.
     Make(Table),
     /// Add columns to the table.
     Extend {
-        /// Table as recorded.
+        /// Table before the change, as recorded.
         there: Table,
-        /// Table after the change.
+        /// Table after the change, with the added columns.
         table: Table,
     },
     /// Drop the table with its rows.
@@ -32,7 +32,7 @@ impl TableChange {
         }
     }
 
-    /// Returns the participle of the change, for messages.
+    /// Returns the past participle that names the change in messages.
     fn done(&self) -> &'static str {
         match self {
             Self::Make(_) => "made",
@@ -78,8 +78,8 @@ async fn attempt(store: &Arc<dyn Store>, change: &TableChange) -> Attempt<(), Er
     }
 }
 
-/// Converts the error of a failed extension. The recorded table can be extended, so if the existing table cannot, it
-/// differs from the recorded one.
+/// Converts the error of a failed extension of a table. The recorded table can be extended. If the
+/// existing table cannot, it differs from the recorded one.
 fn not_extended(error: StoreError) -> Error {
     if error.kind() != StoreErrorKind::Table {
         return error.into();

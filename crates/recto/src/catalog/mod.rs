@@ -41,7 +41,7 @@ use views::{KeptView, KeptViews};
 
 /// Name of the catalog's table.
 const TABLE: &str = "recto_catalog";
-/// Version of the format of the schema's row.
+/// Version of the format of the catalog row that contains the schema.
 const SCHEMA_VERSION: i32 = 5;
 /// Version 4, which does not support tables that allow an empty partition. If there are no such tables, earlier
 /// releases can open the store.
@@ -54,28 +54,27 @@ const WITHOUT_MISFITS: i32 = 3;
 const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
 /// Version 1, which also does not support views.
 const WITHOUT_VIEWS: i32 = 1;
-/// Version of the format of the cursor keys' row.
+/// Version of the format of the catalog row that contains the cursor keys.
 const CURSOR_KEYS_VERSION: i32 = 1;
-/// Name of the row of the schema.
+/// Name of the catalog row that contains the schema.
 const SCHEMA: &str = "schema";
-/// Name of the row of the cursor keys.
+/// Name of the catalog row that contains the cursor keys.
 const CURSOR_KEYS: &str = "cursor_keys";
-/// Maximum number of reads of a table that another process is creating, and of cursor keys that another process is
-/// creating.
+/// Maximum number of reads of a table or of cursor keys that another process is creating.
 const MAX_LOOKS: u32 = 3;
 /// Maximum number of attempts to rotate or replace the cursor keys when other writers change them.
 const MAX_ROTATIONS: u32 = 16;
 /// Wait before the next read of a table that another process is creating.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Schema as recorded in a store.
+/// Schema and views that the catalog of a store contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Recorded {
     /// Number of schemas recorded so far; 0 before the first.
     pub(crate) generation: u64,
-    /// The schema.
+    /// Recorded schema.
     pub(crate) schema: Arc<Schema>,
-    /// Tables of its views and unique constraints.
+    /// Tables of the schema's views and unique constraints, with their states.
     pub(crate) views: Arc<KeptViews>,
 }
 
@@ -106,8 +105,9 @@ impl Recorded {
         })
     }
 
-    /// Returns the error of a query that no view can serve, or that names a view that cannot be used. If a view has
-    /// other sort keys, the query may need that view, so the error names it.
+    /// Returns the error of a query that no view can serve, or that names a view that cannot be
+    /// used. If sort keys of another release make a view unusable, the error names this view,
+    /// because the query may need it.
     pub(crate) fn unserved(&self, collection: &str, refusal: Error, asked: &str) -> Error {
         match self.views.outdated(collection) {
             Some(view) if asked.is_empty() || asked == view.view.name => {
@@ -120,7 +120,7 @@ impl Recorded {
     }
 }
 
-/// Hint for sort keys of another release.
+/// Hint for a view whose sort keys another release created.
 const REBUILD: &str = "apply the schema (`recto apply`) when all programs that use the store have this \
     release; writes can continue while it rebuilds the view";
 
@@ -141,7 +141,7 @@ fn other_sort_keys(view: &KeptView, what: &str) -> Error {
     )
 }
 
-/// Row of the catalog.
+/// Row of the catalog, with the version of its format.
 struct Entry {
     version: i32,
     generation: u64,
@@ -199,8 +199,8 @@ fn condition(generation: u64) -> CasCondition {
 }
 
 impl<'a> Catalog<'a> {
-    /// Creates the catalog of `store`. Without a `request_timeout`, requests have the usual time limits of reads and
-    /// writes.
+    /// Returns a handle to the catalog of `store`; does not create its table. Without a
+    /// `request_timeout`, requests have the default time limits of reads and writes.
     pub(crate) fn new(
         store: &'a Arc<dyn Store>,
         environment: &'a Environment,
@@ -538,7 +538,7 @@ fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
     }
 }
 
-/// Returns the error of a rotation of keys before there are any.
+/// Returns the error that there are no cursor keys to rotate yet.
 pub(crate) fn no_keys() -> Error {
     Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
         .with_hint("apply a schema first, which creates the keys")
@@ -591,7 +591,7 @@ mod tests {
 
     use super::*;
 
-    /// Version and generation in hexadecimal, then the body.
+    /// Stored catalog row as text: version and generation in hexadecimal, then the body.
     const GOLDEN: &str = include_str!("golden/catalog-v5.txt");
     const GOLDEN_V4: &str = include_str!("golden/catalog-v4.txt");
     const GOLDEN_V3: &str = include_str!("golden/catalog-v3.txt");
@@ -613,7 +613,7 @@ mod tests {
         assert_eq!(tables, ["shop.orders", "shop.orders_by_status"]);
     }
 
-    /// Parses a golden text.
+    /// Parses a golden text as a catalog row.
     fn entry(golden: &str) -> Entry {
         let (head, body) = golden.split_once('\n').unwrap();
         let (version, generation) = head.split_once(' ').unwrap();

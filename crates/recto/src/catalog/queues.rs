@@ -1,4 +1,5 @@
-//! Settings that all queues of a store share, compared with those of a schema.
+//! Comparison of the settings that all queues of a store share with the settings that a schema
+//! declares.
 //!
 //! The queue tables store these settings, and the catalog does not record them. So a change by other means contradicts
 //! no schema, and a schema without queue settings leaves them unchanged.
@@ -15,12 +16,12 @@ use crate::session::QueueTableSettings;
 /// The only option that has an effect if message bodies are not in queue tables.
 const UNITS: &str = "units";
 
-/// Settings of the queues of a store, and the tables that are to be created for them.
+/// Settings of the queues of a store, and the queue tables that do not exist yet.
 #[derive(Debug)]
 pub(crate) struct FoundQueues {
     options: StoreOptions,
     has_ring: bool,
-    /// Tables that are created when queues are opened.
+    /// Queue tables that do not exist yet. A process creates them when it first opens queues.
     pub(super) missing: Vec<Table>,
 }
 
@@ -35,7 +36,7 @@ impl FoundQueues {
         }
     }
 
-    /// Reads the settings. Creates nothing.
+    /// Reads the settings that the store contains. Creates nothing.
     pub(super) async fn look(catalog: &Catalog<'_>) -> Result<Self> {
         let mut found = Self::none(!catalog.store.limits().transactions);
         if let Some(options) = stored_options(catalog).await? {
@@ -68,14 +69,15 @@ impl FoundQueues {
     }
 }
 
-/// Returns the stored settings of queues, if somebody has set them or created a queue. Creates nothing.
+/// Returns the stored settings of queues; `None` if nobody has changed a setting or created a
+/// queue. Creates nothing.
 pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<StoreOptions>> {
     let (store, environment) = (catalog.store.clone(), catalog.environment.clone());
     let timeout = write_options(catalog.request_timeout).timeout;
     Ok(recto_jobs::QueueStore::stored_options(store, environment, timeout).await?)
 }
 
-/// Returns the change of settings that a schema requests.
+/// Returns the change of queue settings that a schema requests.
 pub(super) fn change_of(asked: &Schema) -> QueueTableSettings {
     QueueTableSettings::of_schema(&asked.queues)
 }

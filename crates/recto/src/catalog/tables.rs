@@ -21,9 +21,9 @@ use crate::session::{ApplyOptions, UnavailableCollection};
 
 /// Prefix of the names of Recto's own tables. No collection has it.
 const OWN_PREFIX: &str = "recto_";
-/// Maximum number of rows of a table that are counted before the table is dropped.
+/// Maximum number of rows that are counted before a table is dropped.
 const MAX_COUNTED_ROWS: u64 = 10_000;
-/// Maximum time of the count.
+/// Maximum time of the count of rows before a table is dropped.
 const COUNT_TIME: Duration = Duration::from_secs(5);
 
 /// Reason why a collection is rejected: its table is missing or differs from the schema.
@@ -93,7 +93,7 @@ impl Problem {
         ))
     }
 
-    /// Describes the problem as that of a collection.
+    /// Returns the description of `collection` as a collection that this problem makes unavailable.
     pub(crate) fn refused(&self, collection: &str) -> UnavailableCollection {
         UnavailableCollection {
             collection: collection.to_owned(),
@@ -161,7 +161,7 @@ pub(crate) struct FoundTables {
     pub(crate) gone: BTreeSet<String>,
     /// Numbers of the recorded views and unique constraints whose table is missing.
     pub(crate) gone_views: BTreeSet<u64>,
-    /// Recorded collections that are attached.
+    /// Recorded collections that are attached to tables of other programs.
     attached: BTreeSet<String>,
     /// Collections, recorded or requested, whose table differs from the schema, with the difference.
     pub(crate) other: BTreeMap<String, String>,
@@ -169,11 +169,11 @@ pub(crate) struct FoundTables {
     pub(crate) strays: BTreeSet<String>,
     /// Rows of tables that are to be removed, or that exist although their collection is not recorded.
     rows: BTreeMap<String, Rows>,
-    /// Settings of queues, if the schema declares any.
+    /// Settings of the store's queues. `None` if the schema declares no queue settings.
     pub(crate) queues: Option<FoundQueues>,
 }
 
-/// Number of rows of a table.
+/// Number of rows of a table, as far as a limited count found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Exactly(u64),
@@ -285,7 +285,7 @@ impl FoundTables {
         Ok(())
     }
 
-    /// Notes the difference between a table and the schema, if there is one.
+    /// Records the difference between a table and the schema, if there is one.
     fn note(&mut self, collection: &str, table: &Table, state: TableState) {
         if let Some(problem) = Problem::of(collection, table, state) {
             self.other
@@ -311,7 +311,7 @@ impl FoundTables {
         Ok(())
     }
 
-    /// Describes the rows that are lost if a table is dropped.
+    /// Describes the rows that are lost if the table `name` is dropped.
     pub(crate) fn rows_lost(&self, name: &str) -> String {
         if self.gone.contains(name) {
             return "its table is already missing".to_owned();
@@ -345,7 +345,7 @@ impl FoundTables {
     }
 }
 
-/// Returns the tables from which an attached collection is read.
+/// Returns the tables of the other program from which an attached collection is read.
 fn tables_there(collection: &Collection) -> Vec<Table> {
     let tables = collection.sort_orders().into_iter();
     let tables = tables.filter_map(|one| Some(one.table(&one.table_name(0)).ok()?.0));

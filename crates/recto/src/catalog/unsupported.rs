@@ -14,7 +14,7 @@ pub(super) struct Unsupported {
     what: String,
     /// Position in the text of the schema, if the schema was parsed from a text.
     position: Option<Position>,
-    /// Advice to the user until it is supported.
+    /// Advice to the user until a release supports the declaration.
     hint: Cow<'static, str>,
 }
 
@@ -31,7 +31,8 @@ const SIZE: &str = "use a size from 64KiB to 1GiB";
 const COLLATE: &str =
     "use a program with the feature `collation`, or leave the collation out: text then sorts by its bytes";
 
-/// Returns the declarations of `schema` that this release does not support yet, in their order.
+/// Returns the declarations of `schema` that this release does not support yet, in the order of the
+/// schema.
 pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
     let collections = schema.collections.iter();
     collections.flat_map(|one| of_collection(one)).collect()
@@ -185,7 +186,8 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
         }
     }
 
-    /// The store has a view that the applied schema does not name.
+    /// Checks that a requested view is rejected if a stored view, which stays, sorts a field by
+    /// another collation.
     #[test]
     fn a_field_has_one_collation_in_all_views_that_stay() {
         let text = |view: &str, collate: &str| {

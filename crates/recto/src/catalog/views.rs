@@ -1,4 +1,4 @@
-//! Tables of views and of unique constraints as the catalog records them, with their states.
+//! Tables of views and of unique constraints, with their states, as the catalog records them.
 
 use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::{Collection, Schema, SortOrder, View};
@@ -12,7 +12,7 @@ use crate::session::MisfitCounts;
 /// Number of the first view of a store.
 const FIRST_NUMBER: u64 = 1;
 
-/// Table of a view.
+/// Table of a view, as the catalog records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptView {
     /// Name of the collection.
@@ -22,15 +22,19 @@ pub(crate) struct KeptView {
     /// Number that is part of the table's name. The store never uses a number again.
     pub(crate) number: u64,
     pub(crate) state: ViewState,
-    /// Collation number of its sort keys; `None` if it has none.
+    /// Number of the collation that created the view's sort keys; `None` if the view has no sort
+    /// keys.
     pub(crate) collation: Option<u32>,
-    /// Number of records that the view should have and lacks. The actual number may be smaller.
+    /// Number of misfits: records that the view should contain but cannot store. The actual number
+    /// may be smaller.
     pub(crate) misfits: MisfitCounts,
-    /// True if the value of its only partition field may be empty. Tables of earlier releases do not allow it.
+    /// True if the value of the view's only partition field may be empty. Tables of earlier
+    /// releases do not allow it.
     pub(crate) allows_empty: bool,
 }
 
-/// Table of a unique constraint. All writes obey the constraint from the time it is recorded.
+/// Table of a unique constraint, as the catalog records it. All writes obey the constraint from the
+/// time it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptUnique {
     /// Name of the collection.
@@ -39,18 +43,20 @@ pub(crate) struct KeptUnique {
     pub(crate) fields: Vec<String>,
     /// Number that is part of the table's name. The store never uses a number again, not even for a view.
     pub(crate) number: u64,
-    /// True if records that are older than the constraint may still lack their claims.
+    /// True if records that are older than the constraint may still lack their claims (the rows
+    /// that reserve the values).
     pub(crate) is_building: bool,
     /// Number of records whose values the constraint cannot store. The actual number may be smaller.
     pub(crate) misfits: MisfitCounts,
-    /// True if the value of its only field may be empty. Tables of earlier releases do not allow it.
+    /// True if the value of the constraint's only field may be empty. Tables of earlier releases do
+    /// not allow it.
     pub(crate) allows_empty: bool,
 }
 
 /// Tables of all views and unique constraints of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptViews {
-    /// Number of the next table.
+    /// Number that the next table of a view or unique constraint gets.
     next: u64,
     /// Tables of views in the order of their creation.
     pub(crate) tables: Vec<KeptView>,
@@ -69,7 +75,7 @@ impl Default for KeptViews {
 }
 
 impl KeptView {
-    /// Returns the sort order of the view as its table has it.
+    /// Returns the sort order of the view's table.
     pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> SortOrder<'a> {
         let arranged = collection.arranged(&self.view);
         arranged.allow_empty_partition(self.allows_empty)
@@ -79,7 +85,7 @@ impl KeptView {
         self.arranged(collection).table_name(self.number)
     }
 
-    /// Returns the table.
+    /// Returns the definition of the view's table.
     ///
     /// # Errors
     /// A field of its key has a type that cannot be in a key.
@@ -88,7 +94,8 @@ impl KeptView {
         Ok(arranged.table(&arranged.table_name(self.number))?.0)
     }
 
-    /// Returns whether writes must maintain the view, whether it is read or not.
+    /// Returns whether writes must maintain the view. This does not depend on whether the view is
+    /// read.
     pub(crate) fn is_written(&self) -> bool {
         self.state != ViewState::Dropping
     }
@@ -100,7 +107,7 @@ impl KeptView {
         self.collation.is_none_or(makes)
     }
 
-    /// Returns its state as users see it.
+    /// Returns the state of the view as users see it.
     pub(crate) fn told_state(&self) -> &'static str {
         if self.stays() && !self.is_current() {
             return OUTDATED;
@@ -108,12 +115,14 @@ impl KeptView {
         state_text(self.state)
     }
 
-    /// Returns whether the view is read or is being built to be read.
+    /// Returns whether the view is ready, or is being built so that it can be read.
     pub(crate) fn stays(&self) -> bool {
         matches!(self.state, ViewState::Building | ViewState::Ready)
     }
 
-    /// Marks the view as no longer to be read. If it was never read, writers need not maintain it for its readers.
+    /// Starts the removal of the view. Writers continue to maintain a view that was ready, because
+    /// processes with an older schema may still read it. A view that was never ready has no
+    /// readers, so writers ignore it.
     pub(crate) fn retire(&mut self) {
         self.state = match self.state {
             ViewState::Ready | ViewState::Retiring => ViewState::Retiring,
@@ -139,7 +148,7 @@ impl KeptUnique {
         ClaimsTable::table_name(ViewNumber(self.number), &self.collection)
     }
 
-    /// Returns the table.
+    /// Returns the definition of the table that stores the claims.
     ///
     /// # Errors
     /// A field has a type that cannot be in a key.
@@ -147,7 +156,7 @@ impl KeptUnique {
         Ok(Table::clone(self.claims_table(collection)?.table()))
     }
 
-    /// Returns the table with its fields.
+    /// Returns the claims table together with the fields of the constraint.
     ///
     /// # Errors
     /// A field has a type that cannot be in a key.
@@ -158,7 +167,8 @@ impl KeptUnique {
 }
 
 impl KeptViews {
-    /// Returns a ready table for each view of `schema`. A view keeps its number if the store had a view of its name.
+    /// Returns views for `schema` that are all ready. A view keeps its number if the store had a
+    /// view of its name.
     pub(crate) fn of_all_ready(&self, schema: &Schema) -> Self {
         let mut views = self.clone();
         for one in &mut views.tables {
@@ -199,7 +209,7 @@ impl KeptViews {
         std::mem::replace(recorded, misfits) != misfits
     }
 
-    /// Returns whether any view or unique constraint lacks records.
+    /// Returns whether any view or unique constraint lacks records that it cannot store.
     pub(crate) fn have_misfits(&self) -> bool {
         let of_views = self.tables.iter().map(|one| one.misfits);
         let mut all = of_views.chain(self.unique.iter().map(|one| one.misfits));
@@ -213,7 +223,7 @@ impl KeptViews {
         all.any(|allows_empty| allows_empty)
     }
 
-    /// Returns whether there are no tables of views.
+    /// Returns whether there are no tables of views in any state.
     pub(crate) fn has_none(&self) -> bool {
         self.tables.is_empty()
     }
@@ -253,16 +263,16 @@ impl KeptViews {
         collection.views.iter().filter_map(ready)
     }
 
-    /// Returns a view of a collection that should be written but cannot be, because this program does not create its
-    /// sort keys.
+    /// Returns a view of a collection that writes must maintain but cannot, because this program
+    /// does not create the view's sort keys.
     pub(crate) fn outdated<'a>(&'a self, collection: &'a str) -> Option<&'a KeptView> {
         self.of(collection)
             .find(|one| one.is_written() && !one.is_current())
     }
 
-    /// Returns the tables for `schema`. Adds tables for views that have none of their declaration, and retires the
-    /// tables of views that `schema` does not declare. A view of an earlier declaration is read until its replacement
-    /// is ready.
+    /// Returns the tables for `schema`. Adds a table for each view whose declaration has none, and
+    /// retires the tables of views that `schema` does not declare. If the declaration of a view
+    /// changed, queries read the earlier table until its replacement is ready.
     pub(crate) fn following(
         &self,
         schema: &Schema,
@@ -354,7 +364,7 @@ impl KeptViews {
         }
     }
 
-    /// Returns the catalog's text of the tables, one a line.
+    /// Returns the catalog's text of the tables, one line for each.
     pub(super) fn to_text(&self) -> String {
         let line = |one: &KeptView| {
             let collation = one.collation.map(|number| format!("collation {number} "));
@@ -412,10 +422,10 @@ fn collation_number(view: &View) -> Option<u32> {
     (!view.collate.is_empty()).then_some(COLLATION_NUMBER)
 }
 
-/// Beginning of the line of a unique constraint.
+/// Beginning of a line of the catalog's text that describes a unique constraint.
 const UNIQUE: &str = "unique ";
 
-/// Beginning of the line of a table that lacks records.
+/// Beginning of a line of the catalog's text if the table lacks records that it cannot store.
 const MISFITS: &str = "misfits ";
 
 fn misfits_text(misfits: MisfitCounts) -> String {
@@ -425,7 +435,8 @@ fn misfits_text(misfits: MisfitCounts) -> String {
     format!("{MISFITS}{} {} ", misfits.empty, misfits.too_large)
 }
 
-/// Returns the misfits of a line, and the rest of the line; `None` if the line is invalid.
+/// Parses the number of misfits at the beginning of a line. Returns it with the rest of the line;
+/// `None` if the line is invalid.
 fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     let Some(line) = line.strip_prefix(MISFITS) else {
         return Some((MisfitCounts::default(), line));
@@ -437,7 +448,8 @@ fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     Some((misfits, words.next()?))
 }
 
-/// Returns whether a new table with these partition fields allows an empty partition. An attached table stays as it is.
+/// Returns whether a new table with these partition fields allows an empty partition value. An
+/// attached table belongs to another program and is not changed.
 fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     let [field] = partition else {
         return false;
@@ -446,14 +458,15 @@ fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     collection.attached.is_none() && matches!(field, Some(Type::Text | Type::Ascii | Type::Blob))
 }
 
-/// Beginning of the line of a table whose only partition column may be empty.
+/// Beginning of a line of the catalog's text if the table's only partition column may be empty.
 const ALLOWS_EMPTY: &str = "form 2 ";
 
 fn form_text(allows_empty: bool) -> &'static str {
     if allows_empty { ALLOWS_EMPTY } else { "" }
 }
 
-/// Returns the misfits of a line, whether its table allows an empty partition, and the rest of the line.
+/// Parses the beginning of a line. Returns the number of misfits, whether the table allows an empty
+/// partition, and the rest of the line.
 fn read_beginning(line: &str) -> Option<(MisfitCounts, bool, &str)> {
     let (misfits, line) = read_misfits(line)?;
     let rest = line.strip_prefix(ALLOWS_EMPTY);
@@ -512,7 +525,7 @@ const STATES: [(ViewState, &str); 4] = [
     (ViewState::Dropping, "dropping"),
 ];
 
-/// State that users see of a view whose sort keys this program does not create.
+/// Text of the state of a view whose sort keys this program does not create.
 const OUTDATED: &str = "outdated";
 
 /// Returns the text of a state in the catalog and for users.

@@ -1,5 +1,5 @@
-//! Preparation of a copy: the selected collections, and the check that the other store accepts them. It precedes all
-//! changes.
+//! Preparation of a copy. It selects the collections and checks that the target store accepts them,
+//! before anything is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,29 +18,30 @@ use crate::misfits::Checked;
 use crate::recto::Recto;
 use crate::session::Misfits;
 
-/// Kind of work whose progress is stored.
+/// Kind of work under which the progress of copies is stored.
 pub(super) const WORK: Work = Work::COPY;
-/// Number of rows that are read together to find out whether a record exists.
+/// Maximum number of rows that one read returns when a copy checks whether the target store has
+/// records.
 const LOOK_ROWS: u32 = 100;
 /// Number of hexadecimal digits of the identity of a copy.
 const ID_DIGITS: usize = 32;
 
-/// Selected collections of a copy.
+/// Collections that a copy transfers.
 pub(super) struct Begun {
-    /// Collections, with the types of the source store.
+    /// Schema of the selected collections, with the types of the source store.
     pub(super) schema: Schema,
-    /// Identity of the copy of each collection.
+    /// Identity of the copy of each collection, in the order of `schema`.
     pub(super) ids: Vec<String>,
     /// Cursor keys of the source store.
     keys: Arc<KeyRing>,
 }
 
 impl Begun {
-    /// Checks both stores.
+    /// Checks that the source store has the collections and that the target store accepts them.
     ///
     /// # Errors
-    /// A collection does not exist. The other store declares it differently, or has records of it that this copy did
-    /// not put there.
+    /// A collection does not exist in the source store. Or the target store declares it
+    /// differently, or has records of it that this copy did not write.
     pub(super) async fn look(source: &Recto, target: &Recto, names: &[String]) -> Result<Self> {
         let is_one = source.describe() == target.describe() && source.store().kind() != StoreKind::Memory;
         if is_one || Arc::ptr_eq(source.shared(), target.shared()) {
@@ -92,12 +93,12 @@ impl Begun {
         }
     }
 
-    /// Counts the records that do not fit views and unique constraints, and records the number in
-    /// the other store. So the other store knows the number of missing records before the copy
-    /// begins. Returns the findings.
+    /// Counts the records that do not fit the views and unique constraints of the target store, and
+    /// records the numbers there. The target store then knows the number of missing records before
+    /// the copy begins. Returns the findings.
     ///
     /// # Errors
-    /// A store cannot be read, or the other store cannot be written.
+    /// A store cannot be read, or the target store cannot be written.
     pub(super) async fn mark_misfits(
         &self,
         source: &Recto,
@@ -137,9 +138,9 @@ impl Begun {
         *store.shared().keys.ring().to_bytes() == *self.keys.to_bytes()
     }
 
-    /// Returns the error that the other store has records of a collection. If the cursor keys are equal, the other
-    /// store is the source store at another address, or a copy of it. Then the hint does not recommend the removal of
-    /// the records.
+    /// Returns the error that the target store already has records of a collection. If the cursor
+    /// keys are equal, the target store is the source store at another address, or a copy of it.
+    /// The hint then does not recommend the removal of the records.
     async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
         target.cursor_keys().await?;
         let hint = if self.are_keys_of(target) {
@@ -159,7 +160,7 @@ impl Begun {
         Ok(Error::new(ErrorKind::Exists, message).with_hint(hint))
     }
 
-    /// Rejects a collection that the other store declares differently.
+    /// Rejects a collection that the target store declares differently.
     fn check_declared(&self, target: &Recto, collection: &Arc<Collection>) -> Result<()> {
         let there = target.schema();
         let Some(declared) = there.collection(&collection.name) else {
@@ -183,8 +184,9 @@ impl Begun {
         .with_hint(removal(&collection.name)))
     }
 
-    /// Replaces the cursor keys of the other store with those of the source store, unless the other store has other
-    /// collections, whose cursors would become invalid. Returns whether cursors of one store are valid in the other.
+    /// Replaces the cursor keys of the target store with those of the source store, unless the
+    /// target store has other collections, whose cursors would become invalid. Returns whether
+    /// cursors of one store are valid in the other.
     ///
     /// During the transfer, only the memory of this process contains the keys.
     pub(super) async fn take_cursor_keys(&self, source: &Recto, target: &Recto) -> Result<bool> {
@@ -210,7 +212,7 @@ impl Begun {
     }
 }
 
-/// Returns the part of a schema that is to be copied.
+/// Returns the part of a schema that is to be copied: the collections `names`.
 fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     if let Some(name) = names.iter().find(|name| schema.collection(name).is_none()) {
         return Err(no_collection(schema, name));
@@ -233,8 +235,8 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     })
 }
 
-/// Rejects a collection whose records may have equal values of unique fields, because the other store would reject
-/// them.
+/// Rejects a collection with a unique constraint that is not ready. Its records may have equal
+/// values, which the target store would reject.
 fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     let recorded = source.recorded();
     let is_building = |one: &&KeptUnique| one.is_building && one.collection == collection.name;
@@ -253,7 +255,7 @@ fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     .with_hint("apply the schema to the source store, which reports the records with the same values"))
 }
 
-/// Returns a schema with one collection and the types of its schema.
+/// Returns a schema with only this collection, and with all types of the given schema.
 fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     Schema {
         types: schema.types.clone(),
@@ -262,8 +264,8 @@ fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     }
 }
 
-/// Returns the identity of the copy of a collection. It depends on the cursor keys, which belong to one store, and does
-/// not reveal them.
+/// Returns the identity of the copy of a collection. The identity depends on the cursor keys, which
+/// belong to one store, and does not reveal them.
 fn id(keys: &KeyRing, collection: &Schema) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("recto 2026-11 the copy of a collection");
     hasher.update(&keys.to_bytes());
@@ -271,8 +273,8 @@ fn id(keys: &KeyRing, collection: &Schema) -> String {
     hasher.finalize().to_hex()[..ID_DIGITS].to_owned()
 }
 
-/// Returns whether a store has records of a collection, even if the collection is not recorded. Deleted records whose
-/// versions are still stored count, too.
+/// Returns whether a store has records of a collection, even if its catalog does not record the
+/// collection. Deleted records whose versions are still stored count, too.
 async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<bool> {
     let table = Arc::new(collection.base_table());
     let (shared, mut after) = (target.shared(), None);

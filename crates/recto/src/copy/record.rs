@@ -1,4 +1,4 @@
-//! Records as they are read for a copy.
+//! Records of a source store, as a copy reads them.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::viewed::Written;
 
-/// Record of a collection, for any target store.
+/// Record of a collection, in a form that every target store accepts.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     /// All cells of the base table's row, including hidden cells.
     pub(super) cells: Cells,
     /// Cells of the fields, in the order of the collection.
     pub(super) fields: Cells,
-    /// Version of the record. For records that are written plainly, the write timestamp of the values, or 0 if it is
-    /// unknown.
+    /// Version of the record. If the collection has no versions (`writes` is not `update`), this is
+    /// the write timestamp of the values, or 0 if it is unknown.
     pub(super) version: Version,
     /// Remaining time to live in seconds, as the store reports it, if the record expires.
     pub(super) ends_in_seconds: Option<u32>,
-    /// Time of its expiry, by the local clock.
+    /// Time at which the record expires, by the local clock.
     pub(super) expires_at: Option<Micros>,
     /// True if a field outside the key has a value.
     pub(super) has_values: bool,
 }
 
-/// Existing records that were read together.
+/// Records that one read returned. Deleted and expired records are left out.
 #[derive(Debug, Default)]
 pub(super) struct Records(pub(super) Vec<Record>);
 
 impl Records {
-    /// Returns the records of rows that were read of a collection.
+    /// Returns the records of rows that were read from a collection.
     ///
     /// # Errors
     /// A row is damaged, or a newer release wrote it.
@@ -59,7 +59,7 @@ impl Records {
     /// Returns whether the rows contain any record, or a deleted record whose version is still stored.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// The errors of [`of`](Self::of).
     pub(super) fn has_any(collection: &Collection, read: &ScanRead) -> Result<bool> {
         if collection.writes != WriteMode::Update {
             return Ok(!read.rows.is_empty());
@@ -82,7 +82,8 @@ fn damaged(error: recto_protocol::views::StoredError) -> Error {
         .with_source(error)
 }
 
-/// Returns a record that changes; `None` if it is deleted or has expired.
+/// Returns the record of a row in a collection with `writes = "update"`; `None` if it is deleted or
+/// has expired.
 fn changed(core: &Arc<CollectionCore>, row: RowRef<'_>, now: Micros) -> Result<Option<Record>> {
     let Some(viewed) = &core.viewed else {
         return Ok(None);
@@ -101,7 +102,7 @@ fn changed(core: &Arc<CollectionCore>, row: RowRef<'_>, now: Micros) -> Result<O
     }))
 }
 
-/// Returns a record that is written plainly.
+/// Returns the record of a row in a collection whose `writes` is not `update`.
 fn plain(
     core: &Arc<CollectionCore>,
     row: RowRef<'_>,

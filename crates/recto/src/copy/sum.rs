@@ -17,16 +17,17 @@ use crate::pace::Pace;
 use crate::session::{CopyProgress, Progress, RecordSum};
 use crate::verify::Steps;
 
-/// Time span of one day in microseconds. Records that expire within it may expire during the comparison.
+/// One day in microseconds. Records that expire within it may expire while the stores are compared.
 const ENDS_SOON_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// Comparison of both stores.
+/// Comparison of the records of both stores of a copy.
 pub(super) struct Summing<'a> {
-    /// Records that change and expire by this time are counted separately, without a digest.
+    /// Records that expire by this time, in a collection with `writes = "update"`, are counted
+    /// separately, without a digest.
     until: Micros,
-    /// Number of rows that were read of both stores.
+    /// Number of rows that were read from both stores.
     rows: AtomicU64,
-    /// Approximate number of rows of both stores.
+    /// Approximate number of rows of both stores together.
     rows_total: u64,
     rows_per_second: Option<u32>,
     progress: Progress<'a, CopyProgress>,
@@ -48,7 +49,8 @@ impl<'a> Summing<'a> {
         }
     }
 
-    /// Reads a collection in both stores, concurrently.
+    /// Reads a collection in both stores concurrently. Returns the counts and digest of its records
+    /// in each store.
     ///
     /// # Errors
     /// A store cannot be read, or a row is damaged.

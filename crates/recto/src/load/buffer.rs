@@ -1,8 +1,8 @@
 //! Buffers of converted rows, which are sorted by key before they are written.
 //!
-//! A buffer holds a contiguous range of the file's rows. It stores the cells of each row once, and for every collection
-//! an entry per row with the encoded key. Writes in key order make the embedded store's tree fast, and collect the rows
-//! of a partition for Cassandra.
+//! A buffer holds a contiguous range of the file's rows. It stores the cells of each row once. For
+//! every collection, it has an entry per row with the encoded key. Writes in key order make the
+//! embedded store's tree fast, and collect the rows of a partition for Cassandra.
 
 use std::borrow::Cow;
 
@@ -20,21 +20,22 @@ use crate::writes::mutation::{self, BaseRow};
 /// Maximum size of a segment of a buffer, in bytes. Segments of this size are not moved when a buffer grows.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// Memory of a cell in bytes, in addition to its content: its position.
+/// Memory of a cell in bytes, in addition to its content: the position of the cell.
 const SPAN_BYTES: usize = 8;
 
-/// Memory of a row that is being written in bytes, in addition to its cells: its mutation.
+/// Memory in bytes of a row that is being written, in addition to its cells: the row's mutation.
 const ROW_WRITE_OVERHEAD_BYTES: usize = 320;
 
-/// Memory of a row that may be rejected, in bytes: its note, and a reference to it for sorting.
+/// Memory in bytes of a row that may be rejected: its [`RefusedRow`], and a reference to it for
+/// sorting.
 const REFUSED_ROW_BYTES: usize = size_of::<RefusedRow>() + size_of::<&RefusedRow>();
 
-/// Position of a row in the file.
+/// Position of a row in the loaded file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
-    /// Index among the rows, from 0, without the header.
+    /// Index of the row among all rows of the file, from 0, without the header.
     pub(super) row: u64,
-    /// Line on which the row begins, from 1.
+    /// Line of the file on which the row begins, from 1.
     pub(super) line: u64,
 }
 
@@ -42,14 +43,14 @@ pub(super) struct Origin {
 struct Segment {
     rows: RowSet,
     origins: Vec<Origin>,
-    /// Encoded keys of its rows, of all collections.
+    /// Encoded keys of the segment's rows, for all collections.
     keys: Vec<u8>,
 }
 
-/// Row of one collection.
+/// Entry of one row for one collection, with the position of the row's key.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// First bytes of the key, so that a comparison rarely reads the whole key.
+    /// First bytes of the row's key. Most comparisons need only these bytes.
     prefix: u64,
     segment: u32,
     row: u32,
@@ -57,8 +58,8 @@ struct Entry {
     key_length: u32,
 }
 
-/// Row of the buffer that was not stored in a collection. Its text is created only when it is reported, because a file
-/// may consist of such rows.
+/// Row of the buffer that a collection rejected. Its text is created only when it is reported,
+/// because every row of a file may be rejected.
 #[derive(Debug)]
 pub(super) struct RefusedRow {
     pub(super) target: u32,
@@ -69,50 +70,51 @@ pub(super) struct RefusedRow {
 }
 
 impl RefusedRow {
-    /// Returns the class under which the row is counted.
+    /// Returns the reason under which the rejection is counted, without details of the row.
     pub(super) fn class(&self) -> &str {
         self.reason.as_ref().map_or(CONFLICT, |reason| reason.class())
     }
 }
 
-/// Range of one collection's rows, in key order.
+/// Range of one collection's rows, in key order, which are written together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) target: usize,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Memory of the writes of its rows, in bytes.
+    /// Memory of the writes of the chunk's rows, in bytes.
     pub(super) bytes: usize,
 }
 
-/// Sizes of groups of rows for writing.
+/// Limits by which rows are grouped into writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteSizes {
-    /// Memory of the rows of one call, in bytes.
+    /// Maximum memory of the writes of one chunk, in bytes.
     pub(super) chunk_bytes: usize,
-    /// Size of the write of one partition, as a store counts bytes.
+    /// Maximum size of the write of one partition, as a store counts bytes.
     pub(super) partition_bytes: usize,
-    /// Number of rows of the write of one partition.
+    /// Maximum number of rows of the write of one partition.
     pub(super) partition_rows: usize,
 }
 
-/// Rows of a contiguous range of the file.
+/// Converted rows of a contiguous range of the loaded file.
 #[derive(Debug)]
 pub(super) struct Buffer {
     width: usize,
     segments: Vec<Segment>,
-    /// Entries of each collection.
+    /// For each collection, the entries of its rows.
     entries: Vec<Vec<Entry>>,
     /// Rows that could not be read or converted to records of a collection, in the order of the file.
     pub(super) rejects: Vec<Reject>,
     reject_bytes: usize,
-    /// Rows that differ from another row with their key, in collections whose records never change.
+    /// Rejected rows: in collections whose records never change, rows that differ from another row
+    /// with their key.
     pub(super) refused: Vec<RefusedRow>,
-    /// Number of rows that the store may reject for this reason.
+    /// Number of rows that the store may still reject, for which memory is reserved.
     refusable_rows: usize,
     /// Number of rows of each collection that were left out because another row of the buffer has their key.
     pub(super) met: Vec<RowsMet>,
-    /// Number of rows of the file up to the end of the buffer.
+    /// Number of rows of the file from its beginning to the end of the buffer.
     pub(super) rows_end: u64,
 }
 
@@ -131,7 +133,8 @@ impl Buffer {
         }
     }
 
-    /// Returns the allocated memory in bytes, without the reserve of a segment.
+    /// Returns the allocated memory of the buffer in bytes, without the reserve of the last
+    /// segment.
     pub(super) fn byte_len(&self) -> usize {
         let entries: usize = self.entries.iter().map(Vec::capacity).sum();
         let last = self
@@ -143,7 +146,7 @@ impl Buffer {
         whole + last + entries * size_of::<Entry>() + refused + self.reject_bytes
     }
 
-    /// Returns the number of entries of all collections.
+    /// Returns the number of entries of all collections together.
     pub(super) fn entries(&self) -> u64 {
         self.entries.iter().map(Vec::len).sum::<usize>() as u64
     }
@@ -180,16 +183,16 @@ impl Buffer {
             .expect("a segment exists since a row was begun")
     }
 
-    /// Returns the cells of the row that was added last.
+    /// Returns the converted cells of the row that was added last.
     pub(super) fn made(&self) -> RowRef<'_> {
         let segment = self.segments.last().expect("a row exists since it was added");
         segment.rows.row(segment.rows.len() - 1)
     }
 
-    /// Adds the last row to a collection.
+    /// Adds the last row of the buffer to a collection.
     ///
     /// # Errors
-    /// A part of its key cannot be in a key. Nothing is added.
+    /// A value of the row cannot be part of a key. Nothing is added.
     pub(super) fn add(&mut self, target: usize, plan: &Target) -> Result<(), key::KeyError> {
         let number = self.segments.len() as u32 - 1;
         let Segment { rows, keys, .. } = self.last();
@@ -212,12 +215,12 @@ impl Buffer {
         Ok(())
     }
 
-    /// Sets the position in the file of the last row.
+    /// Sets the position of the last row in the file.
     pub(super) fn finish_row(&mut self, origin: Origin) {
         self.last().origins.push(origin);
     }
 
-    /// Removes the last row, which no collection has.
+    /// Removes the last row, which was not added to any collection.
     pub(super) fn abandon_row(&mut self) {
         let segment = self.last();
         let rows = segment.rows.len();
@@ -238,8 +241,9 @@ impl Buffer {
         }
     }
 
-    /// Keeps one row of each key. If records replace each other, keeps the last. If records never change, keeps the
-    /// first, and rejects the rows that differ from it. The rows must be [sorted](Self::sort).
+    /// Keeps one row of each key in each collection. The last row remains if records replace each
+    /// other. If records never change, the first row remains, and rows that differ from it are
+    /// rejected. The rows must be [sorted](Self::sort).
     pub(super) fn keep_one_of_each_key(&mut self, plan: &LoadPlan) {
         for (index, target) in plan.targets.iter().enumerate() {
             let mut entries = std::mem::take(&mut self.entries[index]);
@@ -269,8 +273,8 @@ impl Buffer {
         }
     }
 
-    /// Returns a row of a chunk as one that the store rejected. No reason means that another record with its key
-    /// exists.
+    /// Returns the rejection of a row of a chunk by the store. If `reason` is `None`, another
+    /// record with the row's key exists.
     pub(super) fn refuse(&self, target: usize, index: usize, reason: Option<Reason>) -> RefusedRow {
         refused(target, &self.entries[target][index], reason)
     }
@@ -331,7 +335,7 @@ impl Buffer {
         )
     }
 
-    /// Returns all rows in chunks of about `chunk_bytes` of memory, by collection.
+    /// Divides the rows of each collection into chunks of about `chunk_bytes` of memory.
     pub(super) fn chunks(&self, plan: &LoadPlan, sizes: WriteSizes) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for (target, entries) in self.entries.iter().enumerate() {
@@ -367,7 +371,7 @@ impl Buffer {
         entries.iter().map(|entry| self.at(entry))
     }
 
-    /// Returns the writes of a chunk of a collection whose records have one row each.
+    /// Returns the writes of a chunk of a collection without views. Each record is one row.
     pub(super) fn writes(
         &self,
         plan: &LoadPlan,
@@ -414,8 +418,9 @@ fn refused(target: usize, entry: &Entry, reason: Option<Reason>) -> RefusedRow {
     }
 }
 
-/// Returns the write timestamp of a row. The timestamps follow the order of the file, so the last row of a key wins. A
-/// row takes longer than a microsecond, so the timestamps do not stay ahead of the clock.
+/// Returns the write timestamp of a row. The timestamps follow the order of the file, so the last
+/// row of a key wins. Each row adds one microsecond. Loading a row takes longer, so the timestamps
+/// do not stay ahead of the clock.
 pub(super) fn stamp(base: Stamp, origin: Origin) -> Stamp {
     Stamp(
         base.0
@@ -423,7 +428,7 @@ pub(super) fn stamp(base: Stamp, origin: Origin) -> Stamp {
     )
 }
 
-/// Returns the write of one row, to check it against the limits of a store.
+/// Returns the write of one row, so that the caller can check it against the limits of a store.
 pub(super) fn single_write(target: &Target, row: RowRef<'_>) -> PartitionWrite {
     let loaded = Loaded { target, row };
     PartitionWrite {
@@ -468,7 +473,7 @@ fn same_partition(target: &Target, partition: &Cells, row: RowRef<'_>) -> bool {
         .all(|(column, cell)| cell == target.cell(row, column))
 }
 
-/// Converted row as a record of a collection.
+/// Converted row, seen as a record of one collection.
 pub(super) struct Loaded<'a> {
     pub(super) target: &'a Target,
     pub(super) row: RowRef<'a>,
@@ -525,8 +530,8 @@ writes = "append"
         buffer
     }
 
-    /// All rows may differ from others with their key, in the file or in the store. Their notes and reports take no
-    /// more memory than was counted, plus a piece of text.
+    /// Checks that rejected rows take no more memory than the buffer counted. The rows differ from
+    /// other rows with their key, in the file or in the store.
     #[tokio::test]
     async fn refused_rows_take_the_memory_they_are_counted_with() {
         let store = Arc::new(MemoryStore::new(Environment::system()));

@@ -1,8 +1,9 @@
 //! Rows of collections whose records change, on stores without transactions, and rows of collections with unique
 //! fields. Each row is a separate change, and many changes are made concurrently.
 //!
-//! A change is made as if the current time were the row's timestamp. So the last of several rows of one key wins,
-//! records that an earlier load has put are recognized, and changes by others since the load began stay.
+//! Each change uses the row's timestamp as the current time. The last of several rows with one key
+//! therefore wins, records that an earlier run of the load has put are recognized, and changes that
+//! others made since the load began stay.
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -20,15 +21,16 @@ use crate::writes::{mutation, refused_by, transact};
 /// Maximum number of changes of a part that are made concurrently.
 const MAX_CHANGES: usize = 64;
 
-/// Maximum age of the time of a change, in microseconds. It is long enough that a load of some hours preserves changes
-/// by others, and much shorter than the time for which deletions are remembered.
+/// Maximum difference between the current time and the time of a change, in microseconds. It is
+/// long enough that a load of some hours preserves changes by others, and much shorter than the
+/// time for which deletions are remembered.
 const MAX_EARLIER_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// Result of a row.
+/// Result of a row, or the reason why the row is rejected.
 type Became = std::result::Result<RowResult, Reason>;
 
 impl WholePart<'_> {
-    /// Makes a change of each row.
+    /// Changes the record of each row of the part.
     pub(super) async fn change(&self) -> Result<Settled<Part>> {
         let (plan, shared) = (&self.writer.plan, &self.writer.shared);
         let (held, now) = (shared.held(), shared.environment.now_micros());
@@ -56,7 +58,7 @@ impl WholePart<'_> {
         Ok(Settled::Done(Part::Whole(tally, refused)))
     }
 
-    /// Changes the record of a row. First assumes that the record does not exist.
+    /// Changes the record of a row. The first attempt assumes that the record does not exist.
     async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
         let core = self.core();
         let mut there: Option<StoredRow> = None;
@@ -142,7 +144,8 @@ impl WholePart<'_> {
     }
 }
 
-/// Marks errors that stop the load. Errors of single records remain unchanged.
+/// Marks an error that stops the load with a message and a hint. Errors of single records remain
+/// unchanged.
 fn stopped_unless_refused(error: Error) -> Error {
     if is_of_record(error.kind()) {
         return error;
@@ -158,7 +161,8 @@ fn is_of_record(kind: ErrorKind) -> bool {
     )
 }
 
-/// Returns the error of a load that stops. Stored records remain, and the same load continues from there.
+/// Returns the error of a load that stops. Stored records remain, and running the same load again
+/// continues after them.
 #[cold]
 fn stopped(error: Error) -> Error {
     Error::new(error.kind(), format!("the load stopped: {error}"))

@@ -28,23 +28,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadRequest, LoadedCollection, LoadedView};
 use crate::shared::Shared;
 
-/// Table of loads.
+/// Name of the table with the state of each load.
 pub(super) const TABLE: &str = "recto_loads";
 
-/// Version of the state's JSON.
+/// Version of the JSON format of the state.
 const STATE_VERSION: u64 = 3;
 
-/// Version of the rules that convert cells of CSV to values. A file may contain other records under other rules, so
-/// that it is another load.
+/// Version of the rules that convert cells of CSV to values. Under other rules, the same file may
+/// yield other records, so its load gets another identity.
 const CSV_RULES: u32 = 2;
 
-/// Maximum number of reasons that are counted separately for a collection.
+/// Maximum number of reasons for rejections that are counted separately for a collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
 
-/// Reason under which further reasons are counted.
+/// Name of the entry that counts all further reasons for rejections.
 const OTHER_REASONS: &str = "other reasons";
 
-/// Maximum number of reasons in a report for a collection.
+/// Maximum number of reasons for rejections that a report lists for a collection.
 const MAX_REPORTED_REASONS: usize = 10;
 
 /// Counts of the rows of one collection.
@@ -55,7 +55,8 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
     pub(super) rejected: u64,
     reasons: BTreeMap<String, u64>,
-    /// Number of rows that each view has and number that it leaves out, of the rows that were not rejected.
+    /// For each view, the number of rows that it contains and the number of rows that it leaves
+    /// out, among the rows that were not rejected.
     views: BTreeMap<String, (u64, u64)>,
 }
 
@@ -71,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// Counts a row in a view that has an entry of it, or leaves it out.
+    /// Counts a row for a view: the view has an entry of the row, or leaves the row out.
     pub(super) fn count_in_view(&mut self, name: &str, has_entry: bool) {
         if !self.views.contains_key(name) {
             self.views.insert(name.to_owned(), (0, 0));
@@ -81,7 +82,7 @@ impl Tally {
         }
     }
 
-    /// Returns the number of rows that were not rejected.
+    /// Returns the number of rows that the collection accepted.
     pub(super) fn taken(&self) -> u64 {
         self.stored + self.replaced + self.repeated
     }
@@ -126,17 +127,18 @@ impl Tally {
     }
 }
 
-/// Progress of a load. All rows that it counts are durable.
+/// Progress of a load. All counted rows are durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// Base of the write timestamps of its rows.
+    /// Base of the write timestamps of the load's rows.
     pub(super) stamp: Stamp,
     /// Number of rows of the file that are processed: stored or rejected.
     pub(super) rows: u64,
     /// Size in bytes of the part of the reject file that belongs to the processed rows.
     pub(super) reject_bytes: u64,
     pub(super) finished: bool,
-    /// Timestamp of the last write of the state. The next one is greater, independent of the clock.
+    /// Timestamp of the last write of this state. The timestamp of the next write is greater,
+    /// whatever the clock shows.
     written: Stamp,
     /// Tables that store the rows of each collection, in the order of the request.
     tables: Vec<Vec<String>>,
@@ -169,7 +171,7 @@ impl State {
         }
     }
 
-    /// Returns the state of the same load at its beginning.
+    /// Returns the state with which the same load starts from the beginning.
     pub(super) fn anew(&self, stamp: Stamp, tables: Vec<Vec<String>>) -> Self {
         Self {
             written: self.written,
@@ -177,13 +179,14 @@ impl State {
         }
     }
 
-    /// Returns whether the rows are in all of these tables, so that no table was added since the state was written.
+    /// Returns whether the processed rows are in all of these tables. This is false if a view was
+    /// added since the state was written.
     pub(super) fn is_in(&self, tables: &[Vec<String>]) -> bool {
         let mut both = tables.iter().zip(&self.tables);
         both.all(|(now, then)| now.iter().all(|table| then.contains(table)))
     }
 
-    /// Returns a timestamp that is greater than those of all processed rows.
+    /// Returns a write timestamp that is greater than the timestamps of all processed rows.
     pub(super) fn next_stamp(&self) -> Stamp {
         Stamp(self.stamp.0.saturating_add_unsigned(self.rows))
     }
@@ -269,7 +272,7 @@ impl State {
     }
 }
 
-/// Storage of the state of one load.
+/// Access to the stored state of one load.
 pub(super) struct Checkpoint {
     store: Arc<dyn Store>,
     table: Arc<Table>,
@@ -305,7 +308,7 @@ impl Checkpoint {
         }
     }
 
-    /// Creates the table of loads if it does not exist.
+    /// Creates the table with the states of loads, if it does not exist.
     pub(super) async fn prepare(&self) -> Result<()> {
         let make = TableChange::Make(Table::clone(&self.table));
         change_table(&self.store, &self.shared.environment, &make).await
@@ -350,7 +353,8 @@ impl Checkpoint {
         })
     }
 
-    /// Writes the state durably. Rows that were written before are then also durable.
+    /// Writes the state durably. The store then also makes the rows durable that were written
+    /// before.
     pub(super) async fn write(&self, state: &mut State) -> Result<()> {
         state.written = Stamp(self.shared.stamps.next().0.max(state.written.0.saturating_add(1)));
         let stamp = state.written;
@@ -408,7 +412,8 @@ fn table() -> Table {
     Table::new(TABLE, columns, TableOptions::default()).expect("the table of loads has a key of text")
 }
 
-/// Returns the identity of a load, as hexadecimal text.
+/// Returns the identity of a load as hexadecimal text: a hash of the file and of the options that
+/// affect the stored records.
 fn load_id(
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,

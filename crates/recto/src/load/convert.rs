@@ -1,7 +1,8 @@
 //! Conversion of text to cells.
 //!
-//! [`CellRules::value`] defines the conversion: it reads the text of [`json::from_text`] and the forms that other
-//! programs write. Types that are frequent in large files have a fast path, which returns the same bytes or nothing.
+//! [`CellRules::value`] defines the conversion. It reads the text of [`json::from_text`] and the
+//! forms that other programs write. Types that are frequent in large files also have a fast path,
+//! which returns the same bytes or nothing.
 
 use recto_model::{Type, Value, cell, json};
 use serde_json::value::RawValue;
@@ -11,15 +12,15 @@ use super::times::{TimeError, Times};
 use crate::error::Result as RectoResult;
 use crate::session::{BlobFormat, CsvOptions};
 
-/// Maximum number of characters of a cell that an error repeats.
+/// Maximum number of characters of a cell that an error message repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
 /// Maximum number of values in a list, set, map, tuple or UDT of one field. During the conversion each value takes some
 /// dozens of bytes.
 const MAX_NESTED_VALUES: usize = 1 << 20;
 
-/// Reason why a value does not fit its field: the whole text, and the length of the part that is the same for all
-/// values of its kind.
+/// Reason why a value does not fit its field. The beginning of the text, up to `class_length`, is
+/// the same for all values that are rejected for this kind of reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
     text: String,
@@ -27,7 +28,7 @@ pub(super) struct Reason {
 }
 
 impl Reason {
-    /// Creates a reason that is the same for all its rows.
+    /// Creates a reason whose whole text is the same for all rows.
     pub(super) fn general(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
@@ -48,7 +49,7 @@ impl Reason {
         &self.text
     }
 
-    /// Returns the class under which the reason is counted.
+    /// Returns the part of the text under which the reason is counted.
     pub(super) fn class(&self) -> &str {
         &self.text[..self.class_length]
     }
@@ -65,7 +66,7 @@ fn wrong_cell(field: &str, error: &cell::CellError) -> Reason {
     Reason::general(format!("{field}: {error}"))
 }
 
-/// Rules by which cells of a CSV file become values.
+/// Rules by which the text of CSV cells is converted to values.
 #[derive(Debug, Default)]
 pub(super) struct CellRules {
     blobs: Option<BlobFormat>,
@@ -73,8 +74,10 @@ pub(super) struct CellRules {
 }
 
 impl CellRules {
+    /// Creates the rules from the options of a CSV file.
+    ///
     /// # Errors
-    /// The pattern or the zone of times is wrong.
+    /// The pattern or the time zone in the options is invalid.
     pub(super) fn new(options: &CsvOptions) -> RectoResult<Self> {
         Ok(Self {
             blobs: options.blobs,
@@ -82,7 +85,7 @@ impl CellRules {
         })
     }
 
-    /// Appends the cell of a field whose value is `text`.
+    /// Appends the cell of the field `field`, whose value has the text `text`.
     pub(super) fn text_cell(
         &self,
         field: &str,
@@ -97,7 +100,7 @@ impl CellRules {
         cell::encode(ty, &value, out).map_err(|error| wrong_cell(field, &error))
     }
 
-    /// Returns the value of a field whose text is `text`.
+    /// Converts the text of a field to its value.
     pub(super) fn value(&self, field: &str, ty: &Type, text: &str) -> Result<Value, Reason> {
         let read = |text: &str| json::from_text(ty, text).map_err(|error| wrong_value(field, &error));
         match ty {
@@ -182,7 +185,7 @@ impl CellRules {
         }
     }
 
-    /// Returns text that the rules read as this value.
+    /// Returns a text that these rules convert to `value`.
     pub(super) fn write(&self, ty: &Type, value: &Value) -> String {
         match (ty, value) {
             (Type::Blob, Value::Blob(bytes)) if self.blobs == Some(BlobFormat::Hex) => {
@@ -218,7 +221,8 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a number as record JSON does, which accepts `5.0` as a whole number, with or without a plus sign.
+/// Parses a number as record JSON does, with an optional plus sign. Record JSON accepts `5.0` as a
+/// whole number.
 fn json_number(ty: &Type, text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix('+').unwrap_or(text);
     let digits = unsigned.strip_prefix('-').unwrap_or(unsigned);
@@ -232,7 +236,7 @@ fn json_number(ty: &Type, text: &str) -> Option<Value> {
         .or_else(|| json::from_text(ty, unsigned).ok())
 }
 
-/// Decodes pairs of hex digits.
+/// Decodes text that consists of pairs of hexadecimal digits.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -287,7 +291,7 @@ fn cql_duration(text: &str) -> Option<String> {
     Some(format!("{sign}P{date}{time}"))
 }
 
-/// Returns text in the form in which an error repeats it.
+/// Returns the text as an error message repeats it: quoted and shortened.
 pub(super) fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < text.len() {
@@ -296,7 +300,7 @@ pub(super) fn shown(text: &str) -> String {
     serde_json::Value::String(shown).to_string()
 }
 
-/// Rejects a nested value whose conversion would take too much memory.
+/// Rejects the text of a nested value (such as a list) whose conversion would take too much memory.
 pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
     // Every nested value follows a comma or an opening bracket, so the number of these
     // bytes is an upper bound.
@@ -309,7 +313,7 @@ pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Appends the cell of JSON that is not null.
+/// Appends the cell of a JSON value that is not null.
 pub(super) fn json_cell(field: &str, ty: &Type, json: &RawValue, out: &mut Vec<u8>) -> Result<(), Reason> {
     let json = json.get();
     if plain(ty, json).is_some_and(|text| fast(ty, text, out)) {
@@ -322,7 +326,8 @@ pub(super) fn json_cell(field: &str, ty: &Type, json: &RawValue, out: &mut Vec<u
     }
 }
 
-/// Returns the text of JSON that has the same meaning as plain text: a string without escapes, or a number.
+/// Returns the plain text of a JSON value, if both have the same meaning: the value is a string
+/// without escapes, or a number.
 fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
     let string = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match (ty, string) {
@@ -334,7 +339,8 @@ fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Appends the cell if there is a fast path. Otherwise returns false and appends nothing.
+/// Appends the cell if the type and the text have a fast path. Otherwise returns false and appends
+/// nothing.
 fn fast(ty: &Type, text: &str, out: &mut Vec<u8>) -> bool {
     match ty {
         Type::Text => {
@@ -363,7 +369,7 @@ fn push<const N: usize>(cell: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
     cell.is_some()
 }
 
-/// Parses digits with or without a sign and a fraction.
+/// Parses a double that consists of digits, with or without a minus sign and a fraction.
 fn plain_double(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let plain = digits.first().is_some_and(u8::is_ascii_digit)
@@ -372,11 +378,12 @@ fn plain_double(text: &str) -> Option<f64> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// Maximum number of digits. Such a number cannot exceed the largest double.
+/// Maximum number of digits of a double that the fast path reads. A number with so few digits
+/// cannot exceed the largest double.
 const MAX_PLAIN_DIGITS: usize = 300;
 
-/// Parses `2013-01-28T10:00:00Z`, with three digits of a fraction or none, on a day of the month that exists in every
-/// month.
+/// Parses `2013-01-28T10:00:00Z`, with three digits of a fraction or none. The day of the month
+/// must be at most 28, because every month has these days.
 fn plain_timestamp(text: &[u8]) -> Option<i64> {
     let millis = match text {
         [.., b'Z'] if text.len() == 20 => 0,
@@ -408,7 +415,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Returns the days since 1970-01-01. Counts years from March, so that a leap day is the last day of a year.
+/// Returns the number of days from 1970-01-01 to a date. Counts years from March, so that a leap
+/// day is the last day of a year.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

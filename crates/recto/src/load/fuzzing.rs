@@ -8,12 +8,14 @@ use super::convert::CellRules;
 use super::records::{Dialect, Shape, Splitter, split_cells};
 use super::source::Format;
 
-/// Maximum size of a record in bytes. It is less than that of files, so that short inputs reach it.
+/// Maximum size of a record in bytes. It is smaller than in real loads, so that short inputs exceed
+/// it.
 const MAX_RECORD_BYTES: usize = 1 << 10;
-/// Sizes of batches in bytes: one that contains everything, and one that is too small for anything.
+/// Sizes of batches in bytes: one size that holds a whole input, and one that is smaller than most
+/// records.
 const BATCH_BYTES: [usize; 2] = [64 << 10, 5];
 
-/// Record: its line, its text, and its cells unless it is unreadable.
+/// Record of an input: its line, its text, and its cells unless it is unreadable.
 type Found = (u64, Vec<u8>, Option<Vec<String>>);
 
 /// Reader that returns a few bytes at a time.
@@ -52,11 +54,11 @@ fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>
     Some(found)
 }
 
-/// Checks a file as CSV: its records do not depend on the sizes of reads, and cells that are written as CSV again are
-/// read as the same cells.
+/// Checks the parser with a CSV file. Its records must not depend on the sizes of reads. If its
+/// cells are written as CSV again, they must be read as the same cells.
 ///
 /// # Panics
-/// If a property does not hold.
+/// If one of these properties does not hold.
 pub fn csv(text: &[u8]) {
     let Some(found) = lines_rise(Format::Csv, text) else {
         return;
@@ -76,10 +78,10 @@ pub fn csv(text: &[u8]) {
     }
 }
 
-/// Checks a file as NDJSON: its records do not depend on the sizes of reads.
+/// Checks the parser with an NDJSON file. Its records must not depend on the sizes of reads.
 ///
 /// # Panics
-/// If a property does not hold.
+/// If this property does not hold.
 pub fn ndjson(text: &[u8]) {
     lines_rise(Format::Ndjson, text);
 }
@@ -100,11 +102,11 @@ fn lines_rise(format: Format, text: &[u8]) -> Option<Vec<Found>> {
     Some(large)
 }
 
-/// Checks that the fast path to a cell returns the same as the definition. The first byte chooses a type, and the rest
-/// is the text of a cell.
+/// Checks that the fast path to a cell returns the same bytes as the general conversion. The first
+/// byte of `data` chooses a type, and the rest is the text of a cell.
 ///
 /// # Panics
-/// If a property does not hold.
+/// If the results differ.
 pub fn text_cell(data: &[u8]) {
     const TYPES: [Type; 10] = [
         Type::Text,

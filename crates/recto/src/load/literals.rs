@@ -1,10 +1,11 @@
-//! Collections in the form of `cqlsh COPY TO`: `['a', 'b']`, `{1, 2}`, `{'a': 1}`, `(1, 'a')`.
+//! Parser of lists, sets, maps and tuples in the form of `cqlsh COPY TO`: `['a', 'b']`, `{1, 2}`,
+//! `{'a': 1}`, `(1, 'a')`.
 
 use recto_model::{Type, Value};
 
 use super::convert::{CellRules, Reason, shown};
 
-/// Returns the nested value of a field whose text is `text`.
+/// Parses the text of a field whose type contains other types, such as a list or a map.
 pub(super) fn read(rules: &CellRules, field: &str, ty: &Type, text: &str) -> Result<Value, Reason> {
     let mut literal = Literal {
         rules,
@@ -27,7 +28,7 @@ struct Literal<'a> {
     field: &'a str,
     whole: &'a Type,
     text: &'a str,
-    /// Text that is not read yet.
+    /// Text that has not been parsed yet.
     rest: &'a str,
 }
 
@@ -89,7 +90,7 @@ impl Literal<'_> {
         }
     }
 
-    /// Reads values between brackets, separated by commas.
+    /// Parses values between brackets, separated by commas.
     fn sequence<T>(
         &mut self,
         [open, close]: [char; 2],
@@ -125,7 +126,7 @@ impl Literal<'_> {
         self.value(ty).map(Some)
     }
 
-    /// Reads a value that contains no others: in quotes, or up to `end` or a closing bracket.
+    /// Parses a value without nested values: in quotes, or up to `end` or a closing bracket.
     fn scalar(&mut self, ty: &Type, end: &str) -> Result<Value, Reason> {
         self.skip_blanks();
         if let Some(quoted) = self.rest.strip_prefix('\'') {

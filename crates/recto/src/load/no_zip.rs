@@ -1,4 +1,4 @@
-//! Files in .zip, in a build that does not read them.
+//! Substitute for `zip` in a build that cannot read .zip files.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,4 @@
-//! Files in .zst, in a build that does not read them.
+//! Substitute for `zstd` in a build that cannot read .zst files.
 
 use std::io::{self, BufRead};
 

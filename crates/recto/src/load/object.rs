@@ -1,7 +1,7 @@
-//! Split of a line of JSON into the text of each field's value.
+//! Split of a line of NDJSON into the text of each field's value.
 //!
-//! Values are converted one at a time, and only those of fields. All at once would take many times the memory of the
-//! line, independent of its content.
+//! Only values of fields are converted, one at a time. To convert all values of a line at once
+//! would take many times the memory of the line.
 
 use std::fmt;
 
@@ -12,20 +12,21 @@ use serde_json::value::RawValue;
 use super::convert::{Reason, check_values};
 use super::plan::LoadPlan;
 
-/// Maximum number of characters of an unknown name that a reason repeats.
+/// Maximum number of characters of an unknown name that an error message repeats.
 const MAX_TOLD_CHARACTERS: usize = 100;
 
-/// Record of a line.
+/// Record in a line of NDJSON.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
-    /// Value of each column of the plan, if the record has one that is not null.
+    /// For each column of the plan, the text of its value; `None` if it is missing or null.
     pub(super) values: Vec<Option<&'a RawValue>>,
-    /// First name that is not a field of each collection; empty if all names are fields of all collections.
+    /// For each collection, the first name in the record that is not a field of the collection.
+    /// Empty if all names are fields of all collections.
     pub(super) foreign: Vec<Option<String>>,
 }
 
 impl<'a> Object<'a> {
-    /// Reads a line, or returns the reason why it is not a record.
+    /// Parses a line, or returns the reason why it is not a record.
     pub(super) fn read(plan: &LoadPlan, line: &'a str) -> Result<Self, Reason> {
         let no_json = |error: serde_json::Error| {
             let words = syntax_error(&error);
@@ -57,7 +58,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Rejects a value whose conversion would take too much memory.
+/// Rejects a nested JSON value whose conversion would take too much memory.
 pub(super) fn check_size(field: &str, json: &RawValue) -> Result<(), Reason> {
     let text = json.get();
     if text.starts_with(['[', '{']) {
@@ -109,7 +110,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
     }
 }
 
-/// Name in a record. It is read as the column of that name, if there is one.
+/// Deserializer of a name in a record. The result is the column with this name, if there is one.
 struct Name<'p> {
     plan: &'p LoadPlan,
     foreign: &'p mut Vec<Option<String>>,

@@ -1,10 +1,14 @@
-//! Parts of chunks of collections that have views or whose records change. The stored records are read if that is
-//! necessary, and each row is written with its entries or not at all.
+//! Writes of parts of chunks, for collections that have views or whose records change. Each row is
+//! written with its entries in views or not at all.
 //!
-//! On a store with transactions, a part is one transaction. At first it assumes that none of its records exists, as in
-//! the first load of a file. If a record exists, nothing is written, and the records are read. Records of `overwrite`
-//! collections, which rows replace silently, are read at once, because the load reports the replaced rows. In
-//! collections with unique fields, each row is a separate transaction, which may be rejected alone.
+//! On a store with transactions, a part is one transaction. The first attempt assumes that none of
+//! the records exists, as in the first load of a file. If a record exists, nothing is written. The
+//! next attempt then reads the stored records first.
+//!
+//! - Collections with `writes = "overwrite"`: the first attempt already reads the stored records,
+//!   because rows replace records silently and the load reports the number of replaced rows.
+//! - Collections with unique fields: each row is a separate transaction, which may be rejected
+//!   alone.
 
 use std::sync::Arc;
 
@@ -30,10 +34,10 @@ use crate::writes::mutation;
 /// Maximum number of records of a part that are read concurrently.
 const MAX_READS: usize = 32;
 
-/// Maximum number of concurrent batches of a part.
+/// Maximum number of logged batches of a part that are sent concurrently.
 const MAX_BATCHES: usize = 16;
 
-/// Part that is being written.
+/// Part of a chunk that is being written.
 pub(super) struct WholePart<'a> {
     pub(super) writer: &'a ChunkWriter,
     pub(super) buffer: &'a Arc<Buffer>,
@@ -43,7 +47,8 @@ pub(super) struct WholePart<'a> {
 }
 
 impl WholePart<'_> {
-    /// Writes the part. If `looks`, then on condition of the stored records, which it reads.
+    /// Writes the part. If `looks` is true, first reads the stored records, and writes on the
+    /// condition that they have not changed since.
     pub(super) async fn write(&self, looks: bool) -> Result<Settled<Part>> {
         let core = self.core();
         if !core.shared.store.limits().transactions {
@@ -87,7 +92,7 @@ impl WholePart<'_> {
         stream::iter(there).buffered(MAX_READS).try_collect().await
     }
 
-    /// Returns the read of a row's record.
+    /// Returns the request that reads the stored record of a row.
     pub(super) fn read_of(&self, row: &Loaded<'_>) -> PointRead {
         let core = self.core();
         PointRead {
@@ -113,7 +118,8 @@ impl WholePart<'_> {
         Ok(row.flatten())
     }
 
-    /// Returns the writes of the part.
+    /// Returns the writes of the part. `there` has the stored record of each row; without it, the
+    /// records are assumed not to exist.
     async fn make(&self, there: Option<Arc<Vec<Option<StoredRow>>>>) -> Result<Whole> {
         let (plan, buffer) = (Arc::clone(&self.writer.plan), Arc::clone(self.buffer));
         let (viewed, chunk, stamp) = (Arc::clone(self.viewed), self.chunk, self.writer.stamp);

@@ -17,16 +17,17 @@ use crate::session::{ColumnMapping, LoadRequest};
 /// Maximum number of columns of a CSV file.
 const MAX_COLUMNS: usize = 10_000;
 
-/// Maximum number of columns that an error lists.
+/// Maximum number of columns that an error message lists.
 const MAX_LISTED_COLUMNS: usize = 10;
 
-/// Column that is read as a type: one cell of every converted row, independent of the number of collections that store
-/// it.
+/// Column of the file that is converted to a type. A converted row has one cell for it, even if
+/// several collections store this cell.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Index of the column of the file.
+    /// Index of the column in the file.
     pub(super) column: usize,
-    /// Name of the field, which is that of the column unless the request maps it.
+    /// Name of the field. It is the name of the column, unless the request maps the column to
+    /// another field.
     pub(super) field: String,
     pub(super) ty: Type,
     /// True if the cell must be converted to the form that keys use.
@@ -38,9 +39,9 @@ pub(super) struct Slot {
 pub(super) struct Target {
     pub(super) core: Arc<CollectionCore>,
     pub(super) table: Arc<Table>,
-    /// Slot that fills each column of the table; `None` is null.
+    /// For each column of the table, the slot that fills it; `None` fills it with null.
     pub(super) slots: Vec<Option<usize>>,
-    /// For each slot, true if it fills a column.
+    /// For each slot of the plan, true if the slot fills a column of the table.
     uses: Vec<bool>,
 }
 
@@ -59,31 +60,32 @@ impl Target {
         self.slots[column].and_then(|slot| row.get(slot))
     }
 
-    /// Returns whether two converted rows are the same record of the collection.
+    /// Returns whether two converted rows become the same record of the collection.
     pub(super) fn is_same(&self, left: RowRef<'_>, right: RowRef<'_>) -> bool {
         (0..self.slots.len()).all(|column| self.cell(left, column) == self.cell(right, column))
     }
 }
 
-/// Conversion of a file's rows to rows of collections.
+/// Plan by which rows of a file are converted to rows of collections.
 #[derive(Debug)]
 pub(super) struct LoadPlan {
     pub(super) format: Format,
-    /// Fields of the file's columns, or empty names for columns that fill none. For NDJSON, the names of all fields.
+    /// For each column of the file, the name of the field that it fills, or an empty name if it
+    /// fills none. For NDJSON, the names of all fields.
     pub(super) columns: Vec<String>,
     /// Header row as it is in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
     column_of_name: HashMap<String, usize>,
-    /// For each column, true if it is a field of every collection.
+    /// For each column, true if every collection has a field of this name.
     everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,
-    /// Cells of CSV that are null, as the file writes them; at least one.
+    /// Texts of CSV cells that mean null, as the file writes them; at least one.
     pub(super) nulls: Vec<String>,
     pub(super) dialect: Dialect,
-    /// Rules by which cells of CSV become values.
+    /// Rules by which the text of CSV cells is converted to values.
     pub(super) rules: CellRules,
-    /// True if unknown names are left out.
+    /// True if names of the file that are not fields are ignored.
     pub(super) ignore_unknown: bool,
 }
 
@@ -210,7 +212,7 @@ impl LoadPlan {
         })
     }
 
-    /// Returns whether a cell is null. `written` includes its quotes.
+    /// Returns whether a CSV cell means null. `written` is the cell with its quotes.
     #[inline]
     pub(super) fn is_null(&self, written: &str) -> bool {
         self.nulls.iter().any(|null| null == written)
@@ -237,7 +239,8 @@ fn invalid_header(message: impl Into<String>) -> Error {
         .with_hint("a CSV file must begin with a header row that names each column once")
 }
 
-/// Names columns by the fields to which they are mapped; `None` leaves the column out.
+/// Returns the field that each column of the file fills; `None` leaves the column out. `map`
+/// changes the field of a column.
 fn mapped_columns(
     names: Vec<String>,
     collections: &[Arc<CollectionCore>],
@@ -294,7 +297,7 @@ fn mapped_columns(
     Ok(columns)
 }
 
-/// Rejects a header whose columns have another separator.
+/// Rejects a header that seems to use another separator than the options.
 fn check_separator(
     names: &[String],
     collections: &[Arc<CollectionCore>],
@@ -339,7 +342,7 @@ fn separator_name(separator: u8) -> String {
     )
 }
 
-/// Separators of files, with their names in options.
+/// Separators that are tried when a header does not fit, with their names in options.
 const SEPARATORS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
 
 fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Vec<String>> {
@@ -367,7 +370,7 @@ fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Ve
     Ok(columns)
 }
 
-/// Rejects columns that are not fields, and a header that lacks a key field.
+/// Rejects columns that are not fields of the collection, and a header that lacks a key field.
 fn check_columns(
     columns: &[Option<String>],
     collection: &CollectionCore,

@@ -1,9 +1,10 @@
-//! Split of text into records, in batches of bounded size.
+//! Split of a text into records, in batches of bounded size.
 //!
-//! CSV is read as in RFC 4180, with any separator. Quotes inside a cell that does not begin with one are literal. A
-//! line ends in LF, CRLF, CR or CR CR LF, which some tools write when they convert a CRLF again. If quotes do not
-//! match, the record is the line on which it begins, and the next record begins on the next line. So one lost quote
-//! costs one row.
+//! CSV is read as in RFC 4180, with any separator. Quotes inside a cell that does not begin with a
+//! quote are literal. A line ends in LF, CRLF, CR or CR CR LF. Some tools write CR CR LF when they
+//! convert a CRLF again. If quotes do not match, only the line on which the record begins is
+//! unreadable, and the next record begins on the next line. A missing quote therefore costs one
+//! row.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -24,46 +25,46 @@ const MAX_BATCH_RECORDS: usize = 8 << 10;
 /// JSON may need more bytes than the values.
 pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
 
-/// Number of bytes of a record that is too long that are kept for the reject file.
+/// Number of bytes that are kept of a record that is too long, for the reject file.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Form of a record, known before its cells are read.
+/// Syntax of a record, which is known before its cells are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Cells without quotes between separators, or a line of JSON.
+    /// The record has cells without quotes between separators, or is a line of JSON.
     Plain,
-    /// Some cells may be in quotes, which match.
+    /// Some cells may be in quotes, and the quotes match.
     Quoted,
     /// The record cannot be split, for this reason.
     Unreadable(&'static str),
 }
 
-/// Position of a record in its batch.
+/// Record of a batch: the position of its text, and its syntax.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// Text of the record, without the end of the line.
+    /// Range of the record's text in the batch, without the end of the line.
     pub(super) text: Range<usize>,
     /// Line of the file on which the record begins, from 1.
     pub(super) line: u64,
     pub(super) shape: Shape,
 }
 
-/// Whole records in one buffer.
+/// Batch of whole records, with their text in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct RecordBatch {
     pub(super) text: Vec<u8>,
     pub(super) records: Vec<Record>,
 }
 
-/// Reason why a file is not readable text.
+/// Message for a file that is not UTF-8 text.
 pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be loaded";
 
 /// Characters that have a meaning in a CSV file, in addition to quotes and line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// Separator between two cells.
+    /// Character between two cells.
     pub(super) delimiter: u8,
-    /// Character that removes the meaning of the character after it.
+    /// Escape character: the character after it loses its special meaning.
     pub(super) escape: Option<u8>,
 }
 
@@ -77,7 +78,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns the characters that a request names.
+    /// Returns the characters that the options of a request set.
     pub(super) fn new(options: &CsvOptions) -> Self {
         let default = Self::default();
         Self {
@@ -122,31 +123,31 @@ impl Dialect {
     }
 }
 
-/// Splits a stream into records.
+/// Splits a stream of text into batches of records.
 pub(super) struct Splitter {
     format: Format,
     dialect: Dialect,
     batch_bytes: usize,
     max_record_bytes: usize,
-    /// Text that was read. The part from `start` on is not split yet.
+    /// Text that was read. The part from `start` on has not been split yet.
     pending: Vec<u8>,
     start: usize,
     line: u64,
     at_start: bool,
     ended: bool,
-    /// True if the rest of a line that was too long is not read yet.
+    /// True if a line was too long and its rest has not been read yet.
     in_long_line: bool,
 }
 
-/// Record at the beginning of a text.
+/// Result of the search for a record at the beginning of a text.
 enum Found {
-    /// A record of `length` bytes, or `consumed` bytes with the end of its line.
+    /// The record has `length` bytes. With the end of its line, it has `consumed` bytes.
     Record {
         length: usize,
         consumed: usize,
         shape: Shape,
     },
-    /// The record does not end in this text.
+    /// The record does not end in the given text.
     Incomplete,
 }
 
@@ -175,7 +176,7 @@ impl Splitter {
         }
     }
 
-    /// Returns the next records, at least one; `None` at the end.
+    /// Returns the next batch, with at least one record; `None` at the end of the stream.
     pub(super) fn next_batch(&mut self, input: &mut dyn Read) -> io::Result<Option<RecordBatch>> {
         let mut wanted = self.batch_bytes;
         loop {
@@ -197,12 +198,12 @@ impl Splitter {
         }
     }
 
-    /// Returns the text that was read and not split yet.
+    /// Returns the text that was read and has not been split yet.
     fn rest(&self) -> &[u8] {
         &self.pending[self.start..]
     }
 
-    /// Reads until `wanted` bytes can be split.
+    /// Reads until at least `wanted` bytes of text can be split, or until the stream ends.
     fn fill(&mut self, input: &mut dyn Read, wanted: usize) -> io::Result<()> {
         let wanted = wanted.min(self.max_record_bytes + self.batch_bytes);
         if self.ended || self.rest().len() >= wanted {
@@ -228,7 +229,8 @@ impl Splitter {
         Ok(())
     }
 
-    /// Removes whole records from the beginning of the text, up to the size of a batch.
+    /// Removes whole records from the beginning of the text that was read. Returns at most a batch
+    /// of them.
     fn split(&mut self) -> RecordBatch {
         let mut records = Vec::new();
         let begin = self.start;
@@ -305,7 +307,7 @@ impl Splitter {
     }
 }
 
-/// Returns the number of consumed lines.
+/// Returns the number of lines in the text of a record.
 fn lines(consumed: &[u8], shape: Shape) -> u64 {
     if shape != Shape::Quoted {
         return 1;
@@ -326,8 +328,9 @@ fn is_blank(format: Format, text: &[u8]) -> bool {
     }
 }
 
-/// Returns the record at the beginning of `text`. `ended` means that nothing follows. `too_long` means that a record
-/// that does not end in this text is not awaited.
+/// Finds the record at the beginning of `text`. `ended` means that nothing follows the text.
+/// `too_long` means that the text is longer than a record may be, so a record with an open quote
+/// counts as unreadable.
 fn find(format: Format, dialect: Dialect, text: &[u8], ended: bool, too_long: bool) -> Found {
     let line = |shape| line(format, text, ended, shape);
     match format {
@@ -355,11 +358,11 @@ fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
 
 const UNCLOSED: &str = "a quote that is opened and never closed";
 const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
-/// Reason if a backslash may escape the quote, as in files of cqlsh.
+/// Reason for an unreadable record if a backslash may escape the quote, as in files of cqlsh.
 const AFTER_ESCAPED_QUOTE: &str =
     r"text between a closing quote and the next separator (hint: --escape '\' if cells escape quotes by it)";
 
-/// Returns the line at the beginning of `text`.
+/// Finds the record that consists of the first line of `text`.
 fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
     let (length, consumed) = match find_line_end(format, text) {
         Some(at) => match line_end(&text[at..], ended) {
@@ -385,7 +388,8 @@ fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the length of the line end at the beginning of `text`; `None` if it depends on the next bytes.
+/// Returns the length of the line end at the beginning of `text`; `None` if the length depends on
+/// the next bytes.
 fn line_end(text: &[u8], ended: bool) -> Option<usize> {
     match text {
         [b'\r', b'\n', ..] => Some(2),
@@ -401,7 +405,7 @@ enum Quoted {
     Incomplete,
 }
 
-/// Reads the CSV record at the beginning of `text`, cell by cell.
+/// Finds the end of the CSV record at the beginning of `text`, cell by cell.
 fn quoted(dialect: Dialect, text: &[u8], ended: bool) -> Quoted {
     let mut at = 0;
     loop {
@@ -439,7 +443,8 @@ fn quoted(dialect: Dialect, text: &[u8], ended: bool) -> Quoted {
     }
 }
 
-/// Returns the position of the separator or the line end after the quoted cell at `at`; `None` if it is not in `text`.
+/// Returns the position after the quoted cell at `at`, where a separator or the line end follows;
+/// `None` if this position is not in `text`.
 fn closing_quote(
     dialect: Dialect,
     text: &[u8],
@@ -466,12 +471,12 @@ fn closing_quote(
     }
 }
 
-/// Position of a cell in its record.
+/// Position of a cell in the text of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CsvCell {
     start: usize,
     end: usize,
-    /// True if the cell is in quotes, which are not between `start` and `end`.
+    /// True if the cell is in quotes. The quotes are outside the range from `start` to `end`.
     is_quoted: bool,
     /// True if the cell has doubled quotes or escaped characters.
     is_escaped: bool,
@@ -484,7 +489,8 @@ impl CsvCell {
         &record[self.start - quote..self.end + quote]
     }
 
-    /// Returns the text of the cell. `scratch` stores it if a character was escaped.
+    /// Returns the text of the cell. If the cell has escaped characters, `scratch` stores the text
+    /// without the escapes.
     pub(super) fn text<'a>(&self, record: &'a str, dialect: Dialect, scratch: &'a mut String) -> &'a str {
         let text = &record[self.start..self.end];
         if !self.is_escaped {

@@ -1,12 +1,16 @@
 //! The reject file: every row that a collection rejected, with the reason.
 //!
-//! It has the format of the loaded file. CSV has the columns `recto_line`, `recto_collection` and `recto_reason`, and
-//! then the row as in the file, with its separator and its quotes. A row that cannot be split is as a whole in the
-//! first of the file's columns. NDJSON has the same three keys before the keys of the record, or before `recto_text` if
-//! the line is not a JSON object. So a corrected reject file can be loaded itself, with unknown columns left out.
+//! The file has the format of the loaded file. A corrected reject file can be loaded itself, with
+//! unknown columns ignored.
 //!
-//! During a load the file has another name. Its length is in the checkpoint. A resumed load truncates the file to that
-//! length, so that no row is in it twice.
+//! - CSV: the columns `recto_line`, `recto_collection` and `recto_reason` precede the columns of
+//!   the loaded file. The row has its original separator and quotes. A row that cannot be split is
+//!   written whole into the first of the loaded file's columns.
+//! - NDJSON: the same three keys precede the keys of the record. If the line is not a JSON object,
+//!   they precede `recto_text` with the line.
+//!
+//! During a load, the file has a temporary name. The checkpoint records its length. A resumed load
+//! truncates the file to that length, so that the file contains no row twice.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -22,27 +26,27 @@ use super::records::Dialect;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// Size of a write to the file, in bytes.
+/// Size in bytes of one write to the reject file.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Memory of a reject in addition to its text, in bytes.
+/// Memory in bytes of a rejected row, in addition to its text.
 const REJECT_OVERHEAD_BYTES: usize = 128;
 
-/// Row that some collections rejected.
+/// Row that one or more collections rejected.
 #[derive(Debug, Clone)]
 pub(super) struct Reject {
     pub(super) origin: Origin,
-    /// The row as it is in the file.
+    /// Text of the row as it is in the loaded file.
     pub(super) content: Box<[u8]>,
-    /// True if the row can be split in its format.
+    /// True if the row can be split into cells or parsed as JSON.
     pub(super) readable: bool,
-    /// Collections that rejected the row, with their reasons.
+    /// Indexes of the collections that rejected the row, with their reasons.
     pub(super) reasons: Vec<(usize, Reason)>,
 }
 
 impl Reject {
-    /// Returns the key by which rejects are sorted: the origin of the row, then its first
-    /// collection.
+    /// Returns the key by which rejected rows are sorted: the position of the row in the file, then
+    /// the first collection that rejected it.
     pub(super) fn place(&self) -> (Origin, Option<usize>) {
         (self.origin, self.reasons.first().map(|(target, _)| *target))
     }
@@ -57,7 +61,7 @@ impl Reject {
     }
 }
 
-/// The reject file of one load.
+/// Reject file of one load: the file to which rejected rows are written.
 #[derive(Debug)]
 pub(super) struct RejectFile {
     path: PathBuf,
@@ -67,12 +71,12 @@ pub(super) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Returns the default path of the rejects of the file at `source`, next to it.
+    /// Returns the default path of the reject file for the file at `source`, in the same folder.
     pub(super) fn default_path(source: &Path, format: Format) -> PathBuf {
         with_suffix(source, &format!(".rejects.{}", format.ending()))
     }
 
-    /// Creates the reject file at `path`. The file is created only when there is a reject.
+    /// Returns the reject file at `path`. The file is created when the first row is rejected.
     pub(super) fn new(path: PathBuf) -> Self {
         let partial = with_suffix(&path, ".partial");
         Self {
@@ -83,9 +87,9 @@ impl RejectFile {
         }
     }
 
-    /// Rejects a path at which there is something that this load did not create: the loaded file itself, a device, a
-    /// link, or another file. `made_bytes` is the length of the reject file that this load created when it ended
-    /// before, and which may be replaced.
+    /// Rejects a path at which something exists that this load did not create: the loaded file
+    /// itself, a device, a link, or another file. `made_bytes` is the length of the reject file
+    /// that an earlier, finished run of this load created. A file of that length may be replaced.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]; nothing is changed.
@@ -109,7 +113,8 @@ impl RejectFile {
         Ok(())
     }
 
-    /// Returns whether the file has the first `length` bytes of an interrupted load, and prepares to append after them.
+    /// Continues the reject file of an interrupted load after its first `length` bytes. Returns
+    /// false if the file is missing or shorter.
     pub(super) fn resume(&mut self, length: u64) -> Result<bool> {
         if length == 0 {
             return Ok(true);
@@ -129,7 +134,7 @@ impl RejectFile {
         }
     }
 
-    /// Returns its path, if the file exists.
+    /// Returns the path of the finished reject file, if the file exists.
     pub(super) fn finished_path(&self) -> Option<PathBuf> {
         self.path.exists().then(|| self.path.clone())
     }
@@ -138,7 +143,7 @@ impl RejectFile {
         self.length
     }
 
-    /// Adds rejects in bounded writes, and makes them durable.
+    /// Appends rejected rows in writes of bounded size, and makes them durable.
     pub(super) fn append<'a>(
         &mut self,
         plan: &LoadPlan,
@@ -175,7 +180,7 @@ impl RejectFile {
         Ok(self.file.insert(file))
     }
 
-    /// Renames the file to its final name; `None` if there was no reject.
+    /// Renames the file to its final name and returns the name; `None` if no row was rejected.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>> {
         let Some(file) = self.file.take() else {
             return Ok(None);
@@ -192,7 +197,8 @@ impl RejectFile {
     }
 }
 
-/// Creates an empty file that only its owner may read, because rejected rows are as private as stored ones.
+/// Creates an empty file that only its owner may read, because rejected rows are as confidential as
+/// stored rows.
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -240,7 +246,7 @@ fn taken(path: &Path, what: &str) -> Error {
     .with_hint("move the file away, or name another file with --rejects; nothing was changed")
 }
 
-/// Truncates the file to its first `length` bytes; `None` if it has fewer.
+/// Truncates a file to its first `length` bytes; `None` if the file is shorter.
 fn cut(mut file: File, length: u64) -> io::Result<Option<File>> {
     if file.metadata()?.len() < length {
         return Ok(None);
@@ -268,7 +274,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Columns that precede the columns of the loaded file.
+/// Columns of a CSV reject file that precede the columns of the loaded file.
 const COLUMNS: [&str; 3] = ["recto_line", "recto_collection", "recto_reason"];
 
 fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
@@ -336,7 +342,7 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
     }
 }
 
-/// Returns a CSV cell, in quotes if necessary.
+/// Returns a text as a CSV cell, in quotes if necessary.
 pub(super) fn quoted(cell: &str, dialect: Dialect) -> String {
     let escape = dialect.escape.map(char::from);
     let needs_quotes = cell.contains([char::from(dialect.delimiter), '"', '\n', '\r']);

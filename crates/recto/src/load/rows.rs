@@ -1,4 +1,4 @@
-//! Conversion of records to rows of the collections, or to rejects.
+//! Conversion of the file's records to rows of collections, or to rejected rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::records::{CsvCell, Record, Shape, split_cells};
 use super::rejects::Reject;
 use super::source::Format;
 
-/// Size in bytes above which a row's write is checked against the limits of the store before it is buffered. The limits
-/// of every store are higher.
+/// Size in bytes above which a row's write is checked against the limits of the store before it is
+/// buffered. Smaller writes need no check, because the limits of every store are higher.
 const SURELY_SMALL_BYTES: usize = 32 << 10;
 
-/// Converts records to rows.
+/// Converter of the file's records to rows.
 pub(super) struct Converter {
     plan: Arc<LoadPlan>,
     limits: Limits,
     cells: Vec<CsvCell>,
     scratch: String,
     canonical: Vec<u8>,
-    /// Slots of the current row that could not be filled.
+    /// Slots of the current row whose value could not be converted, with the reasons.
     failed: Vec<(usize, Reason)>,
 }
 
@@ -43,8 +43,8 @@ impl Converter {
         }
     }
 
-    /// Adds the row of a record to `buffer`, or the reasons of its rejection. Returns the number of collections that
-    /// reject it.
+    /// Converts a record and adds its row to `buffer`, or adds the reasons of its rejection.
+    /// Returns the number of collections that reject the row.
     pub(super) fn convert(&mut self, text: &[u8], record: &Record, row: u64, buffer: &mut Buffer) -> usize {
         let origin = Origin {
             row,
@@ -79,7 +79,7 @@ impl Converter {
         rejected
     }
 
-    /// Converts a CSV record to a row, or returns the reason why that fails.
+    /// Converts a CSV record to a row of `buffer`, or returns the reason why that fails.
     fn make_from_csv(
         &mut self,
         plan: &LoadPlan,
@@ -118,8 +118,8 @@ impl Converter {
         Ok(Vec::new())
     }
 
-    /// Converts a line of JSON to a row, or returns the reason why that fails. Returns for each collection a name that
-    /// is not one of its fields.
+    /// Converts a line of JSON to a row of `buffer`, or returns the reason why that fails. Returns,
+    /// for each collection, a name of the record that is not a field of the collection.
     fn make_from_json(
         &mut self,
         plan: &LoadPlan,
@@ -145,7 +145,8 @@ impl Converter {
         Ok(object.foreign)
     }
 
-    /// Adds the cell of a slot, or null and the reason of the failure.
+    /// Adds the cell that `write` creates for a slot. If `write` fails, adds null and records the
+    /// reason.
     fn push(
         &mut self,
         rows: &mut RowSet,
@@ -253,7 +254,7 @@ fn readable_text(content: &[u8], shape: Shape) -> Result<&str, Reason> {
     })
 }
 
-/// Returns the reason why an empty cell is not a value of a field.
+/// Returns the reason why an empty CSV cell is not a value of the slot's field.
 fn empty_cell(slot: &Slot, written: &str) -> Reason {
     Reason::general(format!(
         "{}: an empty cell is not {} (hint: --null '{written}')",
@@ -271,8 +272,9 @@ fn no_field(target: &Target, unknown: &str) -> Reason {
     Reason::general(format!("{} has no field {unknown:?}{hint}", definition.name))
 }
 
-/// Returns the text of a converted row that a store rejected. The same options read the same values from it. Columns
-/// that fill no field of the collection are empty.
+/// Returns the text of a converted row that a store rejected, for the reject file. With the same
+/// options, this text converts to the same values. Columns that fill no field of the collection are
+/// empty.
 pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
     let slot_of = |column: usize| {
         (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))
@@ -314,7 +316,7 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
     }
 }
 
-/// Returns a cell that is read as this text and not as null.
+/// Returns `text` as a CSV cell that is not read as null.
 fn written_cell(plan: &LoadPlan, text: String) -> String {
     let quoted = super::rejects::quoted(&text, plan.dialect);
     if quoted != text || !plan.is_null(&text) {

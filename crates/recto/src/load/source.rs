@@ -1,4 +1,4 @@
-//! The file to load: its format by its name, and its text as a stream.
+//! File to load: its name determines the format, and its text is read as a stream.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,13 +13,13 @@ use super::pipeline::Cancelled;
 use super::{zip, zstd};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Size of a read from the operating system, in bytes.
+/// Number of bytes of one read from the operating system.
 const READ_BYTES: usize = 256 << 10;
 
 pub(super) const ENDINGS: &str = "use a file that ends in .csv, .ndjson or .jsonl, optionally with .gz or \
     .zst after it, or a .zip with one such file";
 
-/// Format of records.
+/// Format of the records in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// Comma-separated values with a header row (RFC 4180).
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// Returns the ending of files in this format, without the dot.
+    /// Returns the ending of the names of files in this format, without the dot.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -67,7 +67,7 @@ impl Packing {
     }
 }
 
-/// Returns the packing and format of a file by its name. Errors name the file as `shown`.
+/// Returns the packing and the format that a file name implies. Errors call the file `shown`.
 fn packing(name: &str, shown: &str) -> Result<Packing> {
     Packing::of_name(name).ok_or_else(|| {
         Error::new(
@@ -78,7 +78,7 @@ fn packing(name: &str, shown: &str) -> Result<Packing> {
     })
 }
 
-/// Checks that a file of this name can be loaded.
+/// Checks that the ending of a file name is one that can be loaded.
 ///
 /// # Errors
 /// The ending of the name is not supported.
@@ -86,7 +86,8 @@ pub fn check_load_name(name: &str) -> Result<()> {
     packing(name, &format!("{name:?}")).map(|_| ())
 }
 
-/// Checks that a file exists and can be loaded by its name. Returns its size in bytes.
+/// Checks that a file exists and that its name has an ending that can be loaded. Returns its size
+/// in bytes.
 ///
 /// # Errors
 /// The file does not exist, is not a regular file, or has an ending that is not supported.
@@ -94,8 +95,8 @@ pub fn check_load_file(path: &Path) -> Result<u64> {
     Ok(Source::find(path)?.bytes_total)
 }
 
-/// Returns the ending of the format of a file, such as `csv`, `ndjson.gz` or `zip`. The first bytes of the file
-/// determine it.
+/// Returns the name ending that fits the content of a file, such as `csv`, `ndjson.gz` or `zip`.
+/// The first bytes of the file determine it.
 ///
 /// # Errors
 /// The file cannot be read or unpacked.
@@ -134,10 +135,10 @@ pub fn detect_load_ending(path: &Path) -> Result<String> {
     Ok(found(&start).to_owned())
 }
 
-/// Number of bytes of text that determine the format.
+/// Number of bytes of text from which the format is detected.
 const DETECTED_BYTES: u64 = 4 << 10;
 
-/// File to load.
+/// File to load, with its packing, size and time of modification.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
@@ -147,7 +148,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Finds the file at `path`, which must exist and have a supported ending.
+    /// Finds the file at `path`. The file must exist, and its name must have a supported ending.
     pub(super) fn find(path: &Path) -> Result<Self> {
         let name = path
             .file_name()
@@ -174,12 +175,13 @@ impl Source {
         &self.path
     }
 
-    /// Returns the size of the file in bytes, as it is stored, compressed or not.
+    /// Returns the size of the file on disk in bytes, whether it is compressed or not.
     pub(super) fn bytes_total(&self) -> u64 {
         self.bytes_total
     }
 
-    /// Returns the hash of the whole content as it is stored, so that any edit makes it another file.
+    /// Returns the hash of the file's bytes on disk, so that a load recognizes any edit of the
+    /// file.
     pub(super) fn content_hash(&self, cancelled: &Cancelled) -> Result<blake3::Hash> {
         let mut file = File::open(&self.path).map_err(|error| unreadable(&self.path, error))?;
         let mut hasher = blake3::Hasher::new();
@@ -195,8 +197,8 @@ impl Source {
         Ok(hasher.finalize())
     }
 
-    /// Unpacks a packed file to its end, where its checksum is. Otherwise rows of a damaged file would be stored before
-    /// the damage is known.
+    /// Unpacks a packed file to its end and verifies its checksum, before any row is stored.
+    /// Without this check, rows of a damaged file would be stored before the damage is found.
     pub(super) fn check_whole(&self, cancelled: &Cancelled) -> Result<()> {
         if matches!(self.packing, Packing::Plain(_)) {
             return Ok(());
@@ -215,7 +217,8 @@ impl Source {
         })
     }
 
-    /// Rejects a file that was changed since it was found, because the loaded rows may differ from its content.
+    /// Rejects a file that was changed since [`find`](Self::find), because the loaded rows may
+    /// differ from its content.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let metadata = std::fs::metadata(&self.path).map_err(|error| unreadable(&self.path, error))?;
         if metadata.len() == self.bytes_total && metadata.modified().ok() == self.modified {
@@ -228,7 +231,8 @@ impl Source {
         .with_hint("load it again when it is complete: equal rows are stored once"))
     }
 
-    /// Passes the format and the text of the file to `read`. `consumed` counts the bytes of the file.
+    /// Calls `read` with the format of the file and its unpacked text. `consumed` counts the bytes
+    /// that were read from disk.
     pub(super) fn read_with(
         &self,
         consumed: &Arc<AtomicU64>,
@@ -253,7 +257,7 @@ impl Source {
         }
     }
 
-    /// Returns the error of a failed read of the text.
+    /// Converts an error of reading the text.
     pub(super) fn read_error(&self, error: io::Error) -> Error {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
@@ -299,7 +303,7 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
         .with_source(error)
 }
 
-/// File that counts the bytes that were read.
+/// File that counts the bytes that are read from it.
 pub(super) struct Counted {
     file: File,
     consumed: Arc<AtomicU64>,

@@ -1,5 +1,5 @@
-//! Sample of the whole file before its first row is loaded, for stores where splits of buckets take
-//! long. The load waits once for all splits, instead of waiting for each buffer.
+//! Sample of the whole file, taken before its first row is loaded. It serves stores where splits of
+//! buckets take long: the load waits once for all splits, instead of waiting for each buffer.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use super::source::{Format, Source};
 use crate::error::Result;
 use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn};
 
-/// Divisor of a buffer's memory: the sample takes at most this fraction.
+/// Divisor of a buffer's memory. The sample takes at most this fraction of it.
 const DRAWN_SHARE: usize = 4;
 
-/// File to sample.
+/// Sampling of a file that is to be loaded.
 pub(super) struct Survey {
     pub(super) source: Arc<Source>,
     pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
-    /// Number of rows that an earlier load has processed.
+    /// Number of rows that an earlier run of the load has processed.
     pub(super) rows_done: u64,
-    /// Size of a buffer in bytes.
+    /// Size of a full buffer in bytes.
     pub(super) full_bytes: usize,
 }
 
 impl Survey {
-    /// Returns a sample of the rows of the file that remain to be loaded, in key order.
+    /// Returns a sample of the rows that remain to be loaded, in key order.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -55,7 +55,7 @@ impl Survey {
         .await
     }
 
-    /// Samples one of `each` rows, by the number of the row. Returns `None` if the sample is too large.
+    /// Samples one of each `each` consecutive rows. Returns `None` if the sample is too large.
     fn drawn(&self, each: u32, cancelled: &Cancelled) -> Result<Option<Buffer>> {
         let mut drawing = Drawing {
             survey: self,
@@ -88,7 +88,7 @@ struct Drawing<'s> {
     converter: Converter,
     buffer: Buffer,
     each: u32,
-    /// Number of the next row.
+    /// Number of the next row in the file.
     row: u64,
 }
 

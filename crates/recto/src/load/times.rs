@@ -1,8 +1,8 @@
-//! Dates and times in CSV files.
+//! Parsing and writing of dates and times in CSV files.
 //!
-//! Without a pattern they are in ISO 8601. Also accepted are a blank in place of `T`, times without seconds, and
-//! offsets such as `+02` and `+0200`. A time is read exactly or not at all: nothing is rounded, and nothing moves to
-//! the next day.
+//! Without a pattern in the options, dates and times are in ISO 8601. A blank in place of `T`,
+//! times without seconds, and offsets such as `+02` and `+0200` are also accepted. A time is
+//! converted exactly or rejected: it is never rounded, and it never moves to the next day.
 
 use std::fmt::Write as _;
 
@@ -17,10 +17,10 @@ const MILLIS_PER_SECOND: i64 = 1_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 const MILLIS_PER_DAY: i64 = SECONDS_PER_DAY * MILLIS_PER_SECOND;
 
-/// Maximum hours of an offset, which is less than a day.
+/// Maximum number of hours of an offset from UTC.
 const MAX_OFFSET_HOURS: i64 = 23;
 
-/// Codes that a pattern may have.
+/// Codes that a pattern of dates and times may have.
 const CODES: &str = "%Y %y %m %b %B %d %e %H %I %p %M %S %f %z %Z %a %A %s %F %T %R %%";
 
 const MONTHS: [&str; 12] = [
@@ -52,18 +52,18 @@ const WEEKDAYS: [&str; 7] = [
 /// Number of letters of the short form of a month or day.
 const SHORT_NAME: usize = 3;
 
-/// Reason why text is not a date or time.
+/// Reason why a text is not a date or time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TimeError {
-    /// Another form, or a time that does not exist.
+    /// The text has another form, or the time does not exist.
     Form,
-    /// No offset, and no time zone in the options.
+    /// The text has no offset from UTC, and the options name no time zone.
     NoOffset,
-    /// A time that occurs twice in the time zone, or not at all.
+    /// The time occurs twice in the time zone, or not at all.
     Ambiguous,
 }
 
-/// Forms of dates and times in a file.
+/// Pattern and time zone by which dates and times of a file are read.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     pattern: Option<Pattern>,
@@ -77,7 +77,7 @@ impl Times {
         Ok(Self { pattern, zone })
     }
 
-    /// Returns the pattern of the values of a type; `None` means ISO 8601.
+    /// Returns the pattern by which values of a type are read; `None` means ISO 8601.
     pub(super) fn pattern(&self, ty: &Type) -> Option<&str> {
         self.pattern_of(ty).map(|pattern| pattern.text.as_str())
     }
@@ -92,7 +92,7 @@ impl Times {
         })
     }
 
-    /// Returns the date, time or timestamp of a cell.
+    /// Parses a cell as a date, a time or a timestamp.
     pub(super) fn read(&self, ty: &Type, text: &str) -> Result<Value, TimeError> {
         if let Some(pattern) = self.pattern_of(ty) {
             return self.value_of(ty, pattern.read(text)?);
@@ -107,7 +107,7 @@ impl Times {
         }
     }
 
-    /// Parses a timestamp in the forms of databases and programs.
+    /// Parses a timestamp in the forms that databases and programs commonly write.
     fn usual_timestamp(&self, text: &str) -> Result<Value, TimeError> {
         let (date, rest) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00"));
         let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.');
@@ -125,7 +125,8 @@ impl Times {
         self.instant(local, offset).map(Value::Timestamp)
     }
 
-    /// Converts a local time to milliseconds since 1970, by the offset or the time zone.
+    /// Converts a local time to milliseconds since 1970, by its offset or by the time zone of the
+    /// options.
     fn instant(&self, local: i64, offset: Option<i64>) -> Result<i64, TimeError> {
         if let Some(seconds) = offset {
             return local
@@ -185,7 +186,7 @@ impl Times {
         self.instant(local, parts.offset).map(Value::Timestamp)
     }
 
-    /// Returns text that is read as this value.
+    /// Returns a text that [`read`](Self::read) converts to `value`.
     pub(super) fn write(&self, ty: &Type, value: &Value) -> String {
         let Some(pattern) = self.pattern_of(ty) else {
             return json::to_text(ty, value);
@@ -229,7 +230,8 @@ fn iso(ty: &Type, text: &str) -> Result<Value, TimeError> {
     json::from_text(ty, text).map_err(|_| TimeError::Form)
 }
 
-/// Returns the offset in seconds east of Greenwich of `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
+/// Returns the offset from UTC in seconds, positive to the east, of `Z`, `UTC`, `+02`, `+0200` or
+/// `+02:00`.
 fn offset_seconds(text: &str) -> Option<i64> {
     if matches!(text, "Z" | "z" | "UTC" | "GMT") {
         return Some(0);
@@ -273,7 +275,7 @@ fn zone_of(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// Parts of a cell that a pattern names.
+/// Values that a pattern has read from a cell: year, month and so on.
 #[derive(Debug, Default)]
 struct Parts {
     year: i64,
@@ -292,12 +294,12 @@ struct Parts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Item {
     Literal(char),
-    /// One or more blanks.
+    /// One or more blanks in the text.
     Blank,
     Code(char),
 }
 
-/// Pattern such as `%Y/%m/%d`.
+/// Parsed pattern of dates and times, such as `%Y/%m/%d`.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a property of the codes
 struct Pattern {
@@ -429,7 +431,7 @@ impl Pattern {
     }
 }
 
-/// Returns the codes of a text, with the separators between them.
+/// Returns the pattern items of `text`: letters are codes, other characters are literal.
 fn codes(text: &str) -> impl Iterator<Item = Item> {
     text.chars().map(|character| {
         if character.is_ascii_alphabetic() {
@@ -449,7 +451,8 @@ fn wrong(pattern: &str, reason: &str) -> Error {
     .with_hint(format!("use the codes {CODES}, for example %Y/%m/%d %H:%M"))
 }
 
-/// Reads the part that a code names from the beginning of `text`. Returns the rest.
+/// Parses the part that a code names at the beginning of `text`, and stores it in `parts`. Returns
+/// the rest of the text.
 fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str> {
     let (number, rest) = match code {
         // `%Y` requires four digits, because years of two digits have the code `%y`.
@@ -502,7 +505,8 @@ fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str
     Some(rest)
 }
 
-/// Reads a number of `least` to `most` digits. Returns it with the text after it.
+/// Parses a number of `least` to `most` digits at the beginning of `text`. Returns it with the rest
+/// of the text.
 fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let digits = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if digits < least {
@@ -511,8 +515,8 @@ fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-/// Reads the name at the beginning of `text`, as a whole or by its first letters, ignoring case. Returns its index with
-/// the text after it.
+/// Parses the name at the beginning of `text`, ignoring case. The name may be shortened to its
+/// first letters. Returns its index in `names` with the rest of the text.
 fn name<'a>(text: &'a str, names: &[&str]) -> Option<(i64, &'a str)> {
     let starts = |name: &str| {
         text.get(..name.len())

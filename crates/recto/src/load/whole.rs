@@ -1,4 +1,4 @@
-//! Writes of rows with their entries in views, and the resulting counts.
+//! Creates the writes of rows with their entries in views, and counts the results.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::viewed::Viewed;
 use crate::writes::mutation::{self, BaseRow as _};
 use crate::writes::{Transacting, does_not_fit, refusal_of};
 
-/// Stored row of a record.
+/// Row of the base table that stores a record.
 pub(super) type StoredRow = RowOf<ViewedCollection>;
 
-/// Writes of rows, and the counts that apply once they are applied.
+/// Writes of a chunk's rows, and the counts that become valid when the writes are applied.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// Conditions on the stored records, for records that change.
+    /// Conditions that the stored records have not changed, in collections whose records change.
     pub(super) conditions: Vec<Cas>,
     pub(super) writes: Vec<PartitionWrite>,
-    /// Number of writes up to the last one of each row that is written.
+    /// For each written row, the number of writes up to and including its last write.
     pub(super) row_ends: Vec<usize>,
     pub(super) became: Tally,
-    /// Rows that are not written.
+    /// Rows that are rejected and not written.
     pub(super) refused: Vec<RefusedRow>,
 }
 
@@ -62,7 +62,7 @@ impl Whole {
     }
 }
 
-/// Result of a row.
+/// Result of writing a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowResult {
     Stored,
@@ -72,17 +72,17 @@ pub(super) enum RowResult {
     Conflicts,
 }
 
-/// Parameters of the writes of rows.
+/// Parameters of the writes of a chunk's rows.
 pub(super) struct Writing<'a> {
     target: &'a Target,
     viewed: &'a Viewed,
-    /// Name of each written view in reports; `None` for a view that reports do not name.
+    /// Name of each view in reports; `None` for a view that reports do not name.
     names: Vec<Option<&'a str>>,
     limits: Limits,
     now: i64,
 }
 
-/// Row with its record.
+/// Row of the file as a record of a collection, with its entries in views.
 pub(super) struct Row<'a> {
     pub(super) loaded: Loaded<'a>,
     /// Cells of the record in the order of the collection's fields.
@@ -92,7 +92,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// Creates the parameters. `recorded` has the names of the views.
+    /// Creates the parameters. `recorded` provides the names of the views.
     pub(super) fn new(target: &'a Target, viewed: &'a Viewed, recorded: &'a Recorded, now: i64) -> Self {
         let views = viewed.views.views().iter();
         Self {
@@ -106,8 +106,8 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Returns the writes of a chunk, whose timestamps count from `base`. `there` has the stored record of each row.
-    /// Without it, the records do not exist or were not read.
+    /// Returns the writes of a chunk. The timestamps of its rows count from `base`. `there` has the
+    /// stored record of each row; without it, the records are assumed not to exist.
     pub(super) fn writes(
         &self,
         buffer: &Buffer,
@@ -155,7 +155,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Adds the writes of a row.
+    /// Adds the writes of a row to `whole`, and returns the result of the row.
     fn add(&self, row: &Row<'_>, there: Option<&StoredRow>, whole: &mut Whole) -> Result<RowResult> {
         let core = &self.target.core;
         if self.viewed.base.is_some() {
@@ -178,13 +178,14 @@ impl<'a> Writing<'a> {
         Ok(becomes)
     }
 
-    /// Returns a misfit that a row would create; `None` if the stored record already does not fit.
+    /// Returns a misfit that a row would create: a view or constraint that cannot store the new
+    /// record. Returns `None` if it already cannot store the stored record.
     fn new_misfit(&self, row: &Row<'_>, there: Option<&StoredRow>) -> Option<Misfit> {
         let there = there.and_then(|there| there.record_at(self.now));
         self.viewed.views.new_misfit(there, &row.record)
     }
 
-    /// Adds the put of the row and of its entries.
+    /// Adds the writes that put the row and its entries.
     fn put(&self, row: &Row<'_>, stamp: Stamp, writes: &mut Vec<PartitionWrite>) {
         let core = &self.target.core;
         writes.push(PartitionWrite {
@@ -204,7 +205,8 @@ impl<'a> Writing<'a> {
         }));
     }
 
-    /// Adds the writes of a record that changes, which also remove the entries of the stored record.
+    /// Adds the writes of a row in a collection whose records change. They also remove the entries
+    /// of the stored record.
     fn add_change(&self, row: &Row<'_>, there: Option<&StoredRow>, whole: &mut Whole) -> Result<RowResult> {
         let (core, becomes) = (&self.target.core, row.becomes(there, self.now));
         let Some(base) = &self.viewed.base else {
@@ -252,7 +254,7 @@ impl<'a> Writing<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the result of the row if it replaces the stored record.
+    /// Returns the result of the row if it is written over the stored record.
     pub(super) fn becomes(&self, there: Option<&StoredRow>, now: i64) -> RowResult {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
@@ -264,8 +266,8 @@ impl Row<'_> {
         }
     }
 
-    /// Returns whether the stored record of a collection whose records change stays: an earlier attempt or a later
-    /// write put it, or it is the same.
+    /// Returns whether a row in a collection whose records change needs no write. An earlier
+    /// attempt or a later change wrote the stored record, or the stored record is equal.
     pub(super) fn stays(&self, there: Option<&StoredRow>, becomes: RowResult) -> bool {
         there.is_some_and(|there| {
             there.version.0 >= self.stamp.0 || (becomes == RowResult::Repeated && there.expires_at.is_none())
@@ -273,8 +275,8 @@ impl Row<'_> {
     }
 }
 
-/// Returns the error of a load during which fields were added to the collection. The values of these fields in the rows
-/// are unknown.
+/// Returns the error that fields were added to the collection during its load. The load does not
+/// know the values of these fields.
 #[cold]
 pub(super) fn fields_added(core: &CollectionCore) -> Error {
     Error::new(

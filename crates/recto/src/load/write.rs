@@ -1,4 +1,4 @@
-//! Writes of chunks to the store, repeated until their outcome is known.
+//! Writes of chunks to the store, which are repeated until their outcome is known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::{Shared, Writing};
 
-/// Maximum time of one attempt, unless the store was opened with its own limit.
+/// Maximum time of one attempt to write, unless the store was opened with its own limit.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum number of attempts at the rows of a chunk, if others change the records or the schema meanwhile.
+/// Maximum number of attempts to write the rows of a chunk, if others change the records or the
+/// schema meanwhile.
 pub(super) const MAX_LOST: u32 = 100;
 
-/// Reason why a row of a collection whose records never change is rejected.
+/// Reason of the rejection of a row that differs from an existing record with its key.
 pub(super) const CONFLICT: &str = "another record with its key is there already";
 
 /// Known outcome of a write.
@@ -34,14 +35,15 @@ pub(super) enum Settled<T> {
     Refused(StoreError),
 }
 
-/// Answer of a store.
+/// Response of a store to a write.
 pub(super) enum Answer<T> {
     Known(T),
     Unknown(StoreError),
     Refused(StoreError),
 }
 
-/// Result of a request.
+/// Response of a store to a write. The outer error stops the load; the inner error is that of the
+/// store.
 pub(super) type RequestResult<T> = Result<Result<Answer<T>, StoreError>>;
 
 impl From<WriteOutcome> for Answer<RowsMet> {
@@ -59,8 +61,8 @@ impl From<WriteOutcome> for Answer<RowsMet> {
     }
 }
 
-/// Repeats a request until its outcome is known. `ask` creates the request for each attempt, if `check` allows it to be
-/// sent.
+/// Repeats a request until its outcome is known. Before each attempt, `check` decides whether the
+/// request may be sent, and `ask` creates it.
 ///
 /// # Errors
 /// The store failed, or the outcome was still unknown after the time of [`Policy::LOAD`].
@@ -96,7 +98,8 @@ fn passes(kind: StoreErrorKind) -> bool {
     matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
 
-/// Returns the error of a load that stops. Stored rows remain, and the same load continues from there.
+/// Returns the error of a load that stops. Stored rows remain, and running the same load again
+/// continues after them.
 #[cold]
 fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -107,7 +110,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
         .with_source(error)
 }
 
-/// Writer of chunks.
+/// Writer of chunks of rows to the store.
 pub(super) struct ChunkWriter {
     pub(super) shared: Arc<Shared>,
     pub(super) plan: Arc<LoadPlan>,
@@ -116,26 +119,26 @@ pub(super) struct ChunkWriter {
     pub(super) stamp: Stamp,
 }
 
-/// Result of a chunk.
+/// Result of writing a chunk.
 pub(super) struct Written {
     pub(super) target: usize,
     pub(super) became: Tally,
-    /// Rows that the store rejects.
+    /// Rows that the store rejected.
     pub(super) refused: Vec<RefusedRow>,
 }
 
-/// Result of a part of a chunk.
+/// Result of writing a part of a chunk.
 pub(super) enum Part {
-    /// Counts of the rows of a collection that has no views.
+    /// Counts of the rows, in a collection that has no views.
     Met(RowsMet),
     Whole(Tally, Vec<RefusedRow>),
-    /// Nothing is written, because the stored records differ from the assumption.
+    /// Nothing was written, because the stored records differ from the assumption about them.
     Lost,
 }
 
 impl ChunkWriter {
-    /// Writes a chunk. If the store rejects it, writes its halves separately, down to the single rows that the store
-    /// rejects. These do not stop the others.
+    /// Writes a chunk. If the store rejects it, writes its halves separately, and finally single
+    /// rows. A rejected row does not prevent the writes of other rows.
     pub(super) async fn write(&self, buffer: Arc<Buffer>, chunk: Chunk) -> Result<Written> {
         let mut written = Written {
             target: chunk.target,

@@ -1,4 +1,4 @@
-//! Files in .zip, which the feature `full` reads.
+//! Reading of .zip files, in builds with the feature `full`.
 
 use std::io::{BufReader, Read};
 
@@ -8,10 +8,10 @@ use zip::result::ZipError;
 use super::source::{Counted, ENDINGS, Format, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of an archive's entries that a message lists.
+/// Maximum number of entries of an archive that an error message lists.
 const MAX_LISTED_ENTRIES: usize = 10;
 
-/// Passes the format and text of the only file in an archive to `read`.
+/// Calls `read` with the format and the text of the only file in an archive that can be loaded.
 pub(super) fn read(
     source: &Source,
     file: BufReader<Counted>,

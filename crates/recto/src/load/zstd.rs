@@ -1,14 +1,15 @@
-//! Files in .zst, which the feature `full` reads.
+//! Reading of .zst files, in builds with the feature `full`.
 
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Reads the text of a .zst file.
+/// Returns a reader of the unpacked text of a .zst file.
 ///
 /// # Errors
-/// Never. The build without .zst files rejects all of them.
+/// Never. In a build without the feature `full`, the function of the same name rejects all .zst
+/// files.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "the build without .zst files has the same function"

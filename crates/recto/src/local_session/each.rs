@@ -1,4 +1,5 @@
-//! Independent changes of records that have versions.
+//! Independent changes of records in collections with `writes = "update"`, whose records have
+//! versions.
 
 use std::future::IntoFuture as _;
 use std::sync::Arc;
@@ -23,25 +24,25 @@ use crate::writes::{
     Changed, MAX_AT_ONCE, MAX_BATCH_CHANGES, MAX_LOOKS, busy, exists_unseen, refusal_of, without_holder,
 };
 
-/// Change that is valid, independent of the stored record.
+/// Change whose arguments are valid. Only the stored record can still cause its rejection.
 struct Ready<'c> {
     collection: &'c Collection<DynamicRecord>,
     definition: Arc<Definition>,
-    /// Text of each key field, and the cells of the key.
+    /// Text of each field of the key. `key_cells` has the same values as cells.
     key: Vec<String>,
     key_cells: Cells,
     what: PreparedChange,
     action: Action,
     if_version: Option<i64>,
-    /// True if the stored record must be read, because the key does not determine whether the
-    /// session may see it.
+    /// True if the stored record must be read before the change, because the key does not determine
+    /// whether the session may see the record.
     look_first: bool,
 }
 
 enum PreparedChange {
     Insert(DynamicRecord, Option<Duration>),
     Put(DynamicRecord, Option<Duration>),
-    /// Fields with these names.
+    /// Record with the new values, and the names of the fields to update.
     Update(DynamicRecord, Vec<String>),
     Delete,
 }
@@ -83,8 +84,8 @@ impl LocalSession {
         Ok(written)
     }
 
-    /// Checks that a change is valid and that the session may make it, as far as that is known without a read of the
-    /// stored record.
+    /// Checks that a change is valid and that the session may make it. Does not read the stored
+    /// record, so some rejections come later.
     fn ready<'c>(
         &self,
         collection: &'c Collection<DynamicRecord>,
@@ -133,8 +134,9 @@ impl LocalSession {
         change.into_future().await.map(outcome)
     }
 
-    /// Changes a record on condition of the version that was read, if the session may see the stored record. A hidden
-    /// record is treated as if it did not exist, except that no other record can have its key.
+    /// Makes a change if the session may see the stored record, on condition that the record still
+    /// has the version that was read. A hidden record is treated as if it did not exist, except
+    /// that no other record can get its key.
     async fn make_if_seen(&self, ready: &Ready<'_>) -> Result<Outcome> {
         let core = ready.collection.now()?;
         let refused = |refusal| refusal_of(&core, &ready.key_cells, refusal);
@@ -197,7 +199,7 @@ impl Ready<'_> {
         (self.definition.name.clone(), self.key_cells.clone())
     }
 
-    /// Returns the change without a condition on the version.
+    /// Returns the change to make, without a condition on the version.
     fn change(&self) -> Change {
         match &self.what {
             PreparedChange::Insert(record, time) => living(self.collection.insert(record), *time),
@@ -235,7 +237,8 @@ fn prepare(definition: &Arc<Definition>, action: &Action, if_version: Option<i64
     })
 }
 
-/// Returns the texts of a record's key. It has no text for a null field, which is rejected when the record is encoded.
+/// Returns the key of a record as texts. A null field has no text; the record is rejected later,
+/// when it is encoded.
 fn key_of(definition: &Definition, what: &PreparedChange) -> Vec<String> {
     let (PreparedChange::Insert(record, _) | PreparedChange::Put(record, _)) = what else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Pages, scans and partitions of an open store, for sessions.
+//! Pages, scans and lists of partitions in a session on an open store.
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -175,7 +175,7 @@ impl LocalSession {
     }
 }
 
-/// Returns the number of rows to skip.
+/// Converts the number of rows to skip, and rejects a negative number.
 fn not_negative(rows: i64) -> Result<u64> {
     u64::try_from(rows).map_err(|_| {
         Error::new(
@@ -212,7 +212,7 @@ fn told(error: Error, request: &PageRequest) -> Error {
     }
 }
 
-/// Returns the reply of a page without its records.
+/// Returns the reply for a page, without the page's records.
 fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
     PageReply {

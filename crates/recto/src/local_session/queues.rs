@@ -1,4 +1,4 @@
-//! Queues and their messages.
+//! Queues and their messages in a session on an open store.
 
 use std::time::Duration;
 
@@ -196,7 +196,7 @@ impl LocalTools {
         self.recto.queues_as_they_are().await?.get(name).await
     }
 
-    /// Returns the only queue that sends its dead letters to this queue.
+    /// Returns the queue whose dead letters go to `dead_letters`, if there is exactly one.
     async fn source_of(&self, dead_letters: &Queue) -> Result<Queue> {
         let mut sources = self.recto.queues().await?.list().await?;
         sources.retain(|queue| {
@@ -215,7 +215,8 @@ impl LocalTools {
         }
     }
 
-    /// Returns the status of the first `most` queues, by name, and the number of all queues.
+    /// Returns the status of the first `most` queues, ordered by name, and the number of all
+    /// queues.
     pub(super) async fn first_queues(
         &self,
         queues: &crate::queues::Queues,
@@ -247,7 +248,8 @@ impl LocalTools {
         }
     }
 
-    /// Returns the status of several queues. A damaged queue does not hide the others.
+    /// Returns the status of several queues. The status of a damaged queue reports the damage, so
+    /// that the status of the other queues is still returned.
     async fn statuses(&self, queues: &[Queue]) -> Result<Vec<QueueStatus>> {
         let mut all = Vec::with_capacity(queues.len());
         for queue in queues {
@@ -292,7 +294,7 @@ fn age_seconds(now_micros: i64, sent_micros: i64) -> f64 {
     now_micros.saturating_sub(sent_micros).max(0) as f64 / 1_000_000.0
 }
 
-/// Returns a time in RFC 3339, in milliseconds.
+/// Returns a time as RFC 3339 text with milliseconds.
 fn time_words(micros: i64) -> String {
     let time = json::to_json(&Type::Timestamp, &Value::Timestamp(micros.div_euclid(1_000)));
     time.as_str().map(str::to_owned).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Reads and changes of the records of an open store by their keys, for tools.
+//! Reads and changes of records by their keys, in a session on an open store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::row_filter::RowFilter;
 use crate::session::{Action, JsonRecord, RecordChange, Records, Written};
 use crate::writes::not_changed;
 
-/// Collections of the requested changes, in their current state.
+/// Collections that a request changes, in their current state, by name.
 pub(super) type Collections = BTreeMap<String, Collection<DynamicRecord>>;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl Records for LocalSession {
 }
 
 impl LocalSession {
-    /// Returns a record that the session may see.
+    /// Returns a record if it exists and the session may see it.
     pub(super) async fn visible(
         &self,
         collection: &Collection<DynamicRecord>,
@@ -67,7 +67,7 @@ impl LocalSession {
         Ok(Some(found))
     }
 
-    /// Makes all changes or none.
+    /// Makes all changes in one batch: all or none.
     async fn write_together(&self, collections: &Collections, changes: &[RecordChange]) -> Result<Written> {
         let mut batch = self.recto().batch();
         for (index, change) in changes.iter().enumerate() {
@@ -119,7 +119,7 @@ impl LocalSession {
     }
 }
 
-/// Returns whether the changes are made independently, because the records have versions.
+/// Returns whether the changes must be made independently, because the records have versions.
 ///
 /// # Errors
 /// Some of the collections have versions, and others do not.
@@ -143,7 +143,7 @@ fn are_each_for_itself(collections: &Collections) -> Result<bool> {
     .with_hint("write the records of each collection in a request of their own; nothing was written"))
 }
 
-/// Adds to an error the position of its change among several.
+/// Adds the position of a change in the request to its error.
 pub(super) fn of_change(error: Error, index: usize) -> Error {
     match error.kind() {
         // The error concerns the permissions of the session, and not one change, so
@@ -153,7 +153,7 @@ pub(super) fn of_change(error: Error, index: usize) -> Error {
     }
 }
 
-/// Returns a record of which only the key is known.
+/// Returns a record that contains only the values of the key. All other fields are null.
 pub(super) fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<DynamicRecord> {
     let json = definition.key.iter().zip(key).map(|(name, text)| {
         let field = definition.field(name).map(|(_, field)| field);

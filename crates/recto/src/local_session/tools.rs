@@ -1,4 +1,4 @@
-//! Administration of an open store.
+//! Administration of an open store, for sessions.
 
 use std::path::Path;
 

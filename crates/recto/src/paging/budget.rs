@@ -1,4 +1,4 @@
-//! Budget of a page, and its actual cost.
+//! Budget of a page: limits of its bytes, rows and time. Also counts the actual cost.
 
 use std::time::Duration;
 
@@ -6,22 +6,24 @@ use recto_api::pages::PageCost;
 use recto_model::Environment;
 use recto_store::{ColumnSet, PartitionWrite, ReadOptions, RowsRead};
 
-/// Minimum number of rows, if there are more, that are read before the read yields to other tasks.
+/// Number of rows after which a read yields to other tasks.
 const ROWS_PER_TURN: u64 = 256;
 
-/// Maximum number of stale rows of a view that a page removes. Later pages that meet the other stale rows remove them.
+/// Maximum number of stale rows of a view that a page removes. Further stale rows are removed by
+/// later pages that read them.
 const MAX_STALE: usize = 64;
-/// Maximum number of buckets that a page reports. Up to this number, the search for duplicates takes negligible time.
+/// Maximum number of buckets that a page reports. The search for duplicates among so few buckets
+/// takes negligible time.
 const MAX_BUCKETS_TOLD: usize = 1_024;
 
-/// Budget of a page.
+/// Budget of a page. A page that uses it up ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Maximum size of its rows, in bytes.
+    /// Maximum size of the page's rows, in bytes.
     pub(crate) bytes: u64,
-    /// Maximum number of rows that are checked.
+    /// Maximum number of rows that are checked one by one.
     pub(crate) scanned: u64,
-    /// Maximum time.
+    /// Maximum time for the page.
     pub(crate) time: Duration,
 }
 
@@ -36,7 +38,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns this budget with a random row limit, for a client that must not learn the number of checked rows.
+    /// Returns this budget with a random row limit, for a client that must not learn the number of
+    /// hidden rows.
     pub(crate) fn blurred(self, environment: &Environment) -> Self {
         Self {
             scanned: blurred(self.scanned, environment),
@@ -45,10 +48,12 @@ impl Budget {
     }
 }
 
-/// Returns a random limit between half of `limit` and `limit`. The caller draws a new limit for each use.
+/// Returns a random limit between half of `limit` and `limit`. The caller must request a new limit
+/// for each use.
 ///
-/// If rows are hidden from a client, a known limit reveals the exact number of hidden rows between two keys, because it
-/// is either reached or not. A random limit reveals about as much as the duration of the response, and no key.
+/// If rows are hidden from a client, a known limit would reveal the exact number of hidden rows
+/// between two keys: the page ends early if and only if the limit is reached. A random limit
+/// reveals about as much as the duration of the response, and no key.
 pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
     let half = limit / 2;
     (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
@@ -61,8 +66,8 @@ pub(crate) struct AskedBucket {
     pub(crate) number: u64,
 }
 
-/// Writes that remove stale rows of a view that a page met. Boxed, because most pages meet none, and the future of
-/// every page would contain them.
+/// Writes that remove the stale rows of a view that a page found. Boxed, because most pages find
+/// none, and otherwise the future of every page would contain the writes.
 #[derive(Debug, Default)]
 struct Stale(Option<Box<Removals>>);
 
@@ -77,13 +82,13 @@ impl Stale {
         }
     }
 
-    /// Returns the removals, if there are any.
+    /// Returns the writes that remove the stale rows.
     fn removals(self) -> Vec<PartitionWrite> {
         self.0.map(|removals| removals.0).unwrap_or_default()
     }
 }
 
-/// Used part of the budget, and cost, of one read of a page.
+/// Measures one read of a page: the used part of the budget, and the cost.
 #[derive(Debug)]
 pub(crate) struct Meter {
     budget: Budget,
@@ -94,11 +99,11 @@ pub(crate) struct Meter {
     cost: PageCost,
     /// Buckets in the order of the reads, each once.
     buckets: Vec<AskedBucket>,
-    /// Number of base rows that were read for rows of a view. They do not count as checked rows.
+    /// Number of base rows that were read for rows of a view. They do not count against the budget.
     base_rows: u64,
     /// Number of rows that were read when the read last yielded to other tasks.
     rows_at_turn: u64,
-    /// Columns that the read does not use.
+    /// Columns that the caller does not need, so that the store may leave them out.
     unseen: ColumnSet,
     stale: Stale,
 }
@@ -109,7 +114,8 @@ impl Meter {
         Self::of(budget, environment, started_nanos)
     }
 
-    /// Returns the meter of a concurrent read, which began when this read began.
+    /// Returns a meter for a read that runs concurrently with this read. It has its own budget, and
+    /// its time starts with this read.
     pub(crate) fn beside(&self) -> Self {
         Self::of(self.budget, self.environment.clone(), self.started_nanos)
     }
@@ -130,7 +136,8 @@ impl Meter {
         }
     }
 
-    /// Returns the meter of a read that follows this read within its time, with a budget of its own.
+    /// Returns a meter for a read that follows this read. It has the budget `budget`, and its time
+    /// starts with this read.
     pub(crate) fn following(&self, budget: Budget, unseen: ColumnSet) -> Self {
         Self {
             unseen,
@@ -138,13 +145,14 @@ impl Meter {
         }
     }
 
-    /// Allows as many bytes of rows again, because the caller has dropped the rows that were kept.
+    /// Resets the number of kept bytes, because the caller has dropped the rows that it kept.
     pub(crate) fn start_chunk(&mut self) {
         self.kept_bytes = 0;
     }
 
-    /// Yields to other tasks if this read has run long enough. An embedded store may read without ever waiting, so that
-    /// a page of thousands of rows would block all other tasks of the thread.
+    /// Yields to other tasks after every [`ROWS_PER_TURN`] rows. An embedded store may read without
+    /// ever waiting, so a page of thousands of rows would otherwise block all other tasks of the
+    /// thread.
     pub(crate) async fn take_turns(&mut self) {
         if self.cost.rows_read >= self.rows_at_turn + ROWS_PER_TURN {
             self.rows_at_turn = self.cost.rows_read;
@@ -175,7 +183,7 @@ impl Meter {
         )
     }
 
-    /// Returns the number of rows that may still be checked.
+    /// Returns the number of rows that may still be checked within the budget.
     pub(crate) fn scan_left(&self) -> u64 {
         self.budget.scanned.saturating_sub(self.scanned)
     }
@@ -185,7 +193,7 @@ impl Meter {
         self.budget.scanned.saturating_sub(self.cost.rows_read)
     }
 
-    /// Returns the budget.
+    /// Returns the budget of the read.
     pub(crate) fn budget(&self) -> Budget {
         self.budget
     }
@@ -205,7 +213,7 @@ impl Meter {
         }
     }
 
-    /// Counts a read of one of several intersected views.
+    /// Counts one read of a view in an intersection of views.
     pub(crate) fn count_seek(&mut self) {
         self.cost.seeks += 1;
     }
@@ -232,7 +240,7 @@ impl Meter {
         self.count_round_trips(most.unwrap_or(0));
     }
 
-    /// Notes the write that removes a stale row of a view.
+    /// Records the write that removes a stale row of a view.
     pub(crate) fn note_stale(&mut self, removal: PartitionWrite) {
         self.stale.note(removal);
     }
@@ -242,30 +250,30 @@ impl Meter {
         (self.buckets, self.stale.removals())
     }
 
-    /// Counts sequential round trips.
+    /// Adds sequential round trips to the cost.
     pub(crate) fn count_round_trips(&mut self, round_trips: u32) {
         self.cost.round_trips += round_trips;
     }
 
-    /// Counts a checked row.
+    /// Counts a row that was checked against conditions.
     pub(crate) fn count_scanned(&mut self) {
         self.scanned += 1;
     }
 
-    /// Counts a row that was kept. Returns whether the byte budget is used up.
+    /// Counts a row that the page keeps. Returns whether the byte budget is used up.
     pub(crate) fn count_kept(&mut self, bytes: usize) -> bool {
         self.kept_bytes += bytes as u64;
         self.kept_bytes >= self.budget.bytes
     }
 
-    /// Adds the cost of a read that followed.
+    /// Adds the cost of a read that followed this read.
     pub(crate) fn add_following(&mut self, following: Self) {
         let round_trips = self.cost.round_trips + following.cost.round_trips;
         self.add(following);
         self.cost.round_trips = round_trips;
     }
 
-    /// Adds the cost of a read that ran concurrently.
+    /// Adds the cost of a read that ran concurrently with this read.
     pub(crate) fn add(&mut self, beside: Self) {
         for removal in beside.stale.removals() {
             self.stale.note(removal);
@@ -283,7 +291,7 @@ impl Meter {
         self.cost.round_trips = self.cost.round_trips.max(beside.cost.round_trips);
     }
 
-    /// Returns the cost so far.
+    /// Returns the cost of the read so far.
     pub(crate) fn cost(&self) -> PageCost {
         PageCost {
             rows_read: self.cost.rows_read + self.base_rows,

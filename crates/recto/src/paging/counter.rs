@@ -1,4 +1,4 @@
-//! Number of rows of a query, counted row by row up to a limit.
+//! Counts the rows of a query row by row, up to a limit.
 
 use recto_api::pages::{RowCount, Stop};
 use recto_plan::Position;
@@ -8,10 +8,12 @@ use super::budget::{Budget, Meter};
 use super::reader::{Reader, Run};
 use crate::error::{ErrorKind, Result};
 
-/// Maximum number of rows that are read at a time, because an embedded store reads them without yielding to other tasks.
+/// Maximum number of rows of one read. An embedded store reads them without yielding to other
+/// tasks.
 const MAX_CHUNK_ROWS: u32 = 2_500;
 
-/// Counts the rows of a query from its first row, until there are more than `limit`. Stops early if a budget is used up.
+/// Counts the rows of a query from its first row, until there are more than `limit`. Stops early if
+/// a budget is used up.
 pub(super) async fn count_up_to(reader: &Reader<'_>, limit: u32, meter: &mut Meter) -> Result<RowCount> {
     let mut counted = 0;
     let mut edge = None;
@@ -44,7 +46,8 @@ pub(super) async fn count_up_to(reader: &Reader<'_>, limit: u32, meter: &mut Met
 
 /// Returns the budget of a count up to `limit`.
 ///
-/// Rows that are not records do not use it up: one view serves the whole query, so the rows that are read are few.
+/// If one view serves the whole query, the budget grows by the limit. Rows that are not records
+/// then do not use up the part that the counted rows need.
 pub(super) fn budget(reader: &Reader<'_>, limit: u32, budget: Budget) -> Budget {
     let scanned = if reader.plan.is_served_by_one_view() {
         u64::from(limit) + 1
@@ -57,8 +60,9 @@ pub(super) fn budget(reader: &Reader<'_>, limit: u32, budget: Budget) -> Budget 
     }
 }
 
-/// Returns the columns that a count does not use: all but the key and those that tell whether a row is a record.
-/// Returns no columns if the rows are compared with conditions or with other tables.
+/// Returns the columns that a count does not need. A count needs the key, and the columns that show
+/// whether a row is a record. Returns no columns if the rows are compared with conditions or with
+/// other tables, because any column may then be needed.
 pub(super) fn unseen_columns(reader: &Reader<'_>) -> ColumnSet {
     let plan = reader.plan;
     if !plan.is_served_by_one_view() || reader.truth.joining.is_some() {
@@ -71,7 +75,7 @@ pub(super) fn unseen_columns(reader: &Reader<'_>) -> ColumnSet {
     unused.fold(ColumnSet::new(), |all, column| all.with(column - table.key_len()))
 }
 
-/// Returns the position beyond the last row that a run checked.
+/// Returns the position beyond the last row that the read `run` has checked.
 fn end_of(reader: &Reader<'_>, run: Run) -> Option<Position> {
     let last = run.rows.rows.iter().next_back();
     run.scanned_to

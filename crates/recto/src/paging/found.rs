@@ -1,14 +1,15 @@
-//! Rows that a read found, each with the base row of its record if that was read.
+//! Rows that a read found, each with the base row of its record if base rows were read.
 
 use recto_model::{RowRef, RowSet};
 
-/// Rows of a sort order.
+/// Rows of a sort order's table that belong to a page.
 #[derive(Debug)]
 pub(crate) struct FoundRows {
-    /// The rows as the sort order stores them. They determine the positions in the order.
+    /// Rows as the table of the sort order stores them. They determine positions in the order.
     pub(crate) rows: RowSet,
-    /// Base rows in the same order, if the rows were joined with base rows. They contain the content of the records.
-    /// Boxed, because most pages have no base rows, and a page holds many of these values while it is read.
+    /// Base rows of the same records, in the same order, if the rows were joined with base rows.
+    /// They contain the fields of the records. Boxed, because most pages have no base rows, and a
+    /// page contains many of these values while it is read.
     pub(crate) bases: Option<Box<RowSet>>,
 }
 
@@ -35,7 +36,7 @@ impl FoundRows {
         }
     }
 
-    /// Adds the rows of `other` at the given indexes.
+    /// Appends the rows of `other` at the indexes `places`.
     pub(super) fn extend(&mut self, other: &Self, places: impl Iterator<Item = usize>) {
         for place in places {
             let base = other.bases.as_ref().map(|bases| bases.row(place));

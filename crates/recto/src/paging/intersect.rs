@@ -1,10 +1,15 @@
 //! Intersection of views: the records that are in all of them.
 //!
-//! The rows of each view are in the query's order. If the rows contain the fields of all conditions, one view is read,
-//! and the other views are read only to find the sparsest view ([`sparsest`]). Otherwise, the view that is furthest
-//! determines the earliest position of the next record, and all other views seek to it (a leapfrog join, or zigzag
-//! merge join; docs/design/intersect.md). Views are read in chunks, all views that need rows concurrently, so that a
-//! seek within the rows that were read costs nothing.
+//! The rows of each view are in the query's order. Two methods exist:
+//!
+//! - If the rows contain the fields of all conditions, only one view is read, the view with the
+//!   fewest rows. Other views are read to find this view ([`sparsest`]).
+//! - Otherwise, the view whose current row is furthest determines the earliest position of the next
+//!   record, and all other views seek to it (a leapfrog join, or zigzag merge join;
+//!   docs/design/intersect.md).
+//!
+//! Views are read in chunks. All views that need rows are read concurrently. A seek within the rows
+//! that were already read costs nothing.
 
 use std::cmp::Ordering;
 
@@ -23,28 +28,32 @@ use super::rest::Rest;
 use super::sparsest;
 use crate::error::Result;
 
-/// Maximum number of rows of one read of a view, if a read is not a round trip or if all views are read.
+/// Maximum number of rows of one read of a view, unless each read is a round trip and only one view
+/// is read.
 pub(super) const MAX_CHUNK_ROWS: u32 = 256;
-/// Number of rows of the first read of each view: enough to see which view has the fewest rows.
+/// Number of rows of the first read of each view. They suffice to see which view has the fewest
+/// rows.
 pub(super) const FIRST_CHUNK_ROWS: u32 = 16;
-/// Minimum number of rows of one read, used if most rows of the last read were skipped.
+/// Minimum number of rows of one read. Reads become this small if most rows of earlier reads were
+/// skipped.
 const MIN_CHUNK_ROWS: u32 = 2;
 /// Minimum number of rows of one read of a remote store, where each read is a round trip.
 pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 
-/// Maximum number of rows of the first reads of all views together that are enlarged to avoid a second round trip to a
-/// remote store.
+/// Maximum number of rows that the first reads of all views together may have when they are
+/// enlarged. Larger first reads avoid a second round trip to a remote store.
 const MAX_FIRST_ROWS: u64 = 640;
 
-/// Divisor of the page's row budget: one stage reads at most this fraction.
+/// Divisor of the page's row budget. One stage (concurrent reads of all views) reads at most this
+/// fraction.
 const STAGE_SHARE: u64 = 4;
 
-/// View that is traversed, with the rows that were read and not yet passed.
+/// Cursor in a view of the intersection, with the rows that were read and not yet passed.
 pub(super) struct Walk {
     source: usize,
     pub(super) rows: RowSet,
     next: usize,
-    /// True if no row is beyond the rows that were read.
+    /// True if the view has no rows beyond the rows that were read.
     pub(super) exhausted: bool,
     /// Number of rows of the next read.
     pub(super) chunk: u32,
@@ -74,7 +83,8 @@ impl Walk {
         self.next += rows;
     }
 
-    /// Enlarges the next read if most rows were checked, and reduces it if most rows were skipped.
+    /// Enlarges the next read if most rows of the last read were checked. Reduces it if most rows
+    /// were skipped.
     fn adapt(&mut self, least: u32) {
         let read = self.rows.len() as u32;
         if read == 0 {
@@ -87,7 +97,7 @@ impl Walk {
         }
     }
 
-    /// Discards the rows, because reading continues at another position and not after them.
+    /// Discards the rows that were read, because reading continues at another position.
     pub(super) fn forget(&mut self) {
         self.rows.truncate(0);
         self.next = 0;
@@ -102,7 +112,7 @@ impl Walk {
     }
 }
 
-/// Reads the first `want` records that are in all views.
+/// Reads the first `want` records beyond `edge` that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -169,8 +179,8 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
     RowSet::new(reader.plan.views[source].sort_order.table.columns().len())
 }
 
-/// Returns the number of rows of the first read of each view, if `want` records are wanted and `scan_budget` rows may
-/// be checked.
+/// Returns the number of rows of the first read of each view. `want` is the number of records to
+/// find, and `scan_budget` the number of rows that may be checked.
 pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u64) -> Vec<u32> {
     let sources = 0..plan.sources.len();
     let asked: Vec<u32> = sources
@@ -180,9 +190,9 @@ pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u6
     asked.into_iter().map(|rows| rows.min(most)).collect()
 }
 
-/// Returns the number of rows of the first read of one of several views, if `want` records are
-/// wanted. On a remote store, a stage costs as much as some hundred rows. So if all views are read,
-/// the number is enough for `want` records, unless these are too many rows. It assumes that each
+/// Returns the number of rows of the first read of one view. `want` is the number of records to
+/// find. On a remote store, a stage costs as much as some hundred rows. If all views are read, the
+/// number therefore suffices for `want` records, unless it would be too large. It assumes that each
 /// view contains half of the rows of each other view.
 fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
@@ -206,8 +216,9 @@ fn least_rows(remote: bool) -> u32 {
     }
 }
 
-/// Returns the maximum number of rows of each view for one stage. The views request `asked` rows each, and the stage
-/// may read `rows` rows in total. The maximum is an even share, or unlimited if all requests fit.
+/// Returns the maximum number of rows that one stage reads of each view. The views request `asked`
+/// rows each, and the stage may read `rows` rows in total. The maximum is an even share, or
+/// unlimited if all requests fit.
 fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     let count = asked.len().max(1) as u64;
     if asked.map(u64::from).sum::<u64>() <= rows {
@@ -216,8 +227,8 @@ fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     u32::try_from(rows / count).unwrap_or(u32::MAX).max(1)
 }
 
-/// Reads more rows of the views that have none left, all concurrently, from the earliest position of the next record.
-/// Returns false if the time is over.
+/// Reads more rows of all views that have none left, concurrently. The reads start at the earliest
+/// position of the next record. Returns false if the time is over.
 pub(super) async fn fill(
     reader: &Reader<'_>,
     walks: &mut [Walk],
@@ -303,15 +314,17 @@ fn nothing_left(rows: RowSet) -> RowsRead {
 
 /// Result of the comparison of the views' current rows.
 enum Step {
-    /// A view has ended, so no further record is in all views.
+    /// A view has no rows left, so no further record is in all views.
     Ended,
-    /// The current rows of all views are the same record.
+    /// The current rows of all views belong to the same record.
     Found,
-    /// Views need more rows. All records before this position are decided. `None`: nothing was read yet.
+    /// Some views need more rows. No unread record is before this position. `None`: nothing was
+    /// read yet.
     Dry(Option<Position>),
 }
 
-/// Passes rows until the current rows of all views are the same record, or a view has no rows left.
+/// Passes rows until the current rows of all views belong to the same record, or a view has no rows
+/// left.
 fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     loop {
         for walk in &mut *walks {
@@ -341,8 +354,8 @@ fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     }
 }
 
-/// Returns the next step if a view has none of its rows left. Unless such a view has ended, all views seek to the
-/// furthest position that any view has reached.
+/// Returns the next step if a view has none of its read rows left. If such a view has ended, the
+/// intersection ends. Otherwise, all views seek to the furthest position that any view has reached.
 fn dry(reader: &Reader<'_>, walks: &[Walk]) -> Step {
     if walks.iter().any(|walk| walk.head().is_none() && walk.exhausted) {
         return Step::Ended;
@@ -359,8 +372,8 @@ fn dry(reader: &Reader<'_>, walks: &[Walk]) -> Step {
     Step::Dry(furthest)
 }
 
-/// Returns the earliest position of the next record, according to the rows of a view. Returns nothing if no row was
-/// read.
+/// Returns the earliest position at which the next record can be, according to the rows of one
+/// view. Returns nothing if no row of the view was read.
 fn place(reader: &Reader<'_>, walk: &Walk) -> Option<Position> {
     if let Some((source, row)) = walk.head() {
         let before = match reader.travel {
@@ -373,7 +386,7 @@ fn place(reader: &Reader<'_>, walk: &Walk) -> Option<Position> {
     Some(reader.plan.position_beyond(source, row, reader.travel))
 }
 
-/// Passes rows that do not belong to the query, according to the view itself.
+/// Passes rows of a view that do not satisfy the view's own conditions.
 fn skip_others(reader: &Reader<'_>, walk: &mut Walk) {
     let view = &reader.plan.views[walk.source];
     while walk.head().is_some_and(|(_, row)| !view.accepts(row)) {
@@ -381,8 +394,8 @@ fn skip_others(reader: &Reader<'_>, walk: &mut Walk) {
     }
 }
 
-/// Returns the number of rows of a view before the current row of another view. Uses an exponential search, then a
-/// binary search.
+/// Returns the number of rows of `walk` that are before the current row of `ahead`. Uses an
+/// exponential search, then a binary search.
 fn rows_before(reader: &Reader<'_>, walk: &Walk, ahead: &Walk) -> usize {
     let Some(ahead) = ahead.head() else {
         return 0;

@@ -1,8 +1,8 @@
-//! Joins rows of a view with the base rows of their records. The join looks up fields that the view lacks. It also
-//! omits rows whose record has another position by now.
+//! Joins rows of a view with the base rows of their records. The join reads fields that the view
+//! lacks. It also omits stale rows, whose record has another position by now.
 //!
-//! The base row is always read after the row of the view, and never concurrently. A writer that changes a record writes
-//! the base row first. So the base row shows whether a row of the view is current.
+//! The base row is always read after the row of the view. A writer that changes a record writes the
+//! base row first, so the base row shows whether the row of the view is current.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::rest::in_time;
 use crate::error::Result;
 use crate::present::Presence;
 
-/// Judge that decides whether rows of a view match their records.
+/// Decides whether rows of a view match their records.
 pub(crate) trait Judge: Debug + Send + Sync {
-    /// Judges a row of the view by the base row that was read after it.
+    /// Compares a row of the view with the base row, which was read after it.
     ///
     /// # Errors
     /// The base row is damaged, or was written by a newer release.
@@ -32,12 +32,12 @@ pub(crate) trait Judge: Debug + Send + Sync {
         now_micros: i64,
     ) -> Result<Verdict>;
 
-    /// Returns the write that removes a stale row. Returns nothing if only a comparison of the whole view may remove
-    /// it.
+    /// Returns the write that removes a stale row of the view. Returns nothing if only a comparison
+    /// of the whole view may remove it.
     fn removal(&self, row: RowRef<'_>, now_micros: i64) -> Option<PartitionWrite>;
 }
 
-/// Join of the rows of a view with base rows.
+/// Parameters of the join of a view's rows with base rows.
 #[derive(Debug)]
 pub(crate) struct Joining {
     definition: Arc<Collection>,
@@ -45,7 +45,7 @@ pub(crate) struct Joining {
     presence: Option<Presence>,
     /// For each key column of the base table, the view's column of the same field.
     key: Vec<usize>,
-    /// Judge, for views that may differ from their base tables.
+    /// Judge of the view's rows. `None` if the view always matches its base table.
     judge: Option<Arc<dyn Judge>>,
 }
 
@@ -73,24 +73,24 @@ impl Joining {
         self.base.table.columns().len()
     }
 
-    /// Returns whether a record may appear in the view twice.
+    /// Returns whether the view may contain two rows of one record.
     pub(super) fn may_repeat(&self) -> bool {
         self.judge.is_some()
     }
 
-    /// Returns the key of a row's record.
+    /// Returns the key of the record that a row of the view belongs to.
     pub(super) fn key(&self, row: RowRef<'_>) -> Cells {
         self.key.iter().map(|column| row.get(*column)).collect()
     }
 
-    /// Returns whether a base row satisfies all conditions.
+    /// Returns whether a base row satisfies all conditions of a query.
     pub(super) fn satisfies(&self, base: RowRef<'_>, query: &Query) -> bool {
         let cell = |field: usize| base.get(self.base.column_of_field[field]?);
         query.matches(&self.definition, cell)
     }
 
-    /// Returns for each row of the view the base row that confirms it, if there is one. Returns `None` if the time is
-    /// over.
+    /// Returns the base row that confirms each row of the view, or nothing for a row that is not
+    /// confirmed. Returns `None` if the time is over.
     pub(super) async fn base_rows(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -129,7 +129,7 @@ impl Joining {
         Ok(Some(found))
     }
 
-    /// Judges a row of the view. Notes the removal of a stale row.
+    /// Returns the verdict on a row of the view. Records the removal of a stale row in the meter.
     fn verdict(
         &self,
         row: RowRef<'_>,
@@ -155,7 +155,7 @@ impl Joining {
         Ok(if is_there { Verdict::True } else { Verdict::Stale })
     }
 
-    /// Reads the base rows of some of the rows concurrently, as one stage.
+    /// Reads the base rows of the rows with the indexes `which`, concurrently.
     async fn read(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -184,7 +184,7 @@ impl Joining {
         Ok(Some(reads))
     }
 
-    /// Returns the position of the base row of a row's record.
+    /// Returns the request that reads the base row of a view's row.
     fn point(&self, row: RowRef<'_>) -> PointRead {
         let partition_len = self.base.partition_len();
         let cells = |columns: &[usize]| columns.iter().map(|column| row.get(*column)).collect();

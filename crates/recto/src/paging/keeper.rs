@@ -1,7 +1,8 @@
-//! Selection of the rows of a run, within its budget.
+//! Selection of the rows that belong to a page, within the page's budget.
 //!
-//! Rows are offered in the order of travel. If they are joined with base rows, the rows that pass their own conditions
-//! wait until as many rows wait as the run lacks. Then their base rows are read, all concurrently.
+//! Rows are offered in the order of travel. If rows must be joined with base rows, rows that pass
+//! the conditions on themselves wait first. When as many rows wait as the page lacks, their base
+//! rows are read concurrently.
 
 use std::collections::HashSet;
 
@@ -15,26 +16,26 @@ use super::joined::Joining;
 use super::reader::{FILTER_SCAN_CHUNK_ROWS, Reader, Run, out_of_time};
 use crate::error::Result;
 
-/// Selects the rows of a run and observes its budget.
+/// Selects the rows of a read, and enforces its budget.
 pub(super) struct Keeper<'a> {
     reader: &'a Reader<'a>,
     want: u32,
     rows: FoundRows,
     looked_at: u64,
     rejected_at: Option<Position>,
-    /// Boxed, because most pages have none.
+    /// Rows that wait for base rows. Boxed, because most pages have none.
     waiting: Option<Box<Waiting<'a>>>,
 }
 
-/// Rows that wait for their base rows.
+/// Rows of a view that wait for their base rows.
 struct Waiting<'a> {
     joining: &'a Joining,
     rows: RowSet,
-    /// Number of rows that wait before base rows are read.
+    /// Number of waiting rows at which the base rows are read.
     enough: u32,
-    /// Position beyond the last of them, if a row after it was rejected.
+    /// Position beyond the last waiting row, if a row after it was rejected.
     rejected_at: Option<Position>,
-    /// Keys of the records in the run, if a record can be offered twice.
+    /// Keys of the records that were kept. Used only if a record can be offered twice.
     records: HashSet<Cells>,
 }
 
@@ -45,7 +46,7 @@ pub(super) enum Pause {
     Enough,
     /// A budget is used up.
     Stop(Stop),
-    /// The sources have ended.
+    /// The sources have no more rows.
     End,
 }
 
@@ -68,7 +69,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Returns the number of missing rows, to return or to join with base rows.
+    /// Returns the number of further rows that are needed, to return or to join with base rows.
     pub(super) fn missing(&self) -> u32 {
         match &self.waiting {
             Some(waiting) => waiting.enough - waiting.rows.len() as u32,
@@ -76,7 +77,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Returns the number of rows to request next; 0 if no more rows may be checked.
+    /// Returns the number of rows of the next read; 0 if no more rows may be checked.
     pub(super) fn chunk(&self, meter: &Meter) -> u32 {
         let missing = self.missing();
         if !self.reader.rejects() {
@@ -89,8 +90,8 @@ impl<'a> Keeper<'a> {
         missing.max(FILTER_SCAN_CHUNK_ROWS).min(left)
     }
 
-    /// Returns whether a condition has rejected a row so far. Rejected rows are usually next to each other, so more of
-    /// them are likely.
+    /// Returns whether a condition has rejected a row so far. Rejected rows are often adjacent, so
+    /// more rejections are likely.
     fn has_rejected(&self) -> bool {
         let waiting = self.waiting.as_ref();
         let rejected = self.looked_at > self.rows.len() as u64;
@@ -98,7 +99,8 @@ impl<'a> Keeper<'a> {
         rejected && !self.reader.plan.filter_scan.is_empty()
     }
 
-    /// Checks the next row in the order of travel. Returns the reason if reading pauses.
+    /// Checks the next row in the order of travel, and keeps or rejects it. Returns the reason if
+    /// reading must pause.
     pub(super) fn offer(&mut self, row: RowRef<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
         if self.reader.rejects() {
             if meter.scan_left() == 0 {
@@ -122,7 +124,8 @@ impl<'a> Keeper<'a> {
         self.decide_to(self.reader.position_beyond(row));
     }
 
-    /// Notes that the run has no further row before a position. The position is beyond all rows that were offered.
+    /// Records that no row before `position` remains to be found. The position is beyond all rows
+    /// that were offered.
     pub(super) fn decide_to(&mut self, position: Position) {
         let position = Some(position);
         match &mut self.waiting {
@@ -145,7 +148,7 @@ impl<'a> Keeper<'a> {
         is_over.then_some(Pause::Stop(Stop::Bytes))
     }
 
-    /// Returns the run, if it ends at a pause.
+    /// Joins the waiting rows. Returns the result of the read if the read ends here.
     pub(super) async fn pause(&mut self, pause: Pause, meter: &mut Meter) -> Result<Option<Run>> {
         let mut pause = pause;
         if self
@@ -168,7 +171,7 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Reads the base rows of the waiting rows, and keeps or rejects each row.
+    /// Reads the base rows of the waiting rows, then keeps or rejects each waiting row.
     async fn join(&mut self, meter: &mut Meter) -> Result<Joined> {
         let Some(waiting) = &mut self.waiting else {
             return Ok(Joined::All);
@@ -213,7 +216,8 @@ impl<'a> Keeper<'a> {
         Ok(Joined::All)
     }
 
-    /// Returns whether a row belongs to the page by its base row, and is the only row of its record.
+    /// Returns whether a row belongs to the page according to its base row, and no other row of its
+    /// record was kept.
     fn is_the_pages(&mut self, row: RowRef<'_>, base: RowRef<'_>) -> bool {
         let Some(waiting) = &mut self.waiting else {
             return true;
@@ -225,8 +229,8 @@ impl<'a> Keeper<'a> {
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }
 
-    /// Returns the run of a read that has no time left. Returns an error if the read has checked no row, so that a
-    /// traversal always makes progress.
+    /// Returns the result of a read that has no time left. Returns an error if no row was checked.
+    /// The caller would otherwise continue at the same position without progress.
     pub(super) fn timed_out(&mut self) -> Result<Run> {
         if self.looked_at == 0 {
             Err(out_of_time())
@@ -235,12 +239,12 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Returns a run that ended with its sources.
+    /// Returns the result of a read whose sources have ended.
     pub(super) async fn finish(&mut self, meter: &mut Meter) -> Result<Run> {
         self.end(Pause::End, meter).await
     }
 
-    /// Returns a run that a budget ended.
+    /// Returns the result of a read that ended because of a budget.
     pub(super) async fn stopped(&mut self, stop: Stop, meter: &mut Meter) -> Result<Run> {
         self.end(Pause::Stop(stop), meter).await
     }
@@ -261,12 +265,12 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Result of the join of waiting rows.
+/// Result of the join of waiting rows with base rows.
 enum Joined {
-    /// All rows were kept or rejected.
+    /// All waiting rows were kept or rejected.
     All,
-    /// The run ended before the last row.
+    /// The read ended before the last waiting row.
     Ended(Pause),
-    /// No row was kept or rejected, because the time was over.
+    /// No waiting row was kept or rejected, because the time was over.
     Late,
 }

@@ -1,4 +1,4 @@
-//! K-way merge of sorted sources.
+//! K-way merge of sorted sources into one order.
 
 use futures::future::try_join_all;
 use recto_api::pages::Stop;
@@ -12,20 +12,23 @@ use super::reader::{Reader, Run, out_of_time};
 use super::rest::Rest;
 use crate::error::{Error, Result};
 
-/// Number of sources that are read before the read yields to other tasks, if reads need no waiting.
+/// Number of sources after which reading yields to other tasks, if no read had to wait.
 const SOURCES_PER_TURN: usize = 16;
 
-/// Number of rows requested from a source beyond its even share, if a further request is cheap.
+/// Number of rows that are requested from a source beyond its even share of the page, if a further
+/// request is cheap.
 const SHARE_SLACK_ROWS: u32 = 4;
 
-/// Minimum byte limit of one source, regardless of the number of sources that share the page's limit.
+/// Minimum limit of bytes for one source, whatever the number of sources that share the page's
+/// limit.
 pub(super) const MIN_SOURCE_BYTES: u64 = 32 << 10;
 
-/// Divisor of the page's row budget: the rows that are read ahead, of all sources together, take at most this fraction.
+/// Divisor of the page's row budget. The rows that are read ahead from all sources together take at
+/// most this fraction.
 const AHEAD_SHARE: u64 = 4;
 
-/// Minimum number of rows of a source that are read ahead at a time. The minimum is larger for a remote store, where
-/// each read is a round trip.
+/// Minimum number of rows that are read ahead from a source at a time. `MIN_REMOTE_AHEAD_ROWS` is
+/// larger, because each read of a remote store is a round trip.
 const MIN_AHEAD_ROWS: u64 = 16;
 const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
 
@@ -44,7 +47,7 @@ impl Stream {
     }
 }
 
-/// Reads the first `want` rows of all sources together.
+/// Reads the first `want` rows of all sources together, beyond `edge`.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -85,8 +88,8 @@ pub(super) async fn read(
     keeper.finish(meter).await
 }
 
-/// Returns the number of rows of a source that are read at a time. All sources are read ahead of the page, so the
-/// number is the source's share of a part of the page's budget.
+/// Returns the number of rows of one read of a source. All sources are read ahead of the page, so
+/// the number is the source's share of a fraction of the page's budget.
 fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
     let least = if reader.remote {
         MIN_REMOTE_AHEAD_ROWS
@@ -98,7 +101,7 @@ fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
     u32::try_from(share.max(least)).unwrap_or(u32::MAX)
 }
 
-/// Adds a stream to the ready streams, unless it has no rows left.
+/// Inserts a stream into the sorted list of ready streams, unless it has no rows left.
 fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index: usize) {
     let stream = &streams[index];
     if stream.next == stream.rows.len() {
@@ -159,8 +162,8 @@ async fn open(
     Ok(streams)
 }
 
-/// Reads the first rows of every source that can have rows. Returns them in the plan's order, with the numbers of their
-/// sources.
+/// Reads the first rows of every source that can have rows. Returns them with the number of their
+/// source, in the order of the plan.
 async fn first_reads(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -196,7 +199,7 @@ async fn first_reads(
     Ok(reads)
 }
 
-/// Reads more rows of a source whose rows are all taken. Returns false if the time is over.
+/// Reads more rows of a source whose rows were all taken. Returns false if the time is over.
 async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
     if let Some(last) = stream.rows.iter().next_back() {
         stream.rest.pass(last);

@@ -1,8 +1,9 @@
 //! Execution of plans: from slices to pages.
 //!
-//! [`Reader`] reads the rows beyond an edge in one direction, for plans of every shape. [`fetch`] makes a page of these
-//! rows: it looks ahead, determines what is known of both ends, and applies budgets. A [`Keeper`](keeper::Keeper)
-//! decides which rows belong to the page. [`Joining`] reads their base rows if a view is not sufficient.
+//! [`Reader`] reads the rows beyond an edge in one direction, for plans of every shape. [`fetch`]
+//! makes a page of these rows: it reads one row more, determines whether rows exist beyond both
+//! ends, and applies budgets. A [`Keeper`](keeper::Keeper) decides which rows belong to the page.
+//! [`Joining`] reads the base rows if the rows of a view are not sufficient.
 
 mod budget;
 mod counter;

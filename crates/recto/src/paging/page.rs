@@ -1,4 +1,5 @@
-//! Page: its rows, the known facts about both ends, and the positions from which to continue.
+//! Reading of a page: its rows, whether more rows exist at both ends, and the positions from which
+//! to continue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,22 +22,22 @@ use crate::present::Presence;
 /// Position of a page in its query's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The first rows.
+    /// The first rows of the query.
     First,
-    /// The last rows.
+    /// The last rows of the query.
     Last,
-    /// The rows beyond a position, in a direction.
+    /// The rows after or before a position, in the direction of travel.
     Beyond(Position, Travel),
     /// Rows around a position: half of the rows before the position, the other half from the
     /// position on.
     Around(Position),
     /// Rows around the position where a share of the query's rows ends.
     AroundShare(Share),
-    /// The rows after this number of rows.
+    /// The rows after this number of rows of the query.
     AtRank(u64),
 }
 
-/// Share of all rows, in millionths.
+/// Share of all rows of a query, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share(pub(crate) u32);
 
@@ -44,21 +45,22 @@ impl Share {
     /// All rows.
     pub(crate) const WHOLE: Self = Self(1_000_000);
 
-    /// Returns the number of rows of this share of `rows` rows.
+    /// Returns the number of rows that this share of `rows` rows is.
     pub(super) fn of(self, rows: u64) -> u64 {
         let part = u128::from(rows) * u128::from(self.0) / u128::from(Self::WHOLE.0);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
 
-/// Specification of a page of a plan.
+/// Specification of a page: its position, size and budget.
 #[derive(Debug, Clone)]
 pub(crate) struct PageSpec {
     pub(crate) place: Place,
-    /// Number of rows, at least 1.
+    /// Maximum number of rows, at least 1.
     pub(crate) size: u32,
     pub(crate) budget: Budget,
-    /// True to look for rows beyond the edge from which the page is read.
+    /// True if the page must also determine whether rows exist behind the edge at which the read
+    /// starts.
     pub(crate) both_edges: bool,
     /// Method of counting the rows of the query. `None`: they are not counted.
     pub(crate) count: Option<Count>,
@@ -69,20 +71,22 @@ pub(crate) struct PageSpec {
 pub(crate) struct RawPage {
     /// Rows in the query's order.
     pub(crate) rows: FoundRows,
-    /// True if rows exist before the page. `None`: unknown.
+    /// True if rows of the query exist before the page. `None`: unknown.
     pub(crate) before: Option<bool>,
-    /// True if rows exist after the page. `None`: unknown.
+    /// True if rows of the query exist after the page. `None`: unknown.
     pub(crate) after: Option<bool>,
-    /// Position of its beginning, if no row of the page marks it. Backward reading continues here.
+    /// Position of the page's beginning, if no row of the page marks it. Backward reading continues
+    /// from it.
     pub(crate) start: Option<Position>,
-    /// Position of its end, if no row of the page marks it.
+    /// Position of the page's end, if no row of the page marks it. Forward reading continues from
+    /// it.
     pub(crate) end: Option<Position>,
-    /// Budget that ended the page early.
+    /// Budget that ended the page early; `None` if no budget did.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
-    /// Buckets from which rows were read.
+    /// Buckets from which the page's rows were read.
     pub(crate) buckets: Vec<AskedBucket>,
-    /// Number of rows, if requested.
+    /// Number of rows of the query, if requested.
     pub(crate) row_count: Option<Box<RowCount>>,
 }
 
@@ -91,7 +95,7 @@ pub(crate) fn is_remote(store: &dyn Store, table: &Table) -> bool {
     store.limits().remote || AttachedTable::keyspace_of(table.name()).is_some()
 }
 
-/// Returns the purposes for which a page needs the number of rows of its query.
+/// Returns the purposes for which a page must count or estimate the rows of its query.
 fn purposes(spec: &PageSpec) -> impl Iterator<Item = Purpose> {
     let of_count = match spec.count {
         Some(Count::Exact) => Some(Purpose::ExactCount),
@@ -106,7 +110,7 @@ fn purposes(spec: &PageSpec) -> impl Iterator<Item = Purpose> {
     of_count.into_iter().chain(of_place)
 }
 
-/// Reads a page. Also returns the writes that remove the stale rows that it met.
+/// Reads a page. Also returns the writes that remove the stale rows that the page found.
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
@@ -182,7 +186,8 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Counts the rows of the query up to a limit. Base rows are read only if they decide which rows belong to it.
+    /// Counts the rows of the query up to a limit. Reads base rows only if they decide which rows
+    /// belong to the query.
     async fn count_up_to(&self, limit: u32, meter: &mut Meter) -> Result<RowCount> {
         let plan = self.plan;
         let base_decides = plan.sort_order.is_verified || !plan.is_served_by_one_view();
@@ -201,7 +206,7 @@ impl Fetcher<'_> {
         counted
     }
 
-    /// Returns the estimator of the number of rows, limited by the time that is left.
+    /// Returns the estimator of the number of rows. Its reads have the remaining time of the page.
     fn estimator(&self, meter: &Meter) -> Result<Estimator<'_>> {
         Ok(Estimator {
             plan: self.plan,
@@ -285,7 +290,7 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Reads the page after a number of rows.
+    /// Reads the page that starts after `rank` rows of the query.
     async fn at_rank(&self, rank: u64, meter: &mut Meter) -> Result<RawPage> {
         if rank == 0 {
             return self.one_way(None, Travel::Forward, meter).await;
@@ -361,8 +366,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Returns a run without the rows of records that the other run of the page contains. A record
-    /// is in both runs if it moved between the reads.
+    /// Returns `run` without the rows of records that `other`, the second read of the page,
+    /// contains. A record is in both reads if it moved between them.
     fn without_those_of(&self, other: &Run, mut run: Run) -> Run {
         let Some(joining) = self.truth.joining.filter(|joining| joining.may_repeat()) else {
             return run;
@@ -384,7 +389,7 @@ impl Fetcher<'_> {
         Run { rows, ..run }
     }
 
-    /// Returns an empty run instead of a timeout, because the page's other run may be sufficient for a page.
+    /// Returns an empty run instead of a timeout. The other read of the page may be sufficient.
     fn unless_late(&self, run: Result<Run>) -> Result<Run> {
         match run {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(self.reader(Travel::Forward).late()),
@@ -407,7 +412,8 @@ fn reversed(travel: Travel) -> Travel {
     }
 }
 
-/// Returns whether rows exist beyond the rows that were taken from a run, if known.
+/// Returns whether rows exist beyond the rows of a run that were taken; `None` if that is unknown.
+/// `seen_more` means that the run has rows that were not taken.
 fn known(run: &Run, seen_more: bool) -> Option<bool> {
     match (seen_more, run.exhausted) {
         (true, _) => Some(true),

@@ -17,29 +17,29 @@ use super::rest::{Rest, in_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::present::Presence;
 
-/// Minimum number of rows of one read, if conditions are checked row by row.
+/// Minimum number of rows of one read, if conditions are checked on each row.
 pub(crate) const FILTER_SCAN_CHUNK_ROWS: u32 = 256;
 
-/// Rows that were read in one direction.
+/// Result of a read in one direction.
 #[derive(Debug)]
 pub(super) struct Run {
     /// Rows that satisfy all conditions, in the order of travel.
     pub(super) rows: FoundRows,
-    /// True if no row is beyond them.
+    /// True if no row is beyond `rows`.
     pub(super) exhausted: bool,
-    /// Budget that ended the read.
+    /// Budget because of which the read ended early.
     pub(super) stop: Option<Stop>,
-    /// Position beyond the last checked row, if that row was not kept.
+    /// Position beyond the last checked row, if that row is not in `rows`.
     pub(super) scanned_to: Option<Position>,
 }
 
-/// Checks that decide which of the rows that are read are records.
+/// Checks that decide which of the read rows are records.
 pub(super) struct Truth<'a> {
-    /// Check of the row itself, if the table has rows that are not records.
+    /// Check of the row's own columns, if the table has rows that are not records.
     pub(super) presence: Option<Presence>,
-    /// Join with base rows, if base rows decide.
+    /// Join with base rows, if base rows decide or must be read.
     pub(super) joining: Option<&'a Joining>,
-    /// Time for which the checks decide.
+    /// Time at which a record must exist: it must not have expired before.
     pub(super) now_micros: i64,
 }
 
@@ -48,26 +48,26 @@ impl Truth<'_> {
         self.presence.is_some() || self.joining.is_some()
     }
 
-    /// Returns whether a row is a record, according to the row itself.
+    /// Returns whether a row is a record, judged by its own columns.
     fn has(&self, row: RowRef<'_>) -> Result<bool> {
         self.presence
             .map_or(Ok(true), |presence| presence.has(row, self.now_micros))
     }
 }
 
-/// Read of a plan in one direction.
+/// Reads the rows of a plan in one direction.
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
     pub(super) travel: Travel,
-    /// True if a second request costs more than reading unneeded rows.
+    /// True if a second request costs more than reading rows that are not needed.
     pub(super) remote: bool,
     /// Checks that decide which rows are records.
     pub(super) truth: &'a Truth<'a>,
 }
 
 impl Reader<'_> {
-    /// Reads the first `want` rows beyond `edge`.
+    /// Reads the first `want` rows of the plan beyond `edge`.
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
             Shape::Empty => Ok(finished(self.no_rows())),
@@ -79,12 +79,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether rows that are read may not belong to the page.
+    /// Returns whether some rows that are read may not belong to the page.
     pub(super) fn rejects(&self) -> bool {
         !self.plan.filter_scan.is_empty() || self.truth.rejects()
     }
 
-    /// Returns whether a row belongs to the page, according to the row itself.
+    /// Returns whether a row belongs to the page, judged by its own columns.
     pub(super) fn accepts(&self, row: RowRef<'_>) -> Result<bool> {
         Ok(self.truth.has(row)? && self.plan.accepts(row))
     }
@@ -101,7 +101,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the run of a read that had no time to check a row.
+    /// Returns the result of a read that had no time to check a row.
     pub(super) fn late(&self) -> Run {
         Run {
             rows: self.no_rows(),
@@ -111,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads one slice, which is the run: its rows are neither copied nor checked.
+    /// Reads one slice. Its rows become the result without being copied or checked.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
             return Ok(finished(self.no_rows()));
@@ -186,7 +186,7 @@ impl Reader<'_> {
         self.plan.position(row, side)
     }
 
-    /// Returns the unread part of a source beyond an edge. Returns `None` if the source has nothing there.
+    /// Returns the part of a source beyond `edge`. Returns `None` if the source has no rows there.
     pub(super) fn rest(&self, source: usize, edge: Option<&Position>, limit: u32) -> Option<Rest> {
         let slice = self.plan.slice(source, edge, self.travel, limit)?;
         Some(Rest::new(slice))
@@ -208,7 +208,7 @@ impl Reader<'_> {
         in_time(read, max_bytes, meter).await
     }
 
-    /// Reads like [`slice`](Self::slice), for a slice that is known not to be available at once.
+    /// Reads like [`slice`](Self::slice), for a slice that the store cannot return without waiting.
     pub(super) async fn slice_later(
         &self,
         slice: &Slice,
@@ -220,7 +220,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns a run that ended with its sources.
+/// Returns the result of a read whose sources have ended.
 fn finished(rows: FoundRows) -> Run {
     Run {
         rows,

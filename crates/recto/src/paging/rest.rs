@@ -1,4 +1,4 @@
-//! Unread part of a plan's source.
+//! Part of a plan's source that has not been read yet.
 
 use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::plan::beyond_row;
@@ -8,11 +8,12 @@ use super::budget::Meter;
 use super::reader::Reader;
 use crate::error::Result;
 
-/// Unread part of a source, in the direction of travel.
+/// Part of a source that has not been read yet, in the direction of travel.
 pub(super) struct Rest {
-    /// Slice that no read has passed. `None`: everything was read.
+    /// Slice that contains the unread rows. `None`: everything was read.
     slice: Option<Slice>,
-    /// True if the next read is known to wait for the store.
+    /// True if the next read is known to wait for the store, because an attempt without waiting
+    /// failed.
     waits: bool,
 }
 
@@ -24,8 +25,8 @@ impl Rest {
         }
     }
 
-    /// Returns the result of [`next`](Self::next), with the slice's own limit, if it is available at once without
-    /// waiting.
+    /// Reads like [`next`](Self::next), with the limit of the slice, but only if the store can
+    /// answer without waiting.
     pub(super) fn next_now(
         &mut self,
         reader: &Reader<'_>,
@@ -36,8 +37,9 @@ impl Rest {
         Some(read?.map_err(Into::into))
     }
 
-    /// Reads at most `limit` more rows with at most about `max_bytes` bytes. Returns `None` if the time is over. The
-    /// result may have no rows although more rows follow: only `exhausted` marks the end.
+    /// Reads at most `limit` more rows with at most about `max_bytes` bytes. Returns `None` if the
+    /// time is over. An empty result does not mean that the source has ended: only `exhausted`
+    /// does.
     pub(super) async fn next(
         &mut self,
         reader: &Reader<'_>,
@@ -55,7 +57,8 @@ impl Rest {
         reader.slice(slice, max_bytes, meter).await
     }
 
-    /// Reads like [`next`](Self::next), but returns no rows only at the end of the source.
+    /// Reads like [`next`](Self::next), but repeats the read until it returns rows or the source
+    /// ends.
     pub(super) async fn first_rows(
         &mut self,
         reader: &Reader<'_>,
@@ -83,13 +86,14 @@ impl Rest {
         Ok(None)
     }
 
-    /// Continues after the last row that was read.
+    /// Records that all rows up to `last` were read, so that the next read continues after it.
     pub(super) fn pass(&mut self, last: RowRef<'_>) {
         self.slice = self.slice.take().and_then(|slice| beyond_row(slice, last));
     }
 }
 
-/// Sends a read to the store within the time that is left. Returns `None` if no time is left.
+/// Sends a read to the store with the remaining time as its limit. Returns `None` if no time is
+/// left.
 pub(super) async fn in_time<F, R>(
     ask: impl FnOnce(ReadOptions) -> F,
     max_bytes: u64,

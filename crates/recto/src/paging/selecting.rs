@@ -1,9 +1,9 @@
-//! Selection of the row with a given rank among several sources that are merged.
+//! Selection of the row with a given rank in the merged order of several sources.
 //!
-//! Each step finds the middle row of the remaining rows of each source. The pivot is the median of these middle rows,
-//! weighted by the number of remaining rows of their sources. The number of rows before the pivot, in all sources,
-//! shows on which side of the pivot the wanted row is. So each step removes at least a quarter of the remaining rows,
-//! and usually half of them.
+//! Each step finds the middle row of the remaining rows of each source. The pivot is the median of
+//! these middle rows, weighted by the number of remaining rows of their sources. The number of rows
+//! before the pivot, in all sources, shows on which side of the pivot the requested row is. Each
+//! step thus removes at least a quarter of the remaining rows, and usually half of them.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice};
@@ -14,22 +14,23 @@ use recto_store::RowEstimate;
 use super::estimate::Estimator;
 use crate::error::{Error, Result};
 
-/// Maximum number of steps. Even if each step removes only a quarter of the remaining rows, one of 100 million rows
-/// remains.
+/// Maximum number of steps. Even if each step removes only a quarter of the remaining rows, 64
+/// steps reduce 100 million rows to one.
 const MAX_PIVOTS: usize = 64;
-/// Maximum number of remaining rows that are read and sorted instead.
+/// Number of remaining rows at which the search ends: these rows are read and sorted.
 const MAX_SORTED_ROWS: u64 = 256;
 /// Maximum number of sources that are queried concurrently.
 pub(super) const MAX_SOURCES_AT_ONCE: usize = 16;
 
-/// Part of the sources that can still contain the wanted row.
+/// Part of the sources that can still contain the requested row.
 struct Left {
-    /// Start of the part, and the number of rows before it. `None`: the first row.
+    /// Start of the part; `None` is the beginning of the sources. `before` is the number of rows
+    /// before the start.
     from: Option<Position>,
     before: u64,
     /// End of the part. `None`: after the last row.
     to: Option<Position>,
-    /// Number of remaining rows of each source.
+    /// Number of remaining rows of each source in the part.
     rows: Vec<u64>,
 }
 
@@ -40,8 +41,9 @@ impl Left {
 }
 
 impl Estimator<'_> {
-    /// Returns the position of the row that has `rank` rows before it, with a tolerance of `error` rows. `rows` has the
-    /// number of rows of each source. Returns nothing if there are too few rows.
+    /// Returns the position of the row that has `rank` rows before it, with a tolerance of `error`
+    /// rows. `rows` is the number of rows of each source. Returns nothing if the sources have too
+    /// few rows.
     pub(super) async fn select(&self, rank: u64, rows: Vec<u64>, error: u64) -> Result<Option<Position>> {
         let mut left = Left {
             from: None,
@@ -83,8 +85,8 @@ impl Estimator<'_> {
         Ok(found.or(last))
     }
 
-    /// Finds the middle row of each source. Returns the middle row that has about half of all remaining rows on each
-    /// side.
+    /// Returns the pivot: among the middle rows of the sources, the row with about half of all
+    /// remaining rows on each side.
     async fn pivot(&self, left: &Left) -> Result<Option<Position>> {
         let middles = left.rows.iter().enumerate().filter(|(_, rows)| **rows > 0);
         let middles = middles.map(|(source, rows)| async move {
@@ -135,7 +137,7 @@ impl Estimator<'_> {
             .await
     }
 
-    /// Reads and sorts the remaining rows. They must be few.
+    /// Reads and sorts the remaining rows, whose number must be small.
     async fn sorted(&self, left: &Left) -> Result<Vec<Position>> {
         let mut rows = RowSet::new(self.plan.sort_order.table.columns().len());
         for source in 0..self.plan.sources.len() {
@@ -167,7 +169,7 @@ impl Estimator<'_> {
     }
 }
 
-/// Returns the key of a row of a slice.
+/// Returns the key of a row of a slice: the partition key and the clustering key.
 pub(super) fn key_of(slice: &Slice, clustering: &Cells) -> Cells {
     slice.partition.iter().chain(clustering.iter()).collect()
 }

@@ -1,9 +1,11 @@
-//! Intersection of views whose rows show by themselves whether they are in all views. Only one view is read at a time:
-//! the view that has the fewest rows at the current position.
+//! Intersection of views whose rows show by themselves whether their record is in all views. Only
+//! one view is read at a time: the view that has the fewest rows at the current position (the
+//! sparsest view).
 //!
-//! The sparsest view differs from position to position. To find it, the reader reads a chunk of each view from the
-//! current position. With equal numbers of rows, the rows of the sparsest view reach furthest. So a page reads about
-//! the number of rows that the sparsest view has on the way, and not the rows of all views.
+//! The sparsest view differs from position to position. To find it, the reader reads a chunk of
+//! each view from the current position. If all chunks have the same number of rows, the rows of the
+//! sparsest view reach furthest. A page reads about as many rows as the sparsest view has in the
+//! range of the page.
 
 use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet};
@@ -24,16 +26,16 @@ const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
 /// Maximum number of rows of one read of a view, if each read is a round trip.
 const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
-/// Returns whether the rows of each view can be judged and shown without the other views.
+/// Returns whether the rows of each view can be checked and shown without the other views.
 pub(super) fn serves(plan: &Plan) -> bool {
     plan.views.iter().all(|view| view.as_first.is_some())
 }
 
-/// Returns the number of rows to read from a view to compare the density of `views` views, if
-/// `want` records are wanted. If each read is a round trip, the view that is `likely` the sparsest
-/// is read with more rows. They are enough for `want` records if each other view contains half of
-/// its rows. An eighth is added, because this estimate is seldom exact. Usually no other read is
-/// needed.
+/// Returns the number of rows to read from a view in order to compare the density of `views` views.
+/// `want` is the number of records to find. If each read is a round trip, the view that is likely
+/// the sparsest (`is_likely`) is read with more rows. They suffice for `want` records if each other
+/// view contains half of its rows. An eighth is added, because this estimate is seldom exact.
+/// Usually no other read is needed.
 pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
@@ -56,26 +58,27 @@ fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
     first
 }
 
-/// Traversal that always reads the sparsest view.
+/// Traversal that reads only the sparsest view.
 struct Way<'r> {
     reader: &'r Reader<'r>,
     walks: Vec<Walk>,
-    /// View whose rows are judged.
+    /// View whose rows are checked.
     judged_view: Option<usize>,
-    /// View that is read.
+    /// View that is read: the view with the fewest rows at the current position.
     sparsest: Option<usize>,
     /// Position before which all records are decided. `None`: the beginning of the page.
     place: Option<Position>,
-    /// Number of rows of the sparsest view that were read since the last comparison, and number after which the views
-    /// are compared again.
+    /// Number of rows of the sparsest view that were read since the last comparison of the views.
+    /// When it reaches `look_after`, the views are compared again.
     rows: u32,
     look_after: u32,
-    /// Number of judged rows, scaled to the view that is read, and number of records that they added to the page.
+    /// Number of checked rows, scaled to the view that is read. `found` is the number of records
+    /// that they added to the page.
     judged: u32,
     found: u32,
 }
 
-/// Reads the first `want` records that are in all views.
+/// Reads the first `want` records beyond `edge` that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -121,8 +124,9 @@ pub(super) async fn read(
 }
 
 impl Way<'_> {
-    /// Reads more rows of the sparsest view, or a chunk of every view to find the sparsest view again. `missing`
-    /// records are wanted. Returns false if the time is over.
+    /// Reads more rows of the sparsest view, or a chunk of every view to find the sparsest view
+    /// again. `missing` is the number of records that the page still lacks. Returns false if the
+    /// time is over.
     async fn fill(&mut self, edge: Option<&Position>, missing: u32, meter: &mut Meter) -> Result<bool> {
         if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
             self.turn_to(source);
@@ -156,8 +160,8 @@ impl Way<'_> {
         Ok(true)
     }
 
-    /// Judges the rows of another, sparser view from now on. Scales the number of judged rows by the ratio of the
-    /// numbers of rows that both views have in the same range.
+    /// Makes another, sparser view the view whose rows are checked. Scales the number of checked
+    /// rows by the ratio of the numbers of rows that both views have in the same range.
     fn turn_to(&mut self, source: usize) {
         let Some(before) = self
             .judged_view
@@ -176,8 +180,9 @@ impl Way<'_> {
         self.walks[source].forget();
     }
 
-    /// Returns the view whose given row is furthest in the direction of travel. A view that was read to its end is
-    /// further than any other; of several such views, the view with the fewest rows.
+    /// Returns the view whose row, as chosen by `row`, is furthest in the direction of travel. A
+    /// view that was read to its end is further than any other. Among several such views, it is the
+    /// view with the fewest rows.
     fn furthest(&self, row: impl Fn(&Walk) -> Option<(usize, RowRef<'_>)>) -> usize {
         let further = |one: &Walk, other: &Walk| match (one.exhausted, other.exhausted) {
             (true, true) => one.rows.len() < other.rows.len(),
@@ -196,8 +201,8 @@ impl Way<'_> {
         })
     }
 
-    /// Judges the rows that were read, one after the other, and keeps the rows that are in all views. Returns the
-    /// reason if reading pauses.
+    /// Checks the rows that were read, one after the other, and keeps the rows whose record is in
+    /// all views. Returns the reason if reading must pause.
     fn offer(&mut self, keeper: &mut Keeper<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
         let Some(source) = self.judged_view else {
             return Ok(None);
@@ -229,7 +234,7 @@ impl Way<'_> {
         Ok(None)
     }
 
-    /// Estimates the number of rows that contain the missing records.
+    /// Estimates the number of rows of the sparsest view that contain the missing records.
     fn chunk(&self, missing: u32) -> u32 {
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(u32::MAX);
@@ -243,7 +248,7 @@ impl Way<'_> {
         likely.clamp(look_rows(missing, 1, true, self.reader.remote), most)
     }
 
-    /// Returns whether no row is beyond the judged rows.
+    /// Returns whether the view has no rows beyond the checked rows.
     fn is_over(&self) -> bool {
         self.judged_view
             .is_some_and(|source| self.walks[source].exhausted)

@@ -8,10 +8,11 @@
 //! | [`Queue::worker`] | handling messages as they arrive, several concurrently |
 //! | [`Queue::of`] | messages that are values of a type |
 //!
-//! A message is delivered at least once. A receiver has the message for its *visibility timeout*. If the receiver
-//! acknowledges it in this time, with its receipt, the acknowledgment is durable, and the message is never delivered
-//! again. Otherwise the message is delivered again. A message that was received the maximum number of times goes to the
-//! dead-letter queue, if its queue has one.
+//! A message is delivered at least once. A receiver has the message for its *visibility timeout*.
+//! If the receiver acknowledges the message in this time, with its receipt, the acknowledgment is
+//! durable and the message is never delivered again. Otherwise the message is delivered again. A
+//! message that was received the maximum number of times goes to the dead-letter queue, if its
+//! queue has one.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -33,11 +34,13 @@
 //! # }
 //! ```
 //!
-//! On Cassandra, message bodies are in rotating tables: each rotation interval fills another table. The tables are
-//! truncated, so that no body is deleted row by row. [`Queues::tables`] returns their state.
+//! On Cassandra, message bodies are in rotating tables: each rotation interval fills another table.
+//! A full table is truncated when its messages are resolved, so Recto deletes no body row by row.
+//! [`Queues::tables`] returns the state of the tables.
 //!
-//! A *work unit* is a temporary queue for a part of a queue's work that can be deleted at once, such as an import or a
-//! nightly run. It has the options of its queue, and its name is `QUEUE/UNIT`.
+//! A *work unit* is a temporary queue for a part of a queue's work, such as an import or a nightly
+//! run. All its messages can be deleted at once. It has the options of its queue, and its name is
+//! `QUEUE/UNIT`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -91,7 +94,7 @@ pub use typed::TypedQueue;
 pub use words::{message_id_text, position_from_text, position_text, receipt_from_text, receipt_text};
 pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEvent, Worked, Worker};
 
-/// Queues of an open store. A clone is cheap.
+/// Handle to all queues of an open store. A clone is cheap.
 #[derive(Clone)]
 pub struct Queues {
     engine: recto_jobs::Queues,
@@ -119,7 +122,7 @@ impl Queues {
         Ok(engine.map(|engine| Self { engine }))
     }
 
-    /// Opens the queues only to read their state. Creates nothing.
+    /// Opens the queues only to read their state, and creates nothing.
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
@@ -142,7 +145,8 @@ impl Queues {
             .map(|seconds| Duration::from_secs(seconds.into())))
     }
 
-    /// Waits until other processes were notified of all changes of this process, for use before the store is closed.
+    /// Waits until other processes have been notified of all changes of this process. Call it
+    /// before the store is closed.
     pub(crate) async fn has_told(&self) {
         self.engine.has_told().await;
     }
@@ -169,7 +173,7 @@ impl Queues {
     /// Returns the queue with this name, or the work unit with the name `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): it does not exist.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): no queue or work unit has this name.
     pub async fn get(&self, name: &str) -> Result<Queue> {
         Ok(self.handle(self.engine.find(name).await?))
     }
@@ -183,18 +187,21 @@ impl Queues {
         Ok(all.into_iter().map(|queue| self.handle(queue)).collect())
     }
 
-    /// Deletes a queue with all its messages and work units, or ends the work unit with the name `QUEUE/UNIT`. The name
-    /// is free at once. Handles of the deleted queue report that it does not exist.
+    /// Deletes a queue with all its messages and work units, or ends the work unit with the name
+    /// `QUEUE/UNIT`. The name can be used again at once. Handles of the deleted queue report that
+    /// it does not exist.
     ///
     /// # Errors
-    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): it does not exist.
-    /// - [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another queue uses it as its dead-letter queue.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): no queue or work unit has this name.
+    /// - [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): the queue is the dead-letter queue of
+    ///   another queue.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.engine.find(name).await?;
         Ok(self.engine.delete(found.id).await?)
     }
 
-    /// Returns the state of the tables of message bodies. If the store has such tables, reads a row of every queue.
+    /// Returns the state of the tables of message bodies, with numbers of segments and messages. If
+    /// the store has such tables, reads a row of every queue.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -202,7 +209,8 @@ impl Queues {
         Ok(self.engine.ring().await?.into())
     }
 
-    /// Returns the state of the tables without numbers of segments and messages. Reads no row of a queue.
+    /// Returns the state of the tables of message bodies, without numbers of segments and messages.
+    /// Reads no row of a queue.
     pub(crate) async fn tables_at_a_glance(&self) -> Result<QueueTables> {
         Ok(self.engine.ring_at_a_glance().await?.into())
     }
@@ -215,9 +223,10 @@ impl Queues {
         Ok(self.engine.options().await?)
     }
 
-    /// Changes options of all queues of the store, such as the rotation interval of the tables of message bodies.
-    /// Settings change only the options that they state, and keep concurrent changes of other options. [`StoreOptions`]
-    /// replace all options. In a store that needs no queue tables, only the number of work units has an effect.
+    /// Changes options of all queues of the store, such as the rotation interval of the tables of
+    /// message bodies. [`QueueTableSettings`] change only the options that they contain, and keep
+    /// concurrent changes of other options. [`StoreOptions`] replace all options. In a store that
+    /// needs no queue tables, only the number of work units has an effect.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too large;

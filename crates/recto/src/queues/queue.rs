@@ -1,4 +1,4 @@
-//! Queue, and the operations on its messages.
+//! Handle of a queue, with the operations on its messages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// Number of messages that are moved between two checks of the time limit.
+/// Number of messages that a redrive moves between two checks of the time limit.
 const MOVED_AT_ONCE: usize = 256;
 
 /// Result of a redrive with a time limit.
@@ -22,12 +22,12 @@ const MOVED_AT_ONCE: usize = 256;
 pub struct Redriven {
     /// Number of messages that were moved.
     pub moved: usize,
-    /// True if all messages were moved. Otherwise, another redrive continues.
+    /// True if no messages remain to be moved. Otherwise, another redrive continues.
     pub is_done: bool,
 }
 
-/// Queue, or work unit of a queue. A clone is cheap and refers to the same queue. After the queue is deleted, every
-/// handle reports that it does not exist, even if another queue has its name then.
+/// Queue, or work unit of a queue. A clone is cheap and refers to the same queue. After the queue
+/// is deleted, every handle reports that it does not exist, even if a new queue has the same name.
 #[derive(Clone)]
 pub struct Queue {
     engine: recto_jobs::Queues,
@@ -59,7 +59,8 @@ impl Queue {
         &self.name
     }
 
-    /// Returns the options of the queue as of the creation of this handle or its last [`change`](Self::change).
+    /// Returns the options of the queue when this handle was created or made its last
+    /// [`change`](Self::change).
     pub fn options(&self) -> &QueueOptions {
         &self.known.options
     }
@@ -70,16 +71,18 @@ impl Queue {
         self.known.shards.options().is_paused
     }
 
-    /// Returns the version of the queue's options, as far as this handle knows. Every change raises it.
+    /// Returns the version of the queue's options that this handle knows. Every change of the
+    /// options raises the version.
     pub fn version(&self) -> u64 {
         self.known.changed
     }
 
-    /// Changes options of the queue. Rejects the change if the options were changed since this handle read them.
-    /// [`QueueSettings`] change the options that they state; [`QueueOptions`] replace all options.
+    /// Changes options of the queue. Rejects the change if the options were changed since this
+    /// handle read them. [`QueueSettings`] change only the options that they contain;
+    /// [`QueueOptions`] replace all options.
     ///
     /// # Errors
-    /// - [`ErrorKind::Changed`]: the options were changed since.
+    /// - [`ErrorKind::Changed`]: the options were changed since this handle read them.
     /// - [`ErrorKind::InvalidArgument`]: an option is invalid or cannot be changed ([`Error::field`] names it), or this
     ///   is a work unit.
     /// - [`ErrorKind::NotFound`]: the queue was deleted.
@@ -87,7 +90,7 @@ impl Queue {
         self.change_from(Some(self.known.changed), change.into()).await
     }
 
-    /// Changes options of the queue, of the version `expected` or of any version.
+    /// Changes options of the queue if their version is `expected`. `None` means any version.
     pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueSettings) -> Result<()> {
         self.check_no_unit("has the options of its queue", "change its queue")?;
         self.engine.change(self.known.id, expected, change).await?;
@@ -113,8 +116,8 @@ impl Queue {
         results.into_iter().next().unwrap_or_else(nothing)
     }
 
-    /// Sends messages in the given order, and returns the result of each. Invalid messages are omitted, and the others
-    /// are sent. [`Error::change`] is the number of the message of an error.
+    /// Sends messages in the given order, and returns the result of each message. Invalid messages
+    /// are not sent, but all others are. [`Error::change`] of an error is the index of the message.
     pub async fn send_all(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
         let results = self.known.shards.send(messages).await;
         results
@@ -123,8 +126,9 @@ impl Queue {
             .collect()
     }
 
-    /// Receives messages, of each shard the oldest first. If the future is dropped before it returns them, the messages
-    /// are given back. A queue that [is paused](Self::is_paused) delivers no messages.
+    /// Receives messages, the oldest message of each shard first. If the future is dropped before
+    /// it returns, the messages are given back. A queue that [is paused](Self::is_paused) delivers
+    /// no messages.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: a number is out of range.
@@ -143,16 +147,17 @@ impl Queue {
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: a receipt is from another queue.
-    /// - [`ErrorKind::OutcomeUnknown`]: the messages may be acknowledged. Show the receipts again to resolve the
-    ///   outcome.
+    /// - [`ErrorKind::OutcomeUnknown`]: the messages may or may not be acknowledged. Acknowledge
+    ///   the same receipts again to resolve the outcome.
     /// - The store is unreachable.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         Ok(self.known.shards.ack(receipts).await?)
     }
 
-    /// Gives messages back, so that they can be received again after `delay`. `error` is the reason, or empty. A
-    /// message that was received the maximum number of times goes to the dead-letter queue, with the reason in its
-    /// attribute [`ERROR_ATTRIBUTE`](super::ERROR_ATTRIBUTE).
+    /// Gives messages back, so that they can be received again after `delay`. `error` is the
+    /// reason; it may be empty. A message that was received the maximum number of times goes to the
+    /// dead-letter queue, with the reason in its attribute
+    /// [`ERROR_ATTRIBUTE`](super::ERROR_ATTRIBUTE).
     ///
     /// # Errors
     /// The errors of [`ack`](Self::ack). Or the delay is too long.
@@ -160,7 +165,8 @@ impl Queue {
         Ok(self.known.shards.nack(receipts, delay, error).await?)
     }
 
-    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
+    /// Gives back messages that were not handled. They can be received again at once, and the
+    /// attempt does not count.
     ///
     /// # Errors
     /// The errors of [`ack`](Self::ack).
@@ -227,12 +233,13 @@ impl Queue {
         })
     }
 
-    /// Returns this queue with messages that are values of type `T`, as JSON.
+    /// Returns this queue as a queue whose messages are values of type `T`, encoded as JSON.
     pub fn of<T>(&self) -> TypedQueue<T> {
         TypedQueue::new(self.clone())
     }
 
-    /// Returns the numbers of messages. Reads up to 64 segments of 4,096 messages.
+    /// Returns statistics of the queue, such as the number of its messages. Reads up to 64 segments
+    /// of 4,096 messages.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -240,9 +247,10 @@ impl Queue {
         Ok(self.known.shards.stats().await?)
     }
 
-    /// Returns the first messages of each shard without receiving them, at most `most` messages in total (up to 1,000).
-    /// Their order is about the order in which they were sent. Messages with a delay of more than 15 minutes are
-    /// separate: they come after messages that were sent at the same time or earlier.
+    /// Returns the first messages of each shard without receiving them, at most `most` messages in
+    /// total (up to 1,000). They are approximately in the order in which they were sent. A message
+    /// with a delay of more than 15 minutes comes later: after messages that were sent at the same
+    /// time or earlier.
     ///
     /// # Errors
     /// The errors of [`stats`](Self::stats). Or the number is out of range.
@@ -250,8 +258,8 @@ impl Queue {
         Ok(self.known.shards.peek(most).await?)
     }
 
-    /// Removes a message, even if a receiver has it. Returns whether the message existed and was not being moved to
-    /// another queue.
+    /// Removes a message, even if a receiver has it. Returns false if the message did not exist or
+    /// was being moved to another queue.
     ///
     /// # Errors
     /// The errors of [`ack`](Self::ack).
@@ -259,18 +267,19 @@ impl Queue {
         Ok(self.known.shards.remove(position).await?)
     }
 
-    /// Purges the queue: the messages that are in it now can no longer be received.
+    /// Purges the queue: deletes all messages that are in it now.
     ///
     /// # Errors
-    /// The store is unreachable. Some messages may be purged; another call continues.
+    /// The store is unreachable. Some messages may already be purged; another call continues.
     pub async fn purge(&self) -> Result<()> {
         self.known.shards.purge().await?;
         Ok(())
     }
 
-    /// Begins a work unit of this queue, or continues a work unit that has begun. A work unit is a queue with the
-    /// options of its queue, whose messages are all deleted when it ends. On Cassandra, its message bodies are in their
-    /// own table, which is truncated.
+    /// Begins a work unit of this queue, or returns a work unit that has already begun. A work unit
+    /// is a temporary queue with the options of its queue. All its messages are deleted when it
+    /// ends. On Cassandra, the work unit has its own table of message bodies, which is truncated at
+    /// its end.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: the name is invalid, or this is a work unit itself.
@@ -282,15 +291,17 @@ impl Queue {
         Ok(Self::new(self.engine.clone(), unit))
     }
 
-    /// Ends a work unit of this queue. Its messages are deleted, and its handles report that it does not exist.
+    /// Ends a work unit of this queue and deletes its messages. Handles of the work unit then
+    /// report that it does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: the queue has no work unit with this name, or it has ended.
+    /// [`ErrorKind::NotFound`]: the queue has no work unit with this name, or the work unit has
+    /// already ended.
     pub async fn end_unit(&self, name: &str) -> Result<()> {
         Ok(self.engine.end_unit(self.known.id, name).await?)
     }
 
-    /// Returns the work units of this queue that have begun, by name.
+    /// Returns the current work units of this queue, by name.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -300,7 +311,8 @@ impl Queue {
         Ok(units.into_iter().map(handle).collect())
     }
 
-    /// Returns an error if this is a work unit: only queues have the operation.
+    /// Returns an error if this queue is a work unit, which does not support an operation. `why` is
+    /// the reason.
     fn check_no_unit(&self, why: &str, hint: &str) -> Result<()> {
         if self.known.unit.is_none() {
             return Ok(());
@@ -309,15 +321,17 @@ impl Queue {
         Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
     }
 
-    /// Moves messages that were never received to another queue: at most `most` messages, or all. Usually they are dead
-    /// letters, which return to their queue. The oldest messages of a shard are moved first. An ordered queue gets only
-    /// messages that have a group. Returns the number of moved messages. There is no time limit;
+    /// Moves messages that were never received from this queue to another queue: at most `most`
+    /// messages, or all of them. A typical use is to return dead letters to their original queue.
+    /// The oldest messages of a shard are moved first. An ordered queue gets only messages that
+    /// have a group. Returns the number of moved messages. There is no time limit;
     /// [`redrive_for`](Self::redrive_for) has one.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: both queues are the same.
-    /// - [`ErrorKind::OutcomeUnknown`]: the store became unreachable, or the other queue full, after some messages were
-    ///   moved. The message of the error has their number.
+    /// - [`ErrorKind::OutcomeUnknown`]: after some messages were moved, the store became
+    ///   unreachable or the other queue became full. The message of the error contains the number
+    ///   of moved messages.
     /// - The store is unreachable, or the other queue accepts no more messages.
     pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
         let mut moved = 0;
@@ -331,13 +345,13 @@ impl Queue {
         }
     }
 
-    /// Moves messages like [`redrive`](Self::redrive), but ends after about `time`, and not before a message was moved.
-    /// The result reports whether more messages remain, and another call continues with them. Two concurrent calls move
-    /// no message twice.
+    /// Moves messages like [`redrive`](Self::redrive), but stops after about `time`. It moves at
+    /// least one message if there is one. The result reports whether more messages remain; another
+    /// call continues with them. Two concurrent calls move no message twice.
     ///
     /// # Errors
-    /// The errors of [`redrive`](Self::redrive), if no message was moved. After an error that follows moved messages,
-    /// this call succeeds, and the next call returns the error.
+    /// The errors of [`redrive`](Self::redrive), if no message was moved. If an error follows moved
+    /// messages, this call reports the moved messages, and the next call returns the error.
     pub async fn redrive_for(&self, to: &Queue, most: Option<usize>, time: Duration) -> Result<Redriven> {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         let mut moved = 0;
@@ -364,8 +378,8 @@ impl Queue {
     }
 }
 
-/// Returns the error of a redrive that moved `moved` messages before it failed. The error must not say that nothing was
-/// done.
+/// Adds to the error of a redrive that `moved` messages were moved before it. The error would
+/// otherwise suggest that nothing was moved.
 fn after_moving(moved: usize, error: Error) -> Error {
     if moved == 0 {
         return error;

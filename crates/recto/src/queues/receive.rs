@@ -1,8 +1,8 @@
-//! Options of receiving messages.
+//! Options of a request to receive messages.
 
 use std::time::Duration;
 
-/// Options of a receive.
+/// Options of a request to receive messages.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -32,14 +32,14 @@ impl Receive {
         }
     }
 
-    /// Sets the visibility timeout.
+    /// Sets the visibility timeout of the received messages.
     #[must_use]
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = Some(visibility);
         self
     }
 
-    /// Sets the maximum time to wait if there is no message.
+    /// Sets the maximum time to wait if no message can be received.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;

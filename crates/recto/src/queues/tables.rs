@@ -1,4 +1,5 @@
-//! Rotating tables of message bodies on Cassandra, which are filled and emptied in turn.
+//! State of the rotating tables of message bodies on Cassandra. The tables are filled and emptied
+//! in turn.
 
 use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Phase, StoreOptions};
@@ -6,64 +7,73 @@ use recto_protocol::queues::{Phase, StoreOptions};
 /// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTables {
-    /// True if bodies are in such tables. Otherwise, as on an embedded store, bodies are stored
-    /// with their messages.
+    /// True if message bodies are in such tables. False if each body is stored with its message, as
+    /// on an embedded store.
     pub is_needed: bool,
-    /// Options of the store, such as the rotation interval.
+    /// Options that all queues of the store share, such as the rotation interval.
     pub options: StoreOptions,
-    /// Tables, by number.
+    /// Tables of message bodies, by number.
     pub tables: Vec<QueueTable>,
-    /// Reason why the rotation is blocked, if it is. No message is lost, and sending continues.
+    /// Reason why the rotation of the tables is blocked; `None` if it is not blocked. No message is
+    /// lost, and sending continues.
     pub obstacle: Option<String>,
 }
 
-/// Table of message bodies.
+/// State of one table of message bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTable {
     /// Number of the table. No other table ever has this number.
     pub number: u32,
     /// Name of the table in the store.
     pub name: String,
-    /// Phase of the table.
+    /// Phase of the table in the rotation.
     pub phase: TablePhase,
-    /// Time at which the phase began, in microseconds since 1970, by the clock of the process that began it. `None` for
-    /// the phases free and retired.
+    /// Time at which the phase began, in microseconds since 1970, by the clock of the process that
+    /// began it. `None` in the phases [`Free`](TablePhase::Free) and
+    /// [`Retired`](TablePhase::Retired).
     pub since: Option<i64>,
-    /// Work unit that has the table, as `QUEUE/UNIT`, until it ends.
+    /// Name of the work unit to which the table belongs, as `QUEUE/UNIT`. `None` if it belongs to
+    /// no work unit.
     pub unit: Option<String>,
     /// Number of segments whose bodies in this table may still be needed. A segment has at most 4,096 messages.
     pub segments: usize,
-    /// Number of messages that were sent to these segments, whether resolved or not.
+    /// Number of messages in these segments, including messages that are already acknowledged or
+    /// deleted.
     pub messages: u64,
-    /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
-    /// they contain resolved messages until the table is emptied, and every replica.
+    /// Size of these messages in bytes: bodies and attributes, as they were sent. The files of the
+    /// store are larger, because they contain every replica, and resolved messages until the table
+    /// is emptied.
     pub bytes: u64,
-    /// True if all these segments were counted. Otherwise the true numbers are at least this large.
-    /// One call reads at most 1,024 segments, and remembers the sizes of sealed segments.
+    /// True if all these segments were counted. Otherwise the actual numbers may be larger. One
+    /// call reads at most 1,024 segments, and remembers the sizes of segments that get no more
+    /// messages.
     pub is_exact: bool,
 }
 
-/// Phase of a table. A table passes through the phases in order, and is free again after it was emptied.
+/// Phase of a table in the rotation. A table passes through the phases in order, and is free again
+/// after it was emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TablePhase {
-    /// The table is empty and waits for its rotation interval.
+    /// The table is empty and waits for its next rotation interval.
     Free,
     /// New messages go to the table.
     Open,
-    /// The rotation interval is over, but not all queues know that yet.
+    /// The rotation interval of the table is over, but some queues may not know it yet and still
+    /// use the table.
     Closing,
-    /// The table gets no new messages. It is emptied when none of its bodies is needed.
+    /// The table gets no new messages. It is emptied when none of its bodies is needed any more.
     Closed,
     /// A process is emptying the table.
     Emptying,
     /// The table belongs to a work unit.
     Unit,
-    /// The outcome of emptying the table is unknown. The table is never used again, and is dropped.
+    /// An attempt to empty the table ended without a known result. The table is never used again,
+    /// and is dropped.
     Retired,
 }
 
 impl TablePhase {
-    /// All phases, in the order in which a table passes through them.
+    /// All phases, in the order in which a table passes through the regular phases.
     pub const ALL: [Self; 7] = [
         Self::Free,
         Self::Open,
@@ -74,7 +84,7 @@ impl TablePhase {
         Self::Retired,
     ];
 
-    /// Returns the name of the phase.
+    /// Returns the name of the phase in the HTTP API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",

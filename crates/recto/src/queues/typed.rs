@@ -1,4 +1,4 @@
-//! Queues whose messages are values of one type, as JSON.
+//! Queue whose messages are values of one type, encoded as JSON.
 
 use std::fmt;
 use std::future::Future;

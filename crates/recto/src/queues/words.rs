@@ -1,4 +1,4 @@
-//! Receipts, message ids and positions as text.
+//! Conversion of receipts, message ids and positions to text and back.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +15,7 @@ pub fn receipt_text(receipt: &Receipt) -> String {
     URL_SAFE_NO_PAD.encode(receipt.encode())
 }
 
-/// Parses a receipt.
+/// Parses the text of a receipt.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: the text is not a receipt, or was altered.
@@ -37,7 +37,7 @@ pub fn receipt_from_text(text: &str) -> Result<Receipt> {
     Receipt::decode(&bytes).map_err(|error| no_receipt(error.to_string()).with_source(error))
 }
 
-/// Returns a message id as 32 hexadecimal digits.
+/// Returns a message id as text of 32 hexadecimal digits.
 pub fn message_id_text(id: MessageId) -> String {
     format!("{:032x}", id.0)
 }
@@ -48,7 +48,7 @@ pub fn position_text(position: Position) -> String {
     format!("{}-{}-{seq}", shard.0, segment.0)
 }
 
-/// Parses the position of a message.
+/// Parses the text of a position of a message.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: the text is not a position.

@@ -1,4 +1,5 @@
-//! Reaching keyspaces with attached tables: when a store is opened, and in the background after they were unreachable.
+//! Connects to keyspaces with attached tables: when a store is opened, and in the background while
+//! they are unreachable.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,7 +16,8 @@ use crate::open;
 use crate::reach::{REACH_INTERVAL, away};
 use crate::shared::Shared;
 
-/// Maximum time for which opening a store waits for a keyspace. After that, the keyspace is reached in the background.
+/// Maximum time that opening a store waits for a keyspace. After that, a background task tries to
+/// reach the keyspace.
 const REACH_TIME: Duration = Duration::from_secs(5);
 
 impl Recto {
@@ -24,7 +26,7 @@ impl Recto {
         (Arc::downgrade(&self.shared), Arc::downgrade(&self.own))
     }
 
-    /// Returns the store, if it is still open.
+    /// Returns the store if it is still open.
     fn upgrade((shared, own): &WeakRecto) -> Option<Self> {
         Some(Self {
             shared: shared.upgrade()?,
@@ -32,13 +34,13 @@ impl Recto {
         })
     }
 
-    /// Checks the tables again after a keyspace was reached. The future is boxed, because checking tables starts such
-    /// tasks, and the type would contain itself.
+    /// Checks the tables again after a keyspace was reached. The future is boxed, because this
+    /// check can start the same background task, and the type of the future would contain itself.
     fn look_at_tables_beside(&self) -> BoxFuture<'_, Result<()>> {
         self.look_at_tables(true).boxed()
     }
 
-    /// Rejects a schema with an attached table in a keyspace that is unreachable.
+    /// Rejects a schema that has an attached table in an unreachable keyspace.
     pub(super) fn check_reached(&self, asked: &Schema) -> Result<()> {
         let away = self.own.reach.away();
         let mut tables = asked.collections.iter().filter_map(|one| one.attached.as_ref());
@@ -49,9 +51,9 @@ impl Recto {
         })
     }
 
-    /// Reaches the keyspaces of attached tables that are new, and waits for them. Marks the keyspaces whose address
-    /// changed, so that [`reach_beside`](Self::reach_beside) reaches them. The future is boxed, because the futures
-    /// that it awaits are deeply nested.
+    /// Reaches the keyspaces that have attached tables and are new, and waits for them. Marks the
+    /// keyspaces whose address changed; [`reach_beside`](Self::reach_beside) reaches them later.
+    /// The future is boxed, because the futures that it awaits are deeply nested.
     pub(super) fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
         self.reach_unknown().boxed()
     }
@@ -76,7 +78,8 @@ impl Recto {
         Ok(())
     }
 
-    /// Starts a task that reaches unreachable keyspaces, unless one runs. The task does not keep the store open.
+    /// Starts a background task that reaches unreachable keyspaces, unless such a task runs. The
+    /// task does not keep the store open.
     pub(super) fn reach_beside(&self) {
         if self.reach().takes_task() {
             let (this, environment) = (self.downgrade(), self.shared.environment.clone());

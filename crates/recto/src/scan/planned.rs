@@ -1,4 +1,4 @@
-//! Scans of the rows of a plan, page after page.
+//! Scans that read the rows of a plan, page after page.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::query::PageQuery;
 use crate::record::DynamicRecord;
 use recto_api::pages::MAX_PAGE_SIZE;
 
-/// Returns the pages of `query` from its beginning, or from the position in a token.
+/// Returns the pages of `query` as steps of a scan. They start at the beginning, or at the position
+/// in the token `resume`.
 pub(super) async fn begin(
     query: PageQuery<DynamicRecord>,
     rows: &Rows,

@@ -1,4 +1,4 @@
-//! Requests for all records of a collection or of a filter, in no particular order.
+//! Requests for scans of a collection.
 
 use std::sync::Arc;
 
@@ -12,11 +12,13 @@ use crate::handle::Handle;
 use crate::query::Decode;
 use crate::record::decode_each;
 
-/// A scan of every record of a collection or of a filter, for exports, copies and counts. The order differs
-/// between stores. The scan reads the whole table (on Cassandra several ranges concurrently). If pages of its
-/// filter can be served without a filter scan, it reads these pages instead.
+/// Scan of every record of a collection, or of every record that a filter matches. It suits
+/// exports, copies and counts. The order of the records differs between stores. The scan reads the
+/// whole table; on Cassandra it reads several ranges concurrently. If pages of the filter can be
+/// served without a filter scan, the scan reads these pages instead.
 ///
-/// Nothing is read until the stream is polled. An interrupted scan continues with the token of its last part.
+/// Nothing is read until the stream is polled. The token of the last received part continues an
+/// interrupted scan.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -50,14 +52,14 @@ pub struct Scan<T> {
     asked: ScanQuery,
 }
 
-/// Some records of a [`Scan`].
+/// Part of a [`Scan`]: some of its records.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ScanPart<T> {
     /// Records. The list may be empty although more records follow.
     pub items: Vec<T>,
-    /// Token with which [`Scan::resume`] continues after these records, or `None` at the end. The token is
-    /// encrypted and valid only for this store.
+    /// Token with which [`Scan::resume`] continues after these records, or `None` at the end of the
+    /// scan. The token is encrypted and valid only for this store.
     pub resume: Option<String>,
 }
 
@@ -100,7 +102,7 @@ impl<T> Scan<T> {
         self
     }
 
-    /// Continues after the part that returned this token.
+    /// Continues a scan after the part that contained this token.
     #[must_use]
     pub fn resume(mut self, token: impl Into<String>) -> Self {
         self.asked.resume = Some(token.into());
@@ -122,8 +124,8 @@ impl<T: Record> Scan<T> {
 }
 
 impl<T: Send + 'static> Scan<T> {
-    /// Returns a stream of the records in parts, each with the token that continues after it. An error ends
-    /// the stream.
+    /// Returns a stream of the records in parts. Each part has the token with which a scan
+    /// continues after it. An error ends the stream.
     pub fn parts(self) -> impl Stream<Item = Result<ScanPart<T>>> + Send + Unpin + use<T> {
         let (decode, asked) = (self.decode, self.asked);
         super::parts(self.handle, Vec::new(), asked, decode)

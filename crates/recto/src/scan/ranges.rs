@@ -17,33 +17,35 @@ use crate::paging::blurred;
 const DEFAULT_PARALLEL: u32 = 4;
 /// Maximum number of token ranges that are read concurrently.
 const MAX_PARALLEL: u32 = 64;
-/// Number of rows that are read from a range at a time.
+/// Maximum number of rows that one step reads from a range.
 const STEP_ROWS: u32 = 1_000;
 
-/// Options to read the rows of a table.
+/// Options of a scan that reads ranges of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// True if rows are hidden from the caller. If so, the sizes of steps are random.
+    /// True if a row filter hides rows from the caller. If so, the sizes of steps are random, so
+    /// that they do not reveal the number of hidden rows.
     pub(super) hides: bool,
     /// Columns of the key. Rows with an empty cell in one of them are left out.
     pub(super) leaves_out: ColumnSet,
 }
 
-/// One range of a scan, and the last position that was read in it.
+/// Range of a scan, and the last position that was read in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Range {
     range: TokenRange,
     after: Option<ScanPosition>,
 }
 
-/// Progress of a scan: the ranges that are not read to their end.
+/// Progress of a scan: the ranges that have unread rows. A range that was read to its end is
+/// `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Progress {
     ranges: Vec<Option<Range>>,
 }
 
-/// Returns all rows of the table, from their beginning or from the positions in a token. At most `parallel`
-/// steps are read ahead.
+/// Returns the steps of a scan of the whole table. They start at the beginning, or at the positions
+/// in the token `resume`. At most `parallel` steps are read ahead.
 pub(super) async fn begin(
     rows: &Rows,
     parallel: u32,
@@ -89,7 +91,7 @@ fn run(
 
 type RangeStep = (usize, RowSet, Option<Range>);
 
-/// Returns the steps of one range, each with the state of the range after it.
+/// Returns the steps of one range, each with the progress of the range after it.
 fn read_range(
     core: Arc<CollectionCore>,
     reading: Reading,
@@ -147,7 +149,7 @@ impl Progress {
         })
     }
 
-    /// Returns the token that continues with the remaining rows, or `None` if no rows remain.
+    /// Returns the token with which the scan continues, or `None` if no rows remain.
     fn token(&self, seal: &Seal) -> Result<Option<String>> {
         let ranges: Vec<ScanRange> = self.ranges.iter().flatten().map(left).collect();
         if ranges.is_empty() {
@@ -176,7 +178,8 @@ impl Progress {
     }
 }
 
-/// Returns the entry of a range in a token. The start of a range is needed only until a row of it was read.
+/// Returns the entry of a range in a token. The entry has the start of the range only if no row of
+/// the range was read.
 fn left(range: &Range) -> ScanRange {
     let after = range.after.as_ref().map(|ScanPosition(after)| after.clone());
     ScanRange {

@@ -1,4 +1,4 @@
-//! Encrypted text of a scan's progress, to continue the scan later.
+//! Encryption of the progress of a scan as a token, with which the scan can continue later.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use recto_plan::scan_token::{self, ScanProgress, ScanTokenError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
 
-/// Encrypts the progress of one scan, and decrypts it.
+/// Encrypts and decrypts the progress of one scan.
 pub(super) struct Seal {
     shared: Arc<Shared>,
     identity: QueryIdentity,
@@ -19,12 +19,12 @@ impl Seal {
         Self { shared, identity }
     }
 
-    /// Returns the kind of the store, which defines the order of ranges.
+    /// Returns the name of the kind of store, which determines the order of ranges.
     pub(super) fn store(&self) -> &'static str {
         self.shared.store.kind().name()
     }
 
-    /// Encrypts the progress of the scan.
+    /// Encrypts the progress of the scan as a token.
     ///
     /// # Errors
     /// The keys in the progress are too large.
@@ -50,7 +50,8 @@ impl Seal {
         scan_token::open(&keys, environment, text, &self.identity, self.store()).map_err(refused)
     }
 
-    /// Returns the error of a token with content that only a defect of Recto could have encrypted.
+    /// Returns the error of a token that is authentic but has unknown content. Only a defect of
+    /// Recto can create such a token.
     #[cold]
     pub(super) fn unknown() -> Error {
         refused(ScanTokenError::UnknownContent)

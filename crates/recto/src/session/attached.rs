@@ -1,4 +1,4 @@
-//! Attaching of an existing table.
+//! Request and report of attaching an existing table.
 
 use std::sync::Arc;
 
@@ -7,24 +7,26 @@ use serde_json::{Value as Json, json};
 
 use crate::address::CassandraAddress;
 
-/// Request to attach a table.
+/// Request to attach an existing table as a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachRequest {
     /// Table to attach.
     pub table: AttachedTable,
-    /// Address of its cluster. The keyspace of this address is ignored; the keyspace of the table counts.
+    /// Address of the table's cluster. The keyspace of this address is ignored, because `table`
+    /// contains the keyspace.
     pub from: CassandraAddress,
-    /// Name of the collection. `None`: the name of the table.
+    /// Name of the collection. `None`: the name of the table is used.
     pub name: Option<String>,
-    /// Tables of the keyspace that become views, in addition to the table's materialized views, which all become views.
+    /// Tables of the keyspace that become views. The materialized views of the table become views
+    /// in any case.
     pub views: Vec<String>,
 }
 
-/// Column or view that the collection lacks.
+/// Column or table that did not become a field or view of the attached collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The column or view.
+    /// Name of the column or table.
     pub what: String,
     /// Reason why it was left out.
     pub why: String,
@@ -36,18 +38,18 @@ pub struct LeftOut {
 pub struct AttachReport {
     /// The collection, as the store has recorded it.
     pub collection: Arc<Collection>,
-    /// Recorded address of its keyspace, without credentials.
+    /// Recorded address of the table's keyspace, without credentials.
     pub address: String,
     /// Generation of the store's schema after the change.
     pub generation: u64,
-    /// Changes, one line each. Empty if the table was already attached in this way.
+    /// Changes of the schema, one line each. Empty if the table was already attached in this way.
     pub changes: Vec<String>,
-    /// Columns and views that were left out.
+    /// Columns and views that the collection lacks, with the reasons.
     pub left_out: Vec<LeftOut>,
 }
 
 impl AttachReport {
-    /// Returns the name of the table.
+    /// Returns the name of the attached table with its keyspace.
     pub fn table(&self) -> String {
         self.collection
             .attached

@@ -1,4 +1,4 @@
-//! Defects of buckets, in the terms of the HTTP API.
+//! Reports of the check of buckets, in the terms of the HTTP API.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ pub struct VerifiedBuckets {
     /// splits the buckets that can be split.
     #[serde(default)]
     pub too_large: u64,
-    /// Number of faults that were repaired.
+    /// Number of defects that were repaired.
     #[serde(default, alias = "mended")]
     pub repaired: u64,
-    /// The first defects.
+    /// First defects that were found, with details.
     pub examples: Vec<BucketFault>,
 }
 
@@ -37,19 +37,19 @@ pub struct VerifiedBuckets {
 pub struct BucketFault {
     /// Kind of the defect, as in [`VerifiedBuckets::found`].
     pub kind: String,
-    /// Values of the fields of the partition.
+    /// Values of the fields of the partition key.
     #[serde(default)]
     pub partition: Json,
-    /// Number of the bucket, if the defect is in one bucket.
+    /// Number of the bucket. `None` if the defect does not belong to one bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u64>,
-    /// Order values of the row, if the defect is in one row.
+    /// Order values of the row. `None` if the defect does not belong to one row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Vec<Json>>,
-    /// Further details.
+    /// Further details of the defect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// `repaired`, or the reason why it was not repaired. Empty without a repair.
+    /// `repaired`, or the reason why the defect was not repaired. Empty if no repair was requested.
     #[serde(default)]
     pub outcome: String,
 }

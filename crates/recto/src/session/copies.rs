@@ -1,4 +1,4 @@
-//! Copying of one store into another.
+//! Request, progress and report of copying one store into another.
 
 use serde_json::{Value as Json, json};
 
@@ -9,39 +9,41 @@ use recto_api::misfits::Misfits;
 pub struct CopyRequest {
     /// Names of the collections to copy; empty for all.
     pub collections: Vec<String>,
-    /// Maximum number of records to read per second. `None`: no limit.
+    /// Maximum number of records that are read per second. `None`: no limit.
     pub rows_per_second: Option<u32>,
 }
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Name of the collection.
+    /// Name of the collection that is being copied or compared.
     pub collection: String,
-    /// Step: `copying` or `comparing`. Without a collection, it is `recovering`, which completes changes of an
-    /// interrupted run.
+    /// Step: `copying` or `comparing`. Before the first collection, the step is `recovering`, which
+    /// completes changes of an interrupted run.
     pub step: String,
     /// Number of rows of this collection that were read in this step, including rows that an earlier run read. When the
     /// stores are compared, rows of both stores count.
     pub rows: u64,
     /// Number of these rows that an earlier run of the same copy read.
     pub rows_resumed: u64,
-    /// Completed part of the step: key ranges that were copied, of about equal size if keys are evenly distributed; or
-    /// rows that were compared.
+    /// Completed part of the step. When copying, the unit is a key range; the ranges have about
+    /// equal size if keys are evenly distributed. When comparing, the unit is a row.
     pub done: u64,
-    /// Total of the step, in the same unit.
+    /// Total of the step, in the same unit as `done`.
     pub total: u64,
 }
 
-/// Sum of the records of a collection in one store. It does not depend on the order of the records.
+/// Count and digest of the records of a collection in one store. They do not depend on the order of
+/// the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordSum {
     /// Number of counted records: all records except those that expire.
     pub records: u64,
     /// Sum of the records' digests. A digest covers the values of all fields, and the version if it is known.
     pub digest: u128,
-    /// Number of records that may expire during the count, and that no other field counts: records with a TTL. If the
-    /// collection's records can change, records that expire within a day.
+    /// Number of records that may expire during the count and that `records` and `digest` therefore
+    /// leave out. These are all records with a TTL. If the collection's records can change, only
+    /// records that expire within a day.
     pub ending: u64,
 }
 
@@ -50,26 +52,26 @@ pub struct RecordSum {
 pub struct CopiedCollection {
     /// Name of the collection.
     pub name: String,
-    /// Number of rows that were read for it, including rows that earlier runs read.
+    /// Number of rows of the collection that were read, including rows that earlier runs read.
     pub rows_read: u64,
     /// Number of these rows that an earlier run of the same copy read.
     pub rows_resumed: u64,
-    /// Sum of the records in the source.
+    /// Count and digest of the records in the source.
     pub source: RecordSum,
-    /// Sum of the records in the target after the copy.
+    /// Count and digest of the records in the target after the copy.
     pub target: RecordSum,
 }
 
 /// Result of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// Results of the collections.
+    /// Result for each copied collection.
     pub collections: Vec<CopiedCollection>,
     /// True if cursors of the source are valid in the target.
     pub cursors_go_on: bool,
     /// Parts of the source that were not copied, one line each.
     pub left_out: Vec<String>,
-    /// Copied records that do not fit views and unique constraints. These lack the records in the target, too.
+    /// Copied records that views or unique constraints of the target cannot store.
     pub misfits: Vec<Misfits>,
 }
 

@@ -13,7 +13,7 @@ use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the counters of a process.
+/// Converts the counters of a process to the form of the HTTP API.
 pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
     QueueTotals {
         sent: totals.sent,
@@ -26,7 +26,8 @@ pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
     }
 }
 
-/// Converts a message to send. Its errors have its `number` in the request.
+/// Converts a message of a request to a message to send. Errors contain `number`, the position of
+/// the message in the request.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: the message has no body, two bodies, or a body that is not base64.
@@ -59,7 +60,7 @@ pub(crate) fn new_message(message: OutgoingMessage, number: usize) -> Result<New
     })
 }
 
-/// Returns the bytes of a body that is given as text or as base64.
+/// Decodes a message body that is given as text or as base64.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: the body is not base64.
@@ -67,10 +68,10 @@ pub fn body_bytes(body: Option<&str>, body_base64: Option<&str>) -> Result<Vec<u
     Ok(recto_api::queues::body_bytes(body, body_base64)?)
 }
 
-/// Time limit of one redrive, for a caller that has no limit of its own.
+/// Default time limit of one redrive.
 pub const REDRIVE_TIME: Duration = Duration::from_secs(10);
 
-/// Checks the numbers of a receive.
+/// Checks that the numbers of a request to receive messages are in range.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: a number is out of range; [`Error::field`] names it.
@@ -92,7 +93,7 @@ pub(crate) fn check_receive(request: &ReceiveRequest) -> Result<()> {
     Ok(())
 }
 
-/// Returns the maximum number of messages that one call receives or peeks.
+/// Returns the maximum number of messages that one call receives or returns from a peek.
 pub(crate) fn most_messages() -> u32 {
     u32::try_from(MAX_BATCH).unwrap_or(u32::MAX)
 }
@@ -121,20 +122,21 @@ pub enum Settling {
     Nack {
         /// Delay before the messages can be received again, in seconds.
         delay_seconds: u32,
-        /// Reason; may be empty.
+        /// Reason why the messages are given back; may be empty.
         error: String,
     },
-    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
+    /// Gives back messages that were not handled. They can be received again at once, and the
+    /// attempt does not count.
     GiveBack,
     /// Extends the visibility timeouts of the messages.
     Extend {
-        /// New visibility timeout from now, in seconds.
+        /// New visibility timeout in seconds, counted from now.
         visibility_seconds: u32,
     },
 }
 
 impl Settling {
-    /// Checks the numbers of the operation.
+    /// Checks that the numbers of the operation are in range.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: a number is out of range; [`Error::field`] names it.
@@ -153,7 +155,8 @@ impl Settling {
     }
 }
 
-/// Queues of a store. A name of a queue can also be the name of a work unit, `QUEUE/UNIT`.
+/// Operations on the queues of a store. The name of a queue can also be that of a work unit (a
+/// temporary queue), `QUEUE/UNIT`.
 ///
 /// ```
 /// use recto::session::{OutgoingMessage, QueueSettings, ReceiveRequest, Settling};
@@ -183,7 +186,8 @@ pub trait Queues: Send + Sync {
     async fn queue(&self, name: &str) -> Result<QueueStatus>;
     /// Creates a queue, or finds an existing queue with these settings. Also returns whether the queue is new.
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)>;
-    /// Changes settings of a queue. If `version` is given, only if the queue still has this version.
+    /// Changes settings of a queue. If `version` is given, rejects the change unless the queue has
+    /// this version.
     async fn change_queue(
         &self,
         name: &str,
@@ -192,28 +196,29 @@ pub trait Queues: Send + Sync {
     ) -> Result<QueueStatus>;
     /// Deletes a queue with its messages.
     async fn delete_queue(&self, name: &str) -> Result<()>;
-    /// Sends messages in the given order, and returns the result of each. [`Error::change`] is the number of the
-    /// message of an error.
+    /// Sends messages in the given order, and returns the result of each message. [`Error::change`]
+    /// of an error is the index of the message.
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>>;
     /// Receives messages. If the future is dropped, the messages are given back.
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages>;
-    /// Acknowledges messages, gives them back, or extends their visibility timeouts. Returns for each receipt whether
-    /// that was done. The result is false in these cases:
-    /// - The message was received again since.
+    /// Acknowledges messages, gives them back, or extends their visibility timeouts. Returns, for
+    /// each receipt, whether the operation took effect. The result is false in these cases:
+    /// - The message was received again after this receipt was issued.
     /// - The text is not a receipt.
-    /// - The message was settled or removed, and would be given back or extended.
+    /// - The message was already settled or removed, and the operation is not an acknowledgment.
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>>;
-    /// Returns the first messages by position without receiving them, at most `most` messages (up to 1,000). Their
-    /// order is about the order in which they were sent. Messages with a delay of more than 15 minutes are separate:
-    /// they come after messages that were sent at the same time or earlier.
+    /// Returns the first messages by position without receiving them, at most `most` messages (up
+    /// to 1,000). They are approximately in the order in which they were sent. A message with a
+    /// delay of more than 15 minutes comes later: after messages that were sent at the same time or
+    /// earlier.
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>>;
-    /// Removes a message by its position. Returns whether it existed.
+    /// Removes a message by its position. Returns whether the message existed.
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool>;
-    /// Purges a queue: the messages that are in it now can no longer be received.
+    /// Purges a queue: deletes all messages that are in it now.
     async fn purge(&self, queue: &str) -> Result<()>;
-    /// Moves messages that were never received to another queue, at most `most` messages. Without `to`, the target is
-    /// the queue that sends its dead letters to this queue, if there is exactly one. Ends after about `time`, or at the
-    /// time limit of the server. Another call continues.
+    /// Moves messages that were never received to the queue `to`, at most `most` messages. Without
+    /// `to`, the target is the queue whose dead-letter queue this queue is, if there is exactly
+    /// one. Stops after about `time`, or at the time limit of the server. Another call continues.
     async fn redrive(
         &self,
         queue: &str,
@@ -221,21 +226,23 @@ pub trait Queues: Send + Sync {
         most: Option<u64>,
         time: Duration,
     ) -> Result<MovedMessages>;
-    /// Begins a work unit of a queue, or continues a work unit that has begun. A work unit is a queue with the options
-    /// of its queue, and can be deleted at once. Its name is `QUEUE/UNIT`.
+    /// Begins a work unit of a queue, or returns a work unit that has already begun. A work unit is
+    /// a temporary queue with the options of its queue. Its name is `QUEUE/UNIT`.
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus>;
-    /// Ends a work unit. Its messages are deleted.
+    /// Ends a work unit and deletes its messages.
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()>;
-    /// Returns the work units of a queue that have begun, by name.
+    /// Returns the current work units of a queue, by name.
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>>;
-    /// Returns the state of the tables of message bodies.
+    /// Returns the state of the rotating tables of message bodies.
     async fn tables(&self) -> Result<QueueTables>;
-    /// Changes the settings that all queues share.
+    /// Changes the settings that all queues share, such as the rotation interval. Returns the state
+    /// of the tables.
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables>;
-    /// Returns the settings that all queues share, if they were ever set, or a queue was created. Creates nothing.
+    /// Returns the settings that all queues share; `None` if they were never set and no queue was
+    /// created. Creates nothing.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>>;
-    /// Confirms that the clock of this machine is right, so that queues of an embedded store expire messages by it.
-    /// Returns the time of the clock as RFC 3339.
+    /// Confirms that the clock of this machine is right. The queues of an embedded store then
+    /// expire messages by this clock. Returns the time of the clock as RFC 3339 text.
     async fn confirm_clock(&self) -> Result<String> {
         Err(Error::new(
             ErrorKind::Unsupported,

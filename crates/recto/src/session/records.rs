@@ -1,4 +1,4 @@
-//! Records by their keys, and changes to them.
+//! Reads of records by their keys, and changes of records.
 
 use async_trait::async_trait;
 
@@ -18,7 +18,7 @@ use crate::present::Versioned;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
-    /// Collection of the record.
+    /// Name of the record's collection.
     pub collection: String,
     /// Operation on the record.
     pub action: Action,
@@ -30,38 +30,39 @@ pub struct RecordChange {
 /// Operation on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Stores a record. Fails if a record with the key exists, or if the collection does not have
-    /// `writes = "update"`.
+    /// Stores a new record. Fails if a record with the key exists, or if the collection does not
+    /// have `writes = "update"`.
     Insert {
-        /// The record.
+        /// Fields of the record.
         record: JsonRecord,
-        /// TTL in seconds. `None`: the record lives until it is deleted.
+        /// Time to live in seconds. `None`: the record lives until it is deleted.
         ttl_seconds: Option<u32>,
     },
-    /// Stores a record. Replaces an existing record with the key.
+    /// Stores a record, and replaces an existing record with the key.
     Put {
-        /// The record.
+        /// Fields of the record.
         record: JsonRecord,
-        /// TTL in seconds. `None`: the record lives until it is deleted.
+        /// Time to live in seconds. `None`: the record lives until it is deleted.
         ttl_seconds: Option<u32>,
     },
     /// Sets some fields of a record, and keeps the others. Fails if the collection does not have
     /// `writes = "update"`.
     Update {
-        /// Text of each key field, in order.
+        /// Value of each key field as text, in the order of the key.
         key: Vec<String>,
-        /// New values of the fields, whole; null clears a field.
+        /// New values of the changed fields. Each value replaces the whole value of its field; null
+        /// clears the field.
         fields: JsonRecord,
     },
     /// Deletes a record.
     Delete {
-        /// Text of each key field, in order.
+        /// Value of each key field as text, in the order of the key.
         key: Vec<String>,
     },
 }
 
 impl RecordChange {
-    /// Creates a change that any version of the record allows.
+    /// Creates a change that does not depend on the version of the record.
     pub fn new(collection: impl Into<String>, action: Action) -> Self {
         Self {
             collection: collection.into(),
@@ -70,7 +71,7 @@ impl RecordChange {
         }
     }
 
-    /// Sets the version that the record must have, if one is given.
+    /// Sets the version that the record must have; `None` allows any version.
     #[must_use]
     pub fn if_version(mut self, version: Option<i64>) -> Self {
         self.if_version = version;
@@ -96,27 +97,29 @@ impl Action {
 pub struct Outcome {
     /// New version of the record, or version of its deletion. `None` in collections whose records have no versions.
     pub version: Option<i64>,
-    /// True if some views of the collection may not show the change yet. They will show it.
+    /// True if some views of the collection may not show the change yet. They will show it later.
     pub pending: bool,
 }
 
-/// Result of a write.
+/// Result of a request to write records.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Number of records that were put or inserted. Each key counts once.
+    /// Number of records that were put or inserted. Several puts of one key count once.
     pub puts: u64,
-    /// Number of updates.
+    /// Number of records that were updated.
     pub updates: u64,
-    /// Number of deletions.
+    /// Number of records that were deleted.
     pub deletes: u64,
-    /// Number of further puts of the same keys. The last put of a key wins, or all puts have the same record.
+    /// Number of further puts with a key that was already put. The last put of a key wins, or all
+    /// puts store the same record.
     pub repeated: u64,
-    /// Result of each change, if the records have versions. Such records are changed independently.
+    /// Result of each change, in collections whose records have versions. These changes are made
+    /// independently. Empty in other collections.
     pub outcomes: Vec<Result<Outcome>>,
 }
 
 impl Written {
-    /// Counts a change that was made.
+    /// Counts a change that was made, by its kind.
     pub fn count(&mut self, action: &Action) {
         match action {
             Action::Insert { .. } | Action::Put { .. } => self.puts += 1,
@@ -125,7 +128,7 @@ impl Written {
         }
     }
 
-    /// Returns the outcome of the only change.
+    /// Returns the outcome of a request with one change.
     ///
     /// # Errors
     /// The error of the change.
@@ -137,18 +140,20 @@ impl Written {
 /// Reads and writes of single records.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// Returns one record by its key (the text of each key field, in order), with its version, if it has one.
+    /// Returns the record with this key and its version, if it has one. `key` has the value of each
+    /// key field as text, in the order of the key.
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>>;
 
     /// Makes several changes.
     ///
     /// In collections whose records have no versions, the changes are made together. An embedded store makes all or
     /// none. Cassandra makes them as one logged batch: all of them are made in the end, but a reader may see a part
-    /// first. An error of one of the changes [has its number](crate::Error::change).
+    /// first. An error of one change contains [its index](crate::Error::change).
     ///
-    /// In collections with `writes = "update"`, each record is changed independently, and has its own
-    /// [outcome](Written::outcomes). Changes of one record are made in the given order. The call returns an error only
-    /// if a change is invalid regardless of the stored data. Then no change was made.
+    /// In collections with `writes = "update"`, each record is changed independently and has its
+    /// own [outcome](Written::outcomes). Changes of one record are made in the given order. The
+    /// call returns an error only if a change is invalid regardless of the stored data. In this
+    /// case, no change was made.
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written>;
 
     /// Makes one change.
@@ -156,7 +161,7 @@ pub trait Records: Send + Sync {
         self.write(vec![change]).await?.only()
     }
 
-    /// Puts records, with a TTL if one is given.
+    /// Stores records, with a time to live if `ttl_seconds` is given.
     async fn put(
         &self,
         collection: &str,

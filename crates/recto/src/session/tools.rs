@@ -1,4 +1,4 @@
-//! Maintenance of a store: its schema, its files, its keys.
+//! Maintenance of a store: its schema, its files and its keys.
 
 use std::path::{Path, PathBuf};
 
@@ -17,19 +17,21 @@ use serde_json::Value as Json;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress};
 use crate::error::{Error, Result};
 
-/// Options of `apply`.
+/// Options of the application of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplyOptions {
-    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and
-    /// unique constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. `apply`
-    /// keeps everything else. The list may also name a table of Recto that no schema names, such as a table that an
-    /// interrupted `apply` left.
+    /// Names of parts of the store to remove: collections with all their records (`orders`), views
+    /// (`orders.by_customer`) and unique constraints (`users.unique.email`,
+    /// `users.unique.tenant,slug`). The applied schema must not declare them. `apply` keeps all
+    /// other parts. A name may also be that of a table of Recto that no schema names, such as a
+    /// table that an interrupted `apply` left.
     pub remove: Vec<String>,
-    /// Maximum number of records per second when new views are filled and compared. `None`: no limit.
+    /// Maximum number of records that are read per second when new views are filled and compared.
+    /// `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// If true, adds a view or a unique constraint although records do not fit it. It then lacks
-    /// these records.
+    /// If true, adds a view or a unique constraint although it cannot store some records. It then
+    /// lacks these records.
     pub allow_misfits: bool,
 }
 
@@ -39,15 +41,15 @@ impl ApplyOptions {
         Self::default()
     }
 
-    /// Adds a name of a thing to remove: a collection with all its records, a view (`orders.by_customer`) or a unique
-    /// constraint (`users.unique.email`).
+    /// Adds the name of a part of the store to remove: a collection with all its records, a view
+    /// (`orders.by_customer`) or a unique constraint (`users.unique.email`).
     #[must_use]
     pub fn remove(mut self, name: impl Into<String>) -> Self {
         self.remove.push(name.into());
         self
     }
 
-    /// Adds views and unique constraints although records do not fit them.
+    /// Adds views and unique constraints although they cannot store some records.
     #[must_use]
     pub fn allow_misfits(mut self) -> Self {
         self.allow_misfits = true;
@@ -59,14 +61,14 @@ impl ApplyOptions {
     }
 }
 
-/// Sizes of rows: the bytes of their cells.
+/// Statistics of the sizes of rows. The size of a row is the number of bytes of its cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowSizes {
     /// Number of rows that were measured.
     pub rows: u64,
-    /// Sum of their sizes, in bytes.
+    /// Sum of the rows' sizes, in bytes.
     pub bytes: u64,
-    /// Sum of the squares of their sizes.
+    /// Sum of the squares of the rows' sizes in bytes.
     pub squared_bytes: u128,
     /// Size of the largest row, in bytes.
     pub largest_bytes: u64,
@@ -87,7 +89,7 @@ impl RowSizes {
         (scaled as f64).sqrt() / self.rows.max(1) as f64
     }
 
-    /// Counts a row.
+    /// Adds a row of `bytes` bytes to the statistics.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.rows += 1;
         self.bytes += bytes;
@@ -96,17 +98,17 @@ impl RowSizes {
     }
 }
 
-/// Result of `apply`.
+/// Result of the application of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Applied {
-    /// Recorded generation of the schema.
+    /// Generation of the schema that the store has recorded.
     pub generation: u64,
     /// Changes, one line each. Empty if nothing had to be changed.
     pub changes: Vec<String>,
     /// Parts of the store that the schema does not name and that were kept, one line each.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Records that do not fit the added views and unique constraints, which lack these records.
+    /// Records that the added views and unique constraints cannot store and therefore lack.
     #[serde(default)]
     pub misfits: Vec<Misfits>,
 }
@@ -122,11 +124,11 @@ pub struct LoadRequest {
     pub csv: CsvOptions,
     /// If true, loads a file again that was already loaded completely.
     pub again: bool,
-    /// If true, ignores columns that are not fields.
+    /// If true, ignores columns of the file that are not fields of a collection.
     pub ignore_unknown: bool,
-    /// File for rejected rows. `None`: a file next to the loaded file, named after it.
+    /// File for rejected rows. `None`: a file in the folder of the loaded file, named after it.
     pub rejects: Option<PathBuf>,
-    /// Maximum memory for rows that are sorted and written, in bytes. `None`: the default.
+    /// Maximum memory for rows that are sorted and written, in bytes. `None`: the default of Recto.
     pub buffer_bytes: Option<u64>,
 }
 
@@ -136,29 +138,31 @@ pub struct LoadRequest {
 pub struct LoadProgress {
     /// Number of rows of the file that were read.
     pub rows_read: u64,
-    /// Number of rows stored in all collections, including rows that existed before.
+    /// Number of rows that were stored, summed over all collections, including rows that existed
+    /// before.
     pub rows_stored: u64,
-    /// Number of rejected rows, for all collections.
+    /// Number of rejected rows, summed over all collections.
     pub rows_rejected: u64,
-    /// Number of bytes of the (compressed) file that were read.
+    /// Number of bytes of the file (as stored, possibly compressed) that were read.
     pub bytes_consumed: u64,
-    /// Size of the (compressed) file, in bytes.
+    /// Size of the file (as stored, possibly compressed) in bytes.
     pub bytes_total: u64,
 }
 
 /// Result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadReport {
-    /// Number of rows of the file.
+    /// Number of rows in the file.
     pub rows_read: u64,
-    /// Number of rows of the file that an earlier, interrupted load had stored.
+    /// Number of rows of the file that an earlier, interrupted run had already stored.
     pub rows_resumed: u64,
-    /// Results of the collections. In each of them, each row is stored, replaced, repeated or rejected.
+    /// Result for each collection. In each collection, each row is stored, replaced, repeated or
+    /// rejected.
     pub collections: Vec<LoadedCollection>,
-    /// File of rejected rows, if there are any.
+    /// Path of the file with the rejected rows, if any row was rejected.
     #[serde(skip)]
     pub rejects: Option<PathBuf>,
-    /// True if the file was already loaded completely, so that nothing was done.
+    /// True if the file was already loaded completely and this load changed nothing.
     pub already_loaded: bool,
 }
 
@@ -167,19 +171,21 @@ pub struct LoadReport {
 pub struct LoadedCollection {
     /// Name of the collection.
     pub name: String,
-    /// Number of stored rows whose key did not exist before, as far as the store knows this without reading. Cassandra
-    /// knows it only of rows that are sorted together.
+    /// Number of stored rows whose key did not exist before, as far as the store knows this without
+    /// reading. Cassandra only detects equal keys among rows that are sorted together.
     pub rows_stored: u64,
-    /// Number of rows that replaced another record, which existed before or came earlier in the file.
+    /// Number of rows that replaced a different record, which existed before or came earlier in the
+    /// file.
     pub rows_replaced: u64,
     /// Number of rows with the same content as a record that existed before or came earlier in the file.
     pub rows_repeated: u64,
     /// Number of rejected rows.
     pub rows_rejected: u64,
-    /// Reasons with their number of rows, the most frequent reason first; at most ten.
+    /// Reasons of the rejections with their number of rows, the most frequent reason first; at most
+    /// ten.
     #[serde(deserialize_with = "read_reasons")]
     pub reasons: Vec<(String, u64)>,
-    /// Results of its views, by name.
+    /// Results of the collection's views, by name.
     pub views: Vec<LoadedView>,
 }
 
@@ -188,9 +194,9 @@ pub struct LoadedCollection {
 pub struct LoadedView {
     /// Name of the view.
     pub name: String,
-    /// Number of accepted rows that have an entry in the view.
+    /// Number of accepted rows that have an entry in this view.
     pub entries: u64,
-    /// Number of accepted rows that the view omits, because a field of its key is null.
+    /// Number of accepted rows that this view omits, because a field of the view's key is null.
     pub left_out: u64,
 }
 
@@ -217,7 +223,7 @@ impl LoadedCollection {
     }
 }
 
-/// Reads reasons as [`LoadedCollection::to_json`] writes them.
+/// Parses reasons as [`LoadedCollection::to_json`] writes them.
 fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, u64)>, D::Error> {
     #[derive(Deserialize)]
     struct Counted {
@@ -228,37 +234,39 @@ fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Strin
     Ok(reasons.map(|one| (one.reason, one.rows)).collect())
 }
 
-/// Function that receives the progress of long work, at most about ten times per second.
+/// Function that receives the progress of a long operation, at most about ten times per second.
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 
-/// Function that repeatedly receives the findings of long work, and returns whether the work continues.
+/// Function that repeatedly receives the findings of a long operation. It returns whether the
+/// operation continues.
 pub type FindingHandler<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
 
-/// Function that receives the error of a part of long work that can be done later. The work continues, unless the
-/// function returns an error, which ends the work.
+/// Function that receives an error of a long operation whose failed part can be repeated later. The
+/// operation continues, unless the function returns an error, which ends the operation.
 pub type ErrorHandler<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
 
-/// Result of `check`.
+/// Result of the check of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
     /// Number of records of all collections, without deleted and expired records.
     pub rows: u64,
-    /// Collections, with the number of records of each.
+    /// Collections that were checked, with the number of records of each.
     pub collections: Vec<CheckedCollection>,
-    /// Number of other rows that were checked: the rows that Recto keeps about itself and about loads.
+    /// Number of other rows that were checked: rows in which Recto stores its own data, such as the
+    /// progress of loads.
     pub internal_rows: u64,
-    /// Number of tables that were compared with the recorded schema. If `collections` is empty, nothing else was
-    /// checked, because Cassandra's own tools check rows.
+    /// Number of tables that were compared with the recorded schema. On Cassandra, `collections` is
+    /// empty and no rows were checked, because Cassandra has its own tools for it.
     #[serde(default)]
     pub tables: u64,
-    /// Problems, one line each; empty without problems.
+    /// Problems that the check found, one line each.
     pub problems: Vec<String>,
-    /// Notes that are not problems, one line each.
+    /// Notes for the user that are not problems, one line each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Copy of a store.
+/// Result of a backup: the copy of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Backup {
     /// Size of the copy, in bytes.
@@ -267,20 +275,20 @@ pub struct Backup {
     pub folder: String,
 }
 
-/// Collection that was checked.
+/// Result of the check for one collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckedCollection {
     /// Name of the collection.
     pub name: String,
-    /// Number of its records.
+    /// Number of the collection's records.
     pub rows: u64,
 }
 
-/// Progress of work over a whole store.
+/// Progress of an operation on a whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StoreProgress {
-    /// Number of completed units (bytes or rows).
+    /// Number of completed units. A unit is a byte or a row.
     pub done: u64,
     /// Total number of units, if it is known.
     pub total: Option<u64>,
@@ -296,15 +304,15 @@ pub struct ScrubPosition {
 /// Result of a step of a [scrub](crate::LocalSession::scrub_step).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubStep {
-    /// Number of bytes that were read.
+    /// Number of bytes that the step read.
     pub bytes: u64,
-    /// Number of rows that were verified.
+    /// Number of rows that the step verified.
     pub rows: u64,
     /// True if the scrub has read the whole store since its beginning.
     pub is_last: bool,
     /// Damage that this step found.
     pub problems: Vec<String>,
-    /// Damage that reads and writes have met since the store was opened.
+    /// Damage that other reads and writes have found since the store was opened.
     pub met: Vec<String>,
 }
 
@@ -314,24 +322,28 @@ pub struct ScrubStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecoveryPass {
-    /// Number of live processes.
+    /// Number of processes that are known to be alive.
     pub living: usize,
-    /// Number of processes that are not known to be alive or dead yet. It takes half a minute to find out.
+    /// Number of processes of which it is not known yet whether they are alive or dead. To find out
+    /// takes half a minute.
     pub watched: usize,
-    /// Number of processes that this check found dead.
+    /// Number of processes that this check newly found dead.
     pub found_dead: usize,
-    /// Number of dead processes whose intents are still unresolved.
+    /// Number of dead processes that have unresolved intents. An intent is the record of a change
+    /// that may be incomplete.
     pub unresolved: usize,
-    /// Number of dead processes whose intents are resolved. Their intents are resolved once more after a day.
+    /// Number of dead processes whose intents are resolved but kept. They are resolved once more
+    /// after a day.
     pub waiting: usize,
-    /// Number of dead processes whose data was removed completely.
+    /// Number of dead processes whose data this check removed completely.
     pub removed: usize,
-    /// Number of records that were resolved, so that their views match them.
+    /// Number of records whose interrupted changes were completed, so that their views match them.
     pub resolved: usize,
 }
 
 impl RecoveryPass {
-    /// Returns whether nothing must be done now, and no process must be watched.
+    /// Returns whether nothing remains to be done now: no intent is unresolved, and the state of
+    /// every process is known.
     pub fn is_done(&self) -> bool {
         self.watched == 0 && self.unresolved == 0
     }
@@ -340,16 +352,16 @@ impl RecoveryPass {
 /// Maintenance of a store; see [`Session::tools`](super::Session::tools).
 #[async_trait]
 pub trait Tools: Send + Sync {
-    /// Returns the effect of applying `schema`.
+    /// Returns the plan of the changes that applying `schema` would make. Changes nothing.
     async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan>;
-    /// Adds `schema` to the definitions of the store, and builds its views completely.
+    /// Adds the definitions of `schema` to the store, and builds its new views completely.
     async fn apply(
         &self,
         schema: &Schema,
         options: &ApplyOptions,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied>;
-    /// Returns the views of the store, in the order in which their tables were created.
+    /// Returns the status of the store's views, in the order in which their tables were created.
     async fn views(&self) -> Result<Vec<ViewStatus>>;
     /// Compares views with their records, and repairs differences if [`VerifyRequest::repair`] is set.
     async fn verify(
@@ -357,41 +369,47 @@ pub trait Tools: Send + Sync {
         request: &VerifyRequest,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport>;
-    /// Recovers the work of processes that died while they changed records. Checks every few seconds, and passes each
-    /// result to `goes_on` until it returns false. Returns the result of the last check, or nothing for a store that
-    /// never needs recovery. If `bears` accepts the error of a check, the next check does the work.
+    /// Recovers the work of processes that died while they changed records. Checks every few
+    /// seconds, and passes each result to `goes_on` until it returns false. Returns the result of
+    /// the last check, or nothing for a store that never needs recovery. If a check fails, `bears`
+    /// decides whether the next check repeats its work.
     async fn recover(
         &self,
         goes_on: FindingHandler<'_, RecoveryPass>,
         bears: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>>;
-    /// Loads a file.
+    /// Loads a file of records into collections.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
-    /// Copies an open embedded store to a new folder. Through a server, `to` is a name in a folder of the server.
+    /// Copies an open embedded store to a new folder. Through a server, `to` is the name of a
+    /// subfolder in the backup folder of the server.
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup>;
     /// Returns unused space of an embedded store to the file system. Returns the sizes before and after, in bytes.
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
-    /// Returns descriptions of the keys that encrypt cursors, as the store has them. Never returns the keys themselves.
+    /// Returns descriptions of the keys that encrypt cursors. The descriptions do not contain the
+    /// keys themselves.
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
-    /// Adds a cursor key, which encrypts from now on, and keeps `earlier` previous keys. Returns all keys.
+    /// Adds a cursor key, which encrypts all new cursors, and keeps `earlier` previous keys.
+    /// Returns descriptions of all keys.
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
-    /// Returns the sizes of a collection's rows in its own sort order. Measures the first million rows that the store
-    /// returns.
+    /// Returns statistics of the sizes of a collection's rows. Measures the first million rows of
+    /// the base table.
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
-    /// Returns the partitions of a sort order that is kept in buckets. Ignores the filter of the request.
+    /// Returns the partitions of a sort order that is kept in buckets. The filter of the request
+    /// has no effect.
     async fn bucket_partitions(&self, collection: &str, request: &BucketsRequest)
     -> Result<BucketPartitions>;
-    /// Returns the buckets of the partition that the filter names.
+    /// Returns the buckets of the partition that the filter of the request names.
     async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList>;
-    /// Does the work on buckets that the store usually does in the background: splits buckets that are too large,
-    /// continues unfinished splits, and clears the buckets that splits left.
+    /// Does at once the work on buckets that the store otherwise does in the background. It splits
+    /// buckets that are too large, continues unfinished splits, and clears the old buckets of
+    /// finished splits.
     async fn rebalance_buckets(
         &self,
         collection: &str,
         request: &RebalanceRequest,
         progress: Progress<'_, RebalanceProgress>,
     ) -> Result<RebalanceReport>;
-    /// Checks every row of an embedded store.
+    /// Checks every row of an embedded store. On Cassandra, compares the tables with the schema.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
 }
 

@@ -1,4 +1,4 @@
-//! Progress of views, and comparisons of views with their records.
+//! Progress of work on views, and comparisons of views with their records.
 
 use serde::Deserialize;
 
@@ -9,19 +9,20 @@ use recto_api::misfits::MisfitCounts;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ViewProgress {
-    /// Collection of the view.
+    /// Name of the view's collection.
     pub collection: String,
     /// Name of the view. Several views that are filled or compared together are separated by commas.
     pub view: String,
-    /// Step: `waiting`, `filling`, `verifying` or `dropping`. Or `checking_buckets`, for a view or, as `primary`, for a
-    /// collection's own sort order.
+    /// Step of the work: `waiting`, `filling`, `verifying` or `dropping`. Or `checking_buckets`,
+    /// for a view or for a collection's own sort order, whose name is `primary`.
     pub step: String,
-    /// Number of rows completed in this step.
+    /// Number of rows that were completed in this step.
     pub rows: u64,
     /// Total number of rows of this step, if it is known.
     pub total: Option<u64>,
-    /// Checkpoint of a comparison. With it, [`VerifyRequest::resume`] continues after the compared part. It is
-    /// encrypted, and valid only for this store, these views and this schema.
+    /// Checkpoint of a comparison. A comparison with this value in [`VerifyRequest::resume`]
+    /// continues after the part that was compared. The checkpoint is encrypted, and valid only for
+    /// this store, these views and this schema.
     #[serde(rename = "resume_token")]
     pub resume: Option<String>,
 }
@@ -48,31 +49,34 @@ impl ViewProgress {
 pub struct VerifyRequest {
     /// Names of the collections; empty for all.
     pub collections: Vec<String>,
-    /// If true, repairs differences and defects.
+    /// If true, repairs the differences and defects that are found.
     pub repair: bool,
-    /// Maximum memory for the comparison of all views together, in bytes. `None`: the default. With less memory, the
-    /// tables are read more often.
+    /// Maximum memory for the comparison of all views together, in bytes. `None`: the default of
+    /// Recto. With less memory, the tables are read more often.
     pub memory_bytes: Option<u64>,
     /// Maximum number of rows of base tables and views that are read per second. `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// Checkpoint of a stopped comparison, from [`ViewProgress::resume`]. `None`: begin at the start.
+    /// Checkpoint of an interrupted comparison, from [`ViewProgress::resume`]. `None`: the
+    /// comparison starts at the beginning.
     pub resume: Option<String>,
 }
 
 /// Result of a comparison of views with their records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VerifyReport {
-    /// Results of the views that were compared. After the views of all collections come the claims of unique fields, as
-    /// views with the name `unique (FIELDS)`.
+    /// Results of the views that were compared. The results of unique constraints follow, as views
+    /// with the name `unique (FIELDS)`.
     pub views: Vec<VerifiedView>,
     /// Results of the checks of buckets, which precede the comparison.
     #[serde(default)]
     pub buckets: Vec<VerifiedBuckets>,
-    /// Views that were not compared because they are not readable yet or any more, one line each.
+    /// Views that were not compared because they are still being built or are being removed, one
+    /// line each.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Time since the beginning of the stopped comparison that this comparison continued, in seconds. The report
-    /// includes the findings of the stopped comparison, as they were then.
+    /// Age of the interrupted comparison that this comparison continued, in seconds since its
+    /// beginning. The report includes the findings of that comparison, which may be out of date.
+    /// `None` if this comparison started at the beginning.
     #[serde(default)]
     pub begun_seconds_ago: Option<u64>,
 }
@@ -90,32 +94,34 @@ pub struct VerifiedView {
     pub entries: u64,
     /// Number of records whose entry is missing.
     pub missing: u64,
-    /// Number of entries without a record.
+    /// Number of entries that belong to no record.
     pub orphan: u64,
     /// Number of entries that differ from their record.
     pub differing: u64,
-    /// Number of these differences that were repaired.
+    /// Number of repaired differences, among missing, orphan and differing entries.
     #[serde(default, alias = "mended")]
     pub repaired: u64,
-    /// Records that do not fit the view, and have no entry in it.
+    /// Number of misfits: records that the view cannot store, and that therefore have no entry.
     #[serde(default)]
     pub misfits: MisfitCounts,
-    /// Number of misfits that the store has recorded for the view. Misfits beyond this number count as wrong.
+    /// Number of misfits that the store has recorded for the view. Misfits beyond this number count
+    /// as defects.
     #[serde(default)]
     pub misfits_recorded: MisfitCounts,
-    /// The first differences and misfits.
+    /// First differences and misfits that were found, with details.
     pub examples: Vec<Drift>,
 }
 
 /// Difference between a view and its collection's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Drift {
-    /// `missing`, `orphan`, `differing` or `misfit`.
+    /// Kind of the difference: `missing`, `orphan`, `differing` or `misfit`.
     pub kind: String,
-    /// The key of the record.
+    /// Key of the record, as text.
     pub key: String,
-    /// `repaired`, or the reason why it was not repaired. Without a repair, the reason why it cannot be repaired, if
-    /// that is known. For a misfit, its cause.
+    /// `repaired`, or the reason why the difference was not repaired. If no repair was requested,
+    /// the reason why it cannot be repaired, if known. For a misfit, the reason why the view cannot
+    /// store the record.
     #[serde(default)]
     pub outcome: String,
 }
@@ -128,7 +134,8 @@ impl VerifyReport {
         self.views.iter().map(of_views).sum::<u64>() + of_buckets
     }
 
-    /// Returns the number of these that were not repaired. Misfits cannot be repaired.
+    /// Returns the number of [wrong](Self::wrong) items that were not repaired. Misfits cannot be
+    /// repaired.
     pub fn left(&self) -> u64 {
         let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::left).sum();
         let of_views = |view: &VerifiedView| view.left() + view.unrecorded_misfits();
@@ -148,7 +155,7 @@ impl VerifyReport {
 }
 
 impl VerifiedView {
-    /// Returns the number of differences.
+    /// Returns the number of entries that are missing, orphan or different.
     pub fn wrong(&self) -> u64 {
         self.missing + self.orphan + self.differing
     }
@@ -158,7 +165,7 @@ impl VerifiedView {
         self.misfits.beyond(&self.misfits_recorded)
     }
 
-    /// Returns the number of differences that were not repaired.
+    /// Returns the number of wrong entries that were not repaired.
     pub fn left(&self) -> u64 {
         self.wrong().saturating_sub(self.repaired)
     }

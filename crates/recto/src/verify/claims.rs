@@ -1,7 +1,8 @@
-//! Comparison of the claims of unique values with their records. Each record must have its claims, and there must be no
-//! others.
+//! Comparison of claims with their records. A claim reserves the values of a unique constraint for
+//! one record. Each record must have its claims, and no other claims may exist.
 //!
-//! Differences are read again after a pause, because a claim is written before its record.
+//! A claim is written before its record, so a running change can look like a difference.
+//! Differences are therefore read again after a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,35 +23,37 @@ use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::settle::patiently;
 use crate::writes::{claim_as_it_is, claims_of, release_unheld};
 
-/// Number of rows read in one step.
+/// Maximum number of rows that one step reads.
 const STEP_ROWS: u32 = 1_000;
-/// Number of rows that are looked up together.
+/// Number of rows whose counterparts in the other table are read together.
 const CHUNK: usize = 512;
-/// Number of chunks that are looked up concurrently.
+/// Number of chunks of rows that are processed concurrently.
 const PARALLEL_CHUNKS: usize = 2;
-/// Number of suspects that are repaired concurrently.
+/// Number of suspected differences that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
-/// Number of suspects that are read again together, after one pause.
+/// Maximum number of suspected differences that are read again together, after one pause.
 const MAX_SUSPECTS: usize = 32_768;
-/// Pause before suspects are read again. A write that is under way may resolve them meanwhile.
+/// Pause before suspected differences are read again. A running write may resolve them during the
+/// pause.
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum number of examples of faults in the claims of a constraint.
+/// Maximum number of differences of a constraint that the report lists.
 const MAX_EXAMPLES: usize = 20;
 
-/// Maximum number of examples of records whose values cannot be stored. It leaves room for other examples.
+/// Maximum number of misfits (records whose values cannot be stored) that the report lists. It
+/// leaves room for other examples.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
-/// Outcome of a difference that was repaired.
+/// Text in the report for a difference that was repaired.
 const REPAIRED: &str = "repaired";
 
-/// Comparison of a collection's claims.
+/// Comparison of a collection's claims with its records.
 pub(super) struct Claims<'a> {
     how: &'a Verification,
     core: &'a Arc<CollectionCore>,
     progress: Progress<'a, ViewProgress>,
 }
 
-/// Record and its claim, of which one may be missing.
+/// Record and claim that belong together. One of them may be missing.
 #[derive(Debug, Clone)]
 struct Pair {
     record: Cells,
@@ -58,7 +61,7 @@ struct Pair {
     token: Option<Token>,
 }
 
-/// Table that is scanned. Each of its rows is looked up in the other table.
+/// Table that is scanned. The counterpart of each of its rows is read in the other table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Records,
@@ -74,8 +77,8 @@ impl<'a> Claims<'a> {
         Self { how, core, progress }
     }
 
-    /// Compares the claims of each ready constraint, and returns the constraint's number with the findings. Adds a line
-    /// to `left_out` for each other constraint.
+    /// Compares the claims of each ready constraint. Returns the number of each constraint with its
+    /// findings. Adds a line to `left_out` for each constraint that is not ready.
     ///
     /// # Errors
     /// The store cannot be read or written, or a row is damaged.
@@ -104,7 +107,7 @@ impl<'a> Claims<'a> {
         Ok(found)
     }
 
-    /// Compares all records, or all claims.
+    /// Scans all records or all claims, and compares each with its counterpart.
     async fn side(&self, claims: &ClaimsTable, side: Side, found: &mut VerifiedView) -> Result<()> {
         let shared = &self.core.shared;
         let table = match side {
@@ -153,7 +156,7 @@ impl<'a> Claims<'a> {
         self.judge(claims, side, suspects, found).await
     }
 
-    /// Counts a record whose values cannot be stored.
+    /// Counts a record whose values a constraint cannot store.
     fn note_misfit(&self, claims: &ClaimsTable, row: RowRef<'_>, found: &mut VerifiedView) -> Result<()> {
         let misfits = misfits_of(self.core, row)?.into_iter();
         for misfit in misfits.filter(|misfit| misfit.number == claims.number()) {
@@ -170,7 +173,8 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Returns the record and the claim of a row of either table; `None` if the row claims nothing.
+    /// Returns the record and the claim that a row of either table belongs to; `None` if the row
+    /// has no claim.
     fn pair(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
         if side == Side::Records {
             return self.claimed(claims, side, row);
@@ -183,7 +187,7 @@ impl<'a> Claims<'a> {
         Ok(pair)
     }
 
-    /// Returns the record and the claim of a record's row.
+    /// Returns the record and the claim that a row of the base table requires.
     fn claimed(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
         // On a store without transactions, an expired record's claim of its values remains for some
         // time. So an expired record needs no claim, but may have one.
@@ -199,7 +203,7 @@ impl<'a> Claims<'a> {
             }))
     }
 
-    /// Returns the pairs that are missing in the other table.
+    /// Returns the pairs whose counterpart is missing in the other table.
     async fn suspects_among(&self, claims: &ClaimsTable, side: Side, pairs: Vec<Pair>) -> Result<Vec<Pair>> {
         let other = match side {
             Side::Records => Side::Claims,
@@ -208,7 +212,8 @@ impl<'a> Claims<'a> {
         self.those(claims, (side, other), pairs, false).await
     }
 
-    /// Reads suspects again, reports the wrong pairs, and repairs them if requested.
+    /// Reads suspected differences again, reports the pairs that are still wrong, and repairs them
+    /// if requested.
     async fn judge(
         &self,
         claims: &ClaimsTable,
@@ -235,7 +240,7 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Repairs a wrong pair if requested, and returns it with the outcome.
+    /// Repairs a wrong pair if a repair was requested. Returns the pair with the outcome.
     async fn settle(&self, side: Side, pair: Pair) -> Result<(Pair, String)> {
         let outcome = if self.how.mends {
             self.repair(side, &pair).await?
@@ -245,7 +250,8 @@ impl<'a> Claims<'a> {
         Ok((pair, outcome))
     }
 
-    /// Returns the pairs that a side has (`has`), or does not have. `met` is the side that was scanned.
+    /// Returns the pairs that exist on `side` if `has` is true, or that are missing there if `has`
+    /// is false. `met` is the side that was scanned.
     async fn those(
         &self,
         claims: &ClaimsTable,
@@ -271,7 +277,8 @@ impl<'a> Claims<'a> {
         stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
     }
 
-    /// Returns for each pair whether the record has the claim. Compares the token of the claim if it is known.
+    /// Returns, for each pair, whether the claims table has the claim of the record. Compares the
+    /// token of the claim if it is known.
     async fn are_claimed(&self, claims: &ClaimsTable, pairs: &[Pair]) -> Result<Vec<bool>> {
         let keys: Vec<Option<Cells>> = pairs
             .iter()
@@ -289,7 +296,7 @@ impl<'a> Claims<'a> {
         Ok(pairs.iter().zip(&keys).map(is_claimed).collect())
     }
 
-    /// Returns for each pair whether the record has the claimed values.
+    /// Returns, for each pair, whether the record has the claimed values.
     async fn have_values(&self, claims: &ClaimsTable, met: Side, pairs: &[Pair]) -> Result<Vec<bool>> {
         let keys = pairs.iter().map(|pair| &pair.record);
         let found = self.read(&self.core.base().table, keys).await?;
@@ -303,7 +310,7 @@ impl<'a> Claims<'a> {
         pairs.iter().zip(&found).map(has_values).collect()
     }
 
-    /// Reads rows of a table whose partitions have one row each.
+    /// Reads rows by their partition keys, from a table with one row in each partition.
     async fn read(&self, table: &Arc<Table>, keys: impl Iterator<Item = &Cells>) -> Result<Vec<RowsRead>> {
         let shared = &self.core.shared;
         let read = |key: &Cells| PointRead {
@@ -317,7 +324,7 @@ impl<'a> Claims<'a> {
         patiently(&shared.environment, read).await
     }
 
-    /// Counts a fault, and adds it to the examples.
+    /// Counts a difference, and adds it to the examples of the report.
     fn note(&self, side: Side, pair: &Pair, outcome: String, found: &mut VerifiedView) {
         let (kind, count) = match side {
             Side::Records => ("missing", &mut found.missing),
@@ -334,7 +341,7 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Repairs a fault, and returns the outcome.
+    /// Repairs a difference. Returns the outcome as text for the report.
     async fn repair(&self, side: Side, pair: &Pair) -> Result<String> {
         let numbers = [pair.claim.view];
         let repair = || match side {

@@ -1,4 +1,4 @@
-//! Comparison of one view with its records, in passes.
+//! Comparison of one view with its records, in passes that fit into memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,46 +20,49 @@ use crate::misfits::{count, list};
 use crate::pace::Pace;
 use crate::session::{Drift, VerifiedView};
 
-/// Number of rows of a range read in one step.
+/// Maximum number of rows of a range that one step reads.
 const STEP_ROWS: u32 = 1_000;
-/// Factor by which a second read of a step may be longer than the step, because new records may be
-/// among the records of the first read. A record that the second read does not meet was changed or
-/// deleted.
+/// Maximum size of the second read of a step, as a multiple of the first read. New records may be
+/// among the records of the first read, so the second read may be longer. A record that the second
+/// read does not find was changed or deleted.
 const FURTHER: usize = 2;
-/// Maximum size in bytes of the rows of a range read in one step.
+/// Maximum size in bytes of the rows of a range that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
-/// Number of suspects that are read again together. They share the pauses before each read.
+/// Number of suspected differences that are read again together. They share the pauses before each
+/// read.
 const MAX_SUSPECTS: usize = 32_768;
-/// Maximum number of examples of faults of a view.
+/// Maximum number of differences of a view that the report lists.
 const MAX_EXAMPLES: usize = 20;
-/// Divisor of the memory: this fraction stores the places of records, and the rest stores fingerprints.
+/// Divisor of the memory. This fraction stores the beginnings of steps, and the rest stores
+/// fingerprints.
 const PLACES_PART: u64 = 8;
 
 /// Progress report of a comparison.
 #[derive(Debug)]
 pub(super) enum ComparisonProgress {
-    /// Number of further rows that were read.
+    /// Number of rows that were read since the last report.
     Rows(u64),
     /// Estimated number of rows that remain to be read.
     Left(u64),
-    /// Position before which everything is compared.
+    /// Progress of the view, with which an interrupted comparison resumes.
     Reached(Reached),
 }
 
-/// Maximum number of examples of records that do not fit. It leaves room for other examples.
+/// Maximum number of misfits (records that the view cannot store) that the report lists. It leaves
+/// room for other examples.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
-/// Expectation of a record in the view.
+/// Entry that the view should have for a record.
 enum Expected {
     /// No entry, because a rule leaves the record out or the record has expired.
     Nothing,
     /// Entry with this fingerprint.
     Entry(Fingerprint),
-    /// No entry, although the record should have one: it does not fit.
+    /// No entry, although the record should have one: the view cannot store it.
     Misfit(Misfit),
 }
 
-/// Returns the word for a kind of fault.
+/// Returns the word for a kind of difference in reports.
 fn word(kind: Difference) -> &'static str {
     match kind {
         Difference::Missing => "missing",
@@ -68,22 +71,22 @@ fn word(kind: Difference) -> &'static str {
     }
 }
 
-/// View that is being compared.
+/// Comparison of one view with its records.
 pub(super) struct Comparison {
     pub(super) beside: ViewComparer,
     pub(super) mends: bool,
-    /// Throttle that all running comparisons share.
+    /// Throttle that all concurrent comparisons share.
     pub(super) pace: Arc<Mutex<Pace>>,
     pub(super) memory_bytes: u64,
     pub(super) reached: Reached,
-    /// Index of the view in its reports.
+    /// Index of the view in the list of compared views.
     pub(super) number: usize,
     pub(super) hears: mpsc::Sender<(usize, ComparisonProgress)>,
     pub(super) suspects: Vec<Suspect>,
 }
 
 impl Comparison {
-    /// Compares the part of the view that is not compared yet.
+    /// Compares the rest of the view, pass by pass.
     pub(super) async fn run(mut self) -> Result<()> {
         while let Some(first) = self.reached.next {
             let places_bytes = self.memory_bytes / PLACES_PART;
@@ -112,7 +115,7 @@ impl Comparison {
         }
     }
 
-    /// Reads again the steps that contained records whose entries were not met.
+    /// Reads again the steps that contained records whose entries were not found in the view.
     async fn look_at_places(
         &mut self,
         pass: &Pass,
@@ -152,13 +155,13 @@ impl Comparison {
         self.settle().await
     }
 
-    /// Returns whether this is the first pass. Rows are counted in the first pass only, because each pass reads all
-    /// rows.
+    /// Returns whether this is the first pass. Only the first pass counts rows, because each pass
+    /// reads all rows.
     fn is_first(&self) -> bool {
         self.reached.next == Some(0)
     }
 
-    /// Reads all records, and keeps the fingerprints of their expected entries.
+    /// Reads all records, and stores the fingerprints of the entries that the view should have.
     async fn meet_records(&mut self, pass: &mut Pass, records: &Steps, places: &mut Places) -> Result<()> {
         let (mut steps, mut rows) = (records.all().await?, 0);
         while let Some((place, read)) = steps.try_next().await? {
@@ -185,7 +188,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Returns the expectation of a row of the base table in the view.
+    /// Returns the entry that the view should have for a row of the base table.
     fn expected(&self, read: &ScanRead, index: usize) -> Result<Expected> {
         let beside = &self.beside;
         let written = beside.written(&read.stamps, &read.ends_in_seconds, index);
@@ -211,7 +214,7 @@ impl Comparison {
         )))
     }
 
-    /// Counts a record that does not fit the view.
+    /// Counts a record that the view cannot store.
     fn note_misfit(&mut self, misfit: Misfit, read: &ScanRead, index: usize) {
         let found = &mut self.reached.found;
         count(&mut found.misfits, misfit.cause);
@@ -225,8 +228,8 @@ impl Comparison {
         }
     }
 
-    /// Reads the view, and removes the fingerprints of the expected entries that it meets. Other entries become
-    /// suspects.
+    /// Reads the view. Removes the fingerprints of expected entries that it finds. Other entries
+    /// become suspected differences.
     async fn take_entries(&mut self, pass: &mut Pass, snapshot: &Arc<dyn Snapshot>) -> Result<()> {
         let entries = self.steps(snapshot, self.beside.view.table()).await;
         let mut steps = entries.all().await?;
@@ -253,8 +256,9 @@ impl Comparison {
         Ok(())
     }
 
-    /// Makes suspects of the records of a step whose entries were not met. With a place, includes only the fingerprints
-    /// that were met there. Returns the number of these records.
+    /// Adds the records of a step whose entries were not found to the suspected differences. If
+    /// `place` is given, adds only records whose fingerprints were stored in the step at this
+    /// place. Returns the number of added records.
     fn suspect_records(&mut self, pass: &Pass, read: &ScanRead, place: Option<u32>) -> Result<usize> {
         let before = self.suspects.len();
         for index in 0..read.rows.len() {
@@ -267,7 +271,8 @@ impl Comparison {
         Ok(self.suspects.len() - before)
     }
 
-    /// Reads suspects again, notes the wrong entries, and repairs them if requested.
+    /// Reads suspected differences again, reports the entries that are still wrong, and repairs
+    /// them if requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         if suspects.is_empty() {
@@ -286,7 +291,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Settles the suspects as [`settle`](Self::settle) does, if there are enough of them to process together.
+    /// Processes the suspected differences like [`settle`](Self::settle), but only if they are as
+    /// many as are processed together.
     async fn settle_if_many(&mut self) -> Result<()> {
         if self.suspects.len() < MAX_SUSPECTS {
             return Ok(());
@@ -310,7 +316,7 @@ impl Comparison {
         }
     }
 
-    /// Reports further rows that were read, and waits as the throttle requires.
+    /// Reports the rows that were read, and waits as the throttle requires.
     async fn tell(&self, rows: usize) {
         let rows = rows as u64;
         self.say(ComparisonProgress::Rows(rows)).await;

@@ -1,4 +1,4 @@
-//! Fingerprints of entries, in passes that fit into memory.
+//! Fingerprints of view entries, divided into passes that fit into memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,17 +6,19 @@ use recto_model::Cells;
 use recto_protocol::views::Version;
 use recto_protocol::views::collection::KeyCells;
 
-/// Memory of one fingerprint in bytes. It includes the free space of the map, and the old map while it grows.
+/// Memory of one fingerprint in bytes. It includes the free space of the map, and the old map while
+/// the map grows.
 const FINGERPRINT_BYTES: u64 = 72;
 
-/// Fingerprint of an entry. It begins with a hash of the key, so that all fingerprints of one key belong to one pass.
-/// If a repair was interrupted between the removal of a wrong entry and the put of the right one, the process that
-/// resumes the pass therefore finds the missing entry.
+/// Hash of an entry. It begins with a hash of the key, so all fingerprints of one key belong to one
+/// pass. A repair may be interrupted between the removal of a wrong entry and the put of the right
+/// entry. A process that resumes the pass then finds the missing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Returns the fingerprint of an entry, which includes the version if there is one.
+    /// Returns the fingerprint of an entry. It covers the key, the cells, and the version if there
+    /// is one.
     pub(super) fn of(key: &KeyCells, version: Option<Version>, cells: &Cells) -> Self {
         let mut bytes = [0; 16];
         let (of_key, of_all) = bytes.split_at_mut(8);
@@ -39,20 +41,21 @@ impl Fingerprint {
     }
 }
 
-/// Fingerprints of one pass, from its first to its last fingerprint. If there are too many, the
-/// pass lowers its last fingerprint.
+/// Fingerprints of one pass, which cover a range of all fingerprints. If they are too many for the
+/// memory, the pass lowers the end of its range.
 #[derive(Debug)]
 pub(super) struct Pass {
     first: u128,
-    /// Last fingerprint that belongs to the pass.
+    /// End of the pass's range: the last fingerprint that belongs to it.
     last: u128,
     most: usize,
-    /// Place where each fingerprint was met.
+    /// For each fingerprint of the pass, the number of the place (step of the scan) where it was
+    /// found.
     met: HashMap<Fingerprint, u32>,
 }
 
 impl Pass {
-    /// Creates the pass that begins with this fingerprint, for a given size of memory.
+    /// Creates the pass whose range begins with this fingerprint, for a given size of memory.
     pub(super) fn from(first: u128, memory_bytes: u64) -> Self {
         let most = usize::try_from(memory_bytes / FINGERPRINT_BYTES).unwrap_or(usize::MAX);
         Self {
@@ -63,12 +66,13 @@ impl Pass {
         }
     }
 
-    /// Returns the first fingerprint of the next pass; `None` if this pass is the last.
+    /// Returns the beginning of the next pass's range; `None` if this pass is the last.
     pub(super) fn next(&self) -> Option<u128> {
         self.last.checked_add(1)
     }
 
-    /// Returns the size of the rest after this pass, as a multiple of this pass. Fingerprints are distributed evenly.
+    /// Returns the size of the range after this pass, as a multiple of this pass. Fingerprints are
+    /// distributed evenly, so this is also the ratio of the work.
     pub(super) fn left_after(&self) -> f64 {
         (u128::MAX - self.last) as f64 / (self.last - self.first).max(1) as f64
     }
@@ -77,7 +81,7 @@ impl Pass {
         (self.first..=self.last).contains(&fingerprint.number())
     }
 
-    /// Adds a fingerprint that was met, if it belongs to this pass.
+    /// Adds a fingerprint that was found at a place, if it belongs to this pass.
     pub(super) fn meet(&mut self, fingerprint: Fingerprint, place: u32) {
         if !self.is_of(fingerprint) {
             return;
@@ -90,19 +94,21 @@ impl Pass {
         }
     }
 
-    /// Removes a fingerprint. Returns whether it was present.
+    /// Removes a fingerprint. Returns whether the pass contained it.
     pub(super) fn take(&mut self, fingerprint: Fingerprint) -> bool {
         self.met.remove(&fingerprint).is_some()
     }
 
-    /// Returns whether a fingerprint is present, and was met at this place if one is given.
+    /// Returns whether the pass contains a fingerprint. If `place` is given, the fingerprint must
+    /// have been found there.
     pub(super) fn has(&self, fingerprint: Fingerprint, place: Option<u32>) -> bool {
         let met = self.met.get(&fingerprint);
         met.is_some_and(|met| place.is_none_or(|place| *met == place))
     }
 
-    /// Returns the places where the remaining fingerprints were met, in order, with their numbers of fingerprints.
-    /// Returns `None` if a fingerprint was met at a place that is not among the `kept` stored places.
+    /// Returns the places of the remaining fingerprints, in order, each with its number of
+    /// fingerprints. Returns `None` if a fingerprint was found at a place that is not among the
+    /// `kept` stored places.
     pub(super) fn places_left(&self, kept: usize) -> Option<BTreeMap<u32, usize>> {
         let mut left = BTreeMap::new();
         for place in self.met.values() {

@@ -1,4 +1,5 @@
-//! Repairs of differences of a remote store in groups, where a record needs no new version.
+//! Repairs of differences on a remote store in groups. They apply if the version of a record need
+//! not be raised.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,13 @@ use super::suspects::{Doubt, Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
 
-/// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
-/// `None` if the suspect must be repaired individually.
+/// Repairs the suspected differences for which one write each is enough. Returns one result for
+/// each: the repaired difference, or `None` if the difference must be repaired individually.
 ///
 /// The records are read at quorum, not serially. Such a read may miss a change that is decided and
-/// not yet acknowledged. A missed change stays intact: each write here has the timestamp of the
-/// record that was read, and the entries of the change are newer. A new view is filled in the same
-/// way (`a_view_is_filled_in_beside_a_cut` in the models).
+/// not yet acknowledged. The repair does not damage such a change: each write has the timestamp of
+/// the record that was read, and the entries of the change are newer. New views are filled in the
+/// same way (`a_view_is_filled_in_beside_a_cut` in the models).
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -42,9 +43,9 @@ pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Re
     Ok(doubts.iter().map(result).collect())
 }
 
-/// Returns the differences that a repair removed, by their suspects. Reads the entries again, and compares them with the
-/// records that were read before the repair. An entry of a record that changed since may differ from it, and its suspect
-/// is then repaired individually.
+/// Returns the differences that a repair removed, by the suspect that led to each. Reads the
+/// entries again, and compares them with the records that were read before the repair. If a record
+/// has changed since, its entry may differ, and the difference is repaired individually.
 async fn right_among(beside: &ViewComparer, wrong: Vec<Wrong>) -> Result<HashMap<Suspect, Wrong>> {
     let snapshot = beside.core.shared.store.snapshot()?;
     let keys: Vec<&KeyCells> = wrong.iter().map(|one| &one.key).collect();
@@ -67,11 +68,12 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
     (entry_stamp(wrong) <= row.version).then(|| beside.put(row))?
 }
 
-/// Returns the deletion of an orphan at its timestamp, unless that can hide a later change of its record.
+/// Returns the deletion of an orphan entry at the entry's timestamp. Returns `None` if this
+/// deletion could hide a later change of the record.
 ///
-/// A later change has a greater version than the deletion in two cases. Either the record already
-/// has a version that is not smaller. Or the entry is older than the maximum difference of clocks.
-/// The models show that no serial read of the record is needed
+/// A later change has a greater version than the deletion in two cases: the record already has a
+/// version that is not smaller, or the entry is older than the maximum difference of clocks. The
+/// models show that no serial read of the record is needed
 /// (`old_orphans_are_removed_beside_changes`).
 fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     let stamp = entry_stamp(orphan);
@@ -82,7 +84,8 @@ fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     beside.remove(&entry.seen.key.key, stamp.0)
 }
 
-/// Returns the timestamp of the entry; 0 if no entry exists, or if the store does not report it.
+/// Returns the timestamp of the stored entry; 0 if no entry exists, or if the store does not report
+/// the timestamp.
 fn entry_stamp(wrong: &Wrong) -> Version {
     Version(wrong.entry.as_ref().map_or(0, |entry| entry.written.stamp))
 }

@@ -1,11 +1,12 @@
 //! Comparison of views with their records, and checks of buckets.
 //!
-//! The base table and the view are read as a whole, in the order of the store. Fingerprints of entries are compared, in
-//! as many passes as the memory requires. Because both tables are written meanwhile, differences are read again: the
-//! entry first, then its record. The remaining differences are reported, and repaired if requested.
+//! The base table and the view are read as a whole, in the order of the store. Fingerprints of
+//! entries are compared, in as many passes as the memory requires. Both tables may be written
+//! meanwhile, so differences are read again: first the entry, then its record. The remaining
+//! differences are reported, and repaired if requested.
 //!
-//! Several views are compared concurrently, each in its own passes. A process that resumes an interrupted comparison
-//! need not repeat the complete passes.
+//! Several views are compared concurrently, each in its own passes. An interrupted comparison can
+//! be resumed without repeating completed passes.
 //!
 //! | module | content |
 //! |---|---|
@@ -46,14 +47,14 @@ pub(crate) use steps::Steps;
 pub(crate) use suspects::undisturbed;
 use together::Together;
 
-/// Kind of an example that is a record that does not fit.
+/// Word in reports for a record that a view or constraint cannot store.
 pub(crate) const MISFIT: &str = "misfit";
-/// Default memory of a comparison in bytes, for fingerprints and their places, of all views together.
+/// Default memory of a comparison in bytes, for the fingerprints and places of all views together.
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// Options of a comparison of views with their records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verification {
-    /// True if faults are repaired.
+    /// True if differences are repaired.
     pub(crate) mends: bool,
     pub(crate) memory_bytes: u64,
     pub(crate) rows_per_second: Option<u32>,
@@ -70,8 +71,8 @@ impl Default for Verification {
 }
 
 impl Verification {
-    /// Compares views of one collection, by their numbers, with its records. Views that the collection does not write
-    /// are skipped.
+    /// Compares views of one collection, given by their numbers, with its records. Skips views that
+    /// writes of the collection do not maintain.
     ///
     /// # Errors
     /// The store cannot be read or written, or a row of the base table is damaged.
@@ -98,7 +99,7 @@ impl Verification {
     }
 }
 
-/// Returns the initial progress of a view.
+/// Returns the progress of a view at the beginning of its comparison.
 fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     Reached {
         number,
@@ -111,8 +112,9 @@ fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     }
 }
 
-/// Returns the note that an attached collection is not compared, or an error if the request names the collection. The
-/// views of such a collection belong to its owner, and its records have no versions, so there is nothing to compare.
+/// Returns a note that an attached collection is not compared, or an error if the request names the
+/// collection. The views of such a collection belong to its owner, and its records have no versions
+/// to compare.
 fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Option<String>> {
     let line = format!(
         "collection {name} is attached to table {table}: its views are their owner's, and not compared"
@@ -123,8 +125,8 @@ fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Opt
     Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
 }
 
-/// Compares the number of records that do not fit each view with the recorded number. A repair
-/// records the number, so that queries of a view that lacks records are rejected or explained.
+/// Compares the number of records that each view cannot store with the recorded number. A repair
+/// records the number. Queries of a view that lacks records are then rejected or explained.
 async fn compare_misfits(
     shared: &Shared,
     how: &Verification,
@@ -153,7 +155,7 @@ async fn compare_misfits(
     Ok(())
 }
 
-/// Checks buckets and compares readable views with their records, as the request says.
+/// Checks buckets, and compares readable views with their records, according to the request.
 ///
 /// # Errors
 /// A collection does not exist. The checkpoint belongs to another comparison. The store cannot be read or written. A

@@ -1,4 +1,4 @@
-//! Checkpoint of a comparison, as text from which a later request resumes.
+//! Checkpoint of a comparison: encrypted text with which a later request resumes the comparison.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
-/// Version of the encrypted content. Version 1 had no buckets, and version 2 had no misfits.
+/// Version of the encrypted content. Version 1 had no buckets, and version 2 had no numbers of
+/// misfits.
 const PLACE_VERSION: u64 = 4;
 
 /// Progress of the comparison of one view.
@@ -19,9 +20,10 @@ const PLACE_VERSION: u64 = 4;
 pub(super) struct Reached {
     /// Number of the view.
     pub(super) number: u64,
-    /// First fingerprint that is not compared yet; `None` if all are compared.
+    /// Beginning of the range of fingerprints that remains to be compared; `None` if the view is
+    /// completely compared.
     pub(super) next: Option<u128>,
-    /// Findings before that fingerprint.
+    /// Findings in the range before `next`.
     pub(super) found: VerifiedView,
 }
 
@@ -31,10 +33,10 @@ pub(super) struct Compared {
     /// Generation of the schema that the comparison uses.
     pub(super) generation: u64,
     pub(super) mends: bool,
-    /// Time at which the comparison first began, in seconds.
+    /// Time at which the comparison first began, in seconds since 1970.
     pub(super) begun_at_seconds: u64,
     pub(super) views: Vec<Reached>,
-    /// Progress of the sort orders that have buckets.
+    /// Progress of the checks of buckets, for each sort order with buckets.
     pub(super) buckets: Vec<Looked>,
 }
 
@@ -65,7 +67,7 @@ struct SealedView {
 }
 
 impl Compared {
-    /// Creates the progress of a comparison that begins.
+    /// Returns the progress of a comparison at its beginning.
     pub(super) fn begun(
         generation: u64,
         mends: bool,
@@ -81,8 +83,8 @@ impl Compared {
         }
     }
 
-    /// Returns the checkpoint as encrypted text. Leaves out the examples if the text would be too long. Returns `None`
-    /// if it is too long even without them.
+    /// Returns the checkpoint as encrypted text. If the text would be too long, leaves out the
+    /// examples of differences. Returns `None` if it is still too long.
     pub(super) fn seal(&self, shared: &Shared) -> Option<String> {
         let seal = |json: Json| {
             let (keys, place) = (shared.keys.ring(), json.to_string());
@@ -121,11 +123,12 @@ impl Compared {
         })
     }
 
-    /// Returns the progress of the checkpoint `text`. It must belong to a comparison of the same views as `self`, which
-    /// begins now, in the same schema.
+    /// Returns the progress in the checkpoint `text`. The checkpoint must belong to a comparison of
+    /// the same views in the same schema as `self`, which is the progress of a comparison that
+    /// begins now.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidCursor`]: the text is that of another comparison.
+    /// [`ErrorKind::InvalidCursor`]: the checkpoint is invalid or belongs to another comparison.
     pub(super) async fn gone_on_from(self, text: &str, shared: &Shared) -> Result<Self> {
         shared.keys.learn(text, shared.read_options().timeout).await?;
         let place = place_token::open(&shared.keys.ring(), &shared.environment, text)
@@ -166,7 +169,7 @@ impl Compared {
 }
 
 impl SealedBuckets {
-    /// Returns `None` if this release does not understand the value.
+    /// Decodes the progress of a bucket check; `None` if this release does not understand it.
     fn looked(self) -> Option<Looked> {
         let position = self.position.map(|text| URL_SAFE_NO_PAD.decode(text));
         Some(Looked {
@@ -178,7 +181,7 @@ impl SealedBuckets {
 }
 
 impl SealedView {
-    /// Returns `None` if this release does not understand the value.
+    /// Decodes the progress of a view; `None` if this release does not understand it.
     fn reached(self) -> Option<Reached> {
         let next = self.next.map(|next| u128::from_str_radix(&next, 16));
         Some(Reached {
@@ -196,7 +199,8 @@ fn refused(message: impl Into<String>) -> Error {
     )
 }
 
-/// Decodes a checkpoint, encodes it, and decodes it again. Checks that the result is unchanged, also without examples.
+/// Checks that a checkpoint is unchanged after it was decoded, encoded and decoded again, with and
+/// without examples.
 ///
 /// # Panics
 /// The result differs.

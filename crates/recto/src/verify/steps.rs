@@ -1,4 +1,4 @@
-//! Scans of whole tables in steps, of which each can be read again.
+//! Scans of whole tables in steps. Each step can be read again later.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use crate::settle::patiently;
 
 /// Number of ranges of a remote store's table that are read concurrently.
 const RANGES_AT_ONCE: u32 = 8;
-/// Memory of a place in bytes, without the position in it. It includes the free space of a growing list.
+/// Memory of a stored place in bytes, without the variable-length position. It includes the free
+/// space of a growing list.
 const PLACE_BYTES: u64 = 3 * size_of::<Place>() as u64 + 16;
 
-/// Table that is scanned.
+/// Scan of a table in steps.
 #[derive(Clone)]
 pub(crate) struct Steps {
     pub(crate) snapshot: Arc<dyn Snapshot>,
     pub(crate) table: Arc<Table>,
     pub(crate) options: ReadOptions,
-    /// Number of rows of one step.
+    /// Maximum number of rows of one step.
     pub(crate) rows: u32,
     pub(crate) is_remote: bool,
     pub(crate) environment: Environment,
 }
 
-/// Beginning of a step.
+/// Place: the position in a table at which a step begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     range: Arc<TokenRange>,
@@ -34,7 +35,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the beginning of the step after the one that was read from here.
+    /// Returns the place of the next step, after the step that was read from this place; `None` at
+    /// the end.
     pub(super) fn next(&self, read: &ScanRead) -> Option<Self> {
         Some(Self {
             range: Arc::clone(&self.range),
@@ -43,14 +45,14 @@ impl Place {
     }
 }
 
-/// Beginnings of steps, within a limit of memory.
+/// Stored places, within a limit of memory.
 pub(super) struct Places {
     kept: Vec<Place>,
-    /// Free memory in bytes.
+    /// Memory that is still free, in bytes.
     left_bytes: u64,
 }
 
-/// Number of a place that is not stored.
+/// Number that marks a place that is not stored.
 const NOT_KEPT: u32 = u32::MAX;
 
 impl Places {
@@ -61,7 +63,7 @@ impl Places {
         }
     }
 
-    /// Stores a place if there is enough memory. Returns its number.
+    /// Stores a place if there is enough memory. Returns the number of the place.
     pub(super) fn keep(&mut self, place: Place) -> u32 {
         let position_bytes = place.after.as_ref().map_or(0, |after| after.0.capacity() as u64);
         let number = u32::try_from(self.kept.len()).unwrap_or(NOT_KEPT);
@@ -81,19 +83,20 @@ impl Places {
         self.kept.len()
     }
 
-    /// Returns the place of a number.
+    /// Returns the stored place with this number.
     pub(super) fn of(&self, number: u32) -> Option<&Place> {
         self.kept.get(number as usize)
     }
 }
 
 impl Steps {
-    /// Returns the number of concurrent reads. Concurrency has no benefit on a local store, which never waits.
+    /// Returns the number of ranges that are read concurrently. On a local store it is 1, because a
+    /// local store never waits.
     fn at_once(&self) -> u32 {
         if self.is_remote { RANGES_AT_ONCE } else { 1 }
     }
 
-    /// Reads all rows in steps, each with its beginning.
+    /// Reads all rows in steps. Returns each step with the place where it begins.
     pub(crate) async fn all(&self) -> Result<BoxStream<'static, Result<(Place, ScanRead)>>> {
         let ranges = self.snapshot.token_ranges(&self.table, self.at_once()).await?;
         let ranges = ranges.into_iter().map(|range| {
@@ -119,7 +122,8 @@ impl Steps {
             .boxed())
     }
 
-    /// Reads the steps at these places again, each with its label.
+    /// Reads the steps at these places again. Returns each step with the value that was passed with
+    /// its place.
     pub(super) fn again<T: Send + 'static>(
         &self,
         places: Vec<(T, Place)>,

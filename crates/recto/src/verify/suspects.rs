@@ -1,4 +1,4 @@
-//! Second reads and repairs of differences between a view and its records.
+//! Second reads and repairs of suspected differences between a view and its records.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::settle::patiently;
 
-/// Number of suspects of a remote store that are repaired concurrently.
+/// Number of suspects (suspected differences) of a remote store that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
 /// Number of suspects of a remote store whose rows are read together.
 const CHUNK: usize = 512;
 /// Number of chunks that are read concurrently.
 const PARALLEL_CHUNKS: usize = 2;
-/// Maximum number of repairs of one suspect, if rows move to other buckets meanwhile.
+/// Maximum number of attempts to repair one suspect, if rows move to other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before each of the two reads of a remote store's suspects. During the pause, a write that
-/// is under way may resolve a suspect. All suspects share one pause.
+/// Pause before each of the two reads of a remote store's suspects. During the pause, a running
+/// write may resolve a suspect. All suspects share one pause.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Suspected difference.
+/// Suspected difference between a view and its records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Suspect {
     /// Entry at this key that may be wrong.
@@ -37,7 +37,7 @@ pub(super) enum Suspect {
 }
 
 impl Suspect {
-    /// Returns the record of a suspect.
+    /// Returns the key of the record that a suspect belongs to.
     fn record(&self, beside: &ViewComparer) -> RecordKey {
         match self {
             Self::Entry(key) => beside.key_of_entry(key),
@@ -46,30 +46,31 @@ impl Suspect {
     }
 }
 
-/// Suspect that a first read did not clear. Its key is that of the existing entry, or of the entry that is missing.
+/// Suspect that was still suspected after its first read, with the key of the entry that is wrong
+/// or missing.
 #[derive(Debug, Clone)]
 pub(super) struct Doubt {
     pub(super) suspect: Suspect,
     key: KeyCells,
 }
 
-/// Confirmed difference.
+/// Confirmed difference between a view and its records.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) kind: Difference,
     pub(super) record: RecordKey,
-    /// Key of the entry that exists or is missing.
+    /// Key of the entry that is wrong or missing.
     pub(super) key: KeyCells,
-    /// Stored entry, and stored record.
+    /// Stored entry and stored record, if they exist.
     pub(super) entry: Option<StoredEntry>,
     pub(super) row: Option<RecordRow>,
-    /// Time at which their reads began.
+    /// Time at which the reads of the entry and the record began, by the monotonic clock.
     pub(super) looked_nanos: u64,
     pub(super) outcome: Outcome,
 }
 
 impl Wrong {
-    /// Returns the suspect that turned out to be wrong.
+    /// Returns the suspect that led to this difference.
     pub(super) fn suspect(&self) -> Suspect {
         match &self.entry {
             Some(_) => Suspect::Entry(self.key.clone()),
@@ -95,7 +96,8 @@ const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and 
 
 const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
 
-/// Returns the suspects that are wrong, in their order, and repairs them if `mends` is true.
+/// Reads all suspects again. Returns the confirmed differences in the order of the suspects, and
+/// repairs them if `mends` is true.
 pub(super) async fn settle_all(
     beside: &ViewComparer,
     suspects: Vec<Suspect>,
@@ -119,7 +121,8 @@ pub(super) async fn settle_all(
     in_chunks(left, |chunk| repair(beside.clone(), chunk)).await
 }
 
-/// Repairs suspects of a remote store: in a group if one write each is enough, and the others individually.
+/// Repairs suspects of a remote store: those that need only one write in a group, and all others
+/// individually.
 async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
     let repaired = patiently(environment, || repair_group(beside.clone(), doubts.clone())).await?;
@@ -131,7 +134,7 @@ async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> 
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
-/// Processes suspects in chunks of [`CHUNK`], and joins the results.
+/// Processes suspects in chunks of [`CHUNK`], and concatenates the results.
 async fn in_chunks<S: Clone, T, F>(suspects: Vec<S>, work: impl Fn(Vec<S>) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>>>,
@@ -140,8 +143,8 @@ where
     stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
 }
 
-/// Returns the suspects that still seem wrong after a first read. It does not read entries that should not exist
-/// according to their records.
+/// Reads suspects for the first time, and returns those that still seem wrong. Reads a stored entry
+/// only if its record requires it; all other suspected entries remain suspects.
 async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Doubt>> {
     patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
 }
@@ -183,12 +186,13 @@ async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<D
     Ok(left)
 }
 
-/// Returns the suspects that are wrong. Reads at quorum, and repairs nothing.
+/// Reads suspects for the second time, at quorum, and returns the confirmed differences. Repairs
+/// nothing.
 async fn wrong_among(beside: &ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
     patiently(&beside.core.shared.environment, || look_again(beside, &doubts)).await
 }
 
-/// Reads suspects again. Reads each record after its entry, never at the same time.
+/// Reads suspects for the second time. Reads each record after its entry, never concurrently.
 pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -231,7 +235,8 @@ pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Resul
     Ok(wrong)
 }
 
-/// Awaits the results of suspects, `at_once` of them concurrently. Returns the wrong ones in the same order.
+/// Awaits the results of suspects, `at_once` at a time. Returns the confirmed differences in the
+/// order of the suspects.
 async fn side_by_side<F>(results: impl Iterator<Item = F>, at_once: usize) -> Result<Vec<Wrong>>
 where
     F: Future<Output = Result<Option<Wrong>>>,
@@ -243,7 +248,8 @@ where
         .await
 }
 
-/// Reads a suspect again, and repairs it if `mends` is true. Returns `None` if it is not wrong.
+/// Reads a suspect again, and repairs it if `mends` is true. Returns `None` if it is not a
+/// difference.
 async fn settle(beside: ViewComparer, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let environment = &beside.core.shared.environment;
     let mut met = None;
@@ -278,7 +284,7 @@ async fn look(beside: &ViewComparer, suspect: &Suspect) -> Result<Option<Wrong>>
     }
 }
 
-/// Reads the record after the entry, never at the same time.
+/// Reads an entry, then its record, and returns the difference between them, if any.
 async fn look_at_entry(beside: &ViewComparer, key: &KeyCells) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -302,7 +308,8 @@ async fn look_at_entry(beside: &ViewComparer, key: &KeyCells) -> Result<Option<W
     }))
 }
 
-/// Returns whether the entry of a record is missing. An entry that differs is found by the scan of the view.
+/// Reads a record, and returns a difference if its entry is missing. The scan of the view finds
+/// entries that differ.
 async fn look_at_record(beside: &ViewComparer, key: &RecordKey) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -353,7 +360,7 @@ pub(super) fn differs(
     difference(seen, row.as_ref(), number, beside.schema(), now)
 }
 
-/// Returns the outcome of a repair that is predictable without an attempt.
+/// Returns the outcome of a repair, as far as it is known without an attempt.
 fn foreseen(beside: &ViewComparer, wrong: &Wrong) -> Outcome {
     let now = beside.core.shared.environment.now_micros();
     let latest = if beside.has_versions() {
@@ -369,8 +376,8 @@ fn foreseen(beside: &ViewComparer, wrong: &Wrong) -> Outcome {
     }
 }
 
-/// Repairs a difference, and reads whether it is gone. Returns `None` if rows moved to other buckets since they were
-/// read.
+/// Repairs a difference, then reads whether it is gone. Returns `None` if rows have moved to other
+/// buckets since they were read.
 async fn repair_at_once(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
@@ -379,9 +386,10 @@ async fn repair_at_once(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<O
     }
 }
 
-/// Repairs entries of a collection whose changes have versions, which are the timestamps of its entries. Removes or
-/// overwrites an entry that is older than its record. If an entry is newer than its record, raises the version of the
-/// record above it.
+/// Repairs an entry in a collection whose records have versions. The version of a change is also
+/// the timestamp of its entries. An entry that is older than its record is removed or overwritten.
+/// If an entry is newer than its record, the version of the record is first raised above the
+/// entry's timestamp.
 async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
@@ -423,8 +431,8 @@ async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
-/// Repairs entries by their timestamps, which only the store reports. For records without versions, and for local
-/// stores.
+/// Repairs an entry by its write timestamp, which only the store reports. Used for records without
+/// versions and for local stores.
 async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
@@ -475,7 +483,7 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
-/// Writes a repair, on the basis of the reads that found the difference.
+/// Sends the write of a repair. It is based on the reads that found the difference.
 async fn write(beside: &ViewComparer, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
     let shared = &beside.core.shared;
     send(
@@ -498,9 +506,9 @@ async fn is_right(beside: &ViewComparer, wrong: &Wrong, otherwise: &'static str)
     })
 }
 
-/// Locks out writes of this process to a local store. While the lock is held, none is under way or waits in the queue
-/// of the store. A local store keeps no tombstones, so a late put of an entry would restore an entry that was deleted
-/// meanwhile. Returns `None` for a remote store.
+/// Locks out writes of this process to a local store. While the lock is held, no write runs or
+/// waits in the queue of the store. A local store keeps no tombstones, so a late put of an entry
+/// would otherwise restore an entry that was deleted meanwhile. Returns `None` for a remote store.
 pub(crate) async fn undisturbed(
     shared: &crate::shared::Shared,
 ) -> Result<Option<tokio::sync::RwLockWriteGuard<'_, ()>>> {

@@ -1,4 +1,5 @@
-//! Concurrent comparison of views: their order, their shares of memory, and their joint progress.
+//! Concurrent comparison of several views: their order, their shares of memory, and their joint
+//! progress.
 
 use std::sync::Arc;
 
@@ -16,35 +17,35 @@ use crate::pace::Pace;
 use crate::session::{Progress, VerifiedView, ViewProgress};
 use crate::shared::Shared;
 
-/// Number of views that are compared concurrently. Each runs in its own task, and on its own processor if it never
-/// waits.
+/// Number of views that are compared concurrently. Each comparison is a task, which occupies a
+/// processor if it never waits.
 const VIEWS_AT_ONCE: usize = 2;
-/// Number of reports that wait until they are received.
+/// Number of progress reports that can wait in the channel.
 const SAID_AHEAD: usize = 1;
 
-/// Comparison of several views.
+/// Concurrent comparison of several views.
 pub(super) struct Together<'a> {
     pub(super) how: &'a Verification,
     pub(super) shared: &'a Arc<Shared>,
-    /// Collection of each view.
+    /// Collection of each view, in the order of the compared views.
     pub(super) cores: Vec<Arc<CollectionCore>>,
     pub(super) compared: Compared,
     pub(super) progress: Progress<'a, ViewProgress>,
-    /// True if reports contain checkpoints.
+    /// True if progress reports contain checkpoints.
     pub(super) tells_places: bool,
 }
 
-/// Progress of a view.
+/// Progress of the comparison of one view.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rows {
     read: u64,
-    /// Total number of rows, if known.
+    /// Estimated total number of rows, if known.
     total: Option<u64>,
     is_under_way: bool,
 }
 
 impl Together<'_> {
-    /// Compares the views, and returns the findings of each.
+    /// Compares the views. Returns the findings for each view.
     ///
     /// # Errors
     /// The store cannot be read or written, or a row of a base table is damaged.
@@ -104,13 +105,14 @@ impl Together<'_> {
         Ok(self.compared.views.into_iter().map(|view| view.found).collect())
     }
 
-    /// Returns the view of this number; `None` if its collection does not write it.
+    /// Returns the comparer of the view with this index; `None` if writes of its collection do not
+    /// maintain it.
     fn beside(&self, number: usize) -> Option<ViewComparer> {
         let view = ViewNumber(self.compared.views[number].number);
         ViewComparer::new(&self.cores[number], view)
     }
 
-    /// Returns the checkpoint to resume from; `None` at the beginning.
+    /// Returns the checkpoint with which the comparison can resume; `None` at the beginning.
     fn resume(&self) -> Option<String> {
         let is_begun = self.compared.views.iter().any(|view| view.next != Some(0));
         if !self.tells_places || !(is_begun || self.compared.buckets.iter().any(|one| one.is_over)) {
@@ -119,7 +121,8 @@ impl Together<'_> {
         self.compared.seal(self.shared)
     }
 
-    /// Returns the joint progress. It names the views that are being compared, of the first collection that has any.
+    /// Returns the joint progress. It names the views that are being compared in one collection:
+    /// the first collection with such views.
     fn told(&self, left: &[usize], rows: &[Rows], resume: Option<&str>) -> ViewProgress {
         let found = |number: usize| &self.compared.views[number].found;
         let under_way = left.iter().copied().filter(|number| rows[*number].is_under_way);

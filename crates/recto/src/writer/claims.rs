@@ -1,4 +1,5 @@
-//! Claims of unique values: the requests that take and release them.
+//! Requests that take and release claims. A claim reserves the values of a unique constraint for
+//! one record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,27 +23,28 @@ use super::record::{Events, Record, UnderWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 
-/// Average wait before a record is fenced that has claimed values and does not have them yet. During the wait the
-/// record may get them. The wait doubles with each fencing by the same change.
+/// Average wait before a change fences another record, which has a claim to values that it does not
+/// contain. During the wait, the record may get the values. The wait doubles each time that the
+/// same change fences a record.
 const FENCE_PAUSE: Duration = Duration::from_millis(40);
-/// Maximum average of that wait.
+/// Maximum average wait before a change fences a record.
 const MAX_FENCE_PAUSE: Duration = Duration::from_millis(800);
 
-/// Claim that is being taken.
+/// Claim that a change is taking.
 pub(super) struct Claiming {
     pub(super) key: EntryKey<KeyCells>,
     pub(super) own: Claim<KeyCells>,
     pub(super) step: TakingStep<KeyCells>,
-    /// Time at which the claim expires; `None` if it never does.
+    /// Time at which the claim expires; `None` if it never expires.
     pub(super) until: Option<Micros>,
-    /// Number of times that the same claim was sent before.
+    /// Number of times that the request for the same claim was sent before.
     pub(super) repeats: u32,
-    /// Number of records that this change has fenced.
+    /// Number of times that this change has fenced a record.
     pub(super) fenced: u32,
 }
 
 impl Record {
-    /// Executes a step of the taking of a claim.
+    /// Executes the next step of taking a claim.
     pub(super) async fn claim(self: Arc<Self>, claiming: Claiming) -> Events {
         let token = claiming.own.token;
         let done = match &claiming.step {
@@ -66,7 +68,7 @@ impl Record {
         })]
     }
 
-    /// Puts a claim on condition that the stored claim is `there`.
+    /// Stores a claim on condition that the stored claim is `there`.
     async fn put_claim(
         &self,
         claiming: &Claiming,
@@ -97,7 +99,7 @@ impl Record {
         }
     }
 
-    /// Returns another record of the collection, from its key as a claim stores it.
+    /// Returns the record that has a claim, from its key in the form in which claims store it.
     fn holder(&self, key: &KeyCells) -> Result<Arc<Self>> {
         let cells: Cells = key.cells().map(Some).collect();
         let holder = Self::new(&self.common, &self.process, &self.collection, cells);
@@ -107,13 +109,13 @@ impl Record {
         }
     }
 
-    /// Returns whether another record has these values.
+    /// Returns whether the record `holder` has the values of a claim.
     async fn has_values(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         let found = self.holder(holder)?.read().await?;
         Ok(self.has(found.row.as_ref(), key))
     }
 
-    /// Returns whether a row of a record has these values.
+    /// Returns whether a row of a record contains the values of a claim.
     fn has(&self, row: Option<&RowOf<ViewedCollection>>, key: &EntryKey<KeyCells>) -> bool {
         let now = self.common.environment.now_micros();
         let record = row.and_then(|row| row.record_at(now));
@@ -122,15 +124,16 @@ impl Record {
             .is_some_and(|(record, known)| known.views.claims(record).contains(key))
     }
 
-    /// Replaces the token of a record that claims values and does not have them, unless the record gets them during a
-    /// wait. Returns whether the record had the values.
+    /// Replaces the token of a record that has a claim to values that it does not contain (fences
+    /// the record). First waits, because the record may get the values meanwhile. Returns true if
+    /// the record has the values; it is not fenced then.
     async fn fence(&self, holder: &KeyCells, claiming: &Claiming) -> Result<bool> {
         let pause = FENCE_PAUSE.saturating_mul(1_u32.checked_shl(claiming.fenced).unwrap_or(u32::MAX));
         self.pause_about(pause.min(MAX_FENCE_PAUSE)).await;
         self.fence_now(holder, &claiming.key).await
     }
 
-    /// Fences a record as [`fence`](Self::fence) does, without the wait.
+    /// Fences a record like [`fence`](Self::fence), without the wait.
     async fn fence_now(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         if self.has_values(holder, key).await? {
             return Ok(true);
@@ -144,7 +147,7 @@ impl Record {
         }
     }
 
-    /// Releases a claim by its token, and retries until it is known to be released.
+    /// Releases a claim with this token, and retries until the release is known to be applied.
     pub(super) async fn release(&self, key: &EntryKey<KeyCells>, token: Token) {
         let attempt = |_| async {
             self.process.leased(&self.common).await;
@@ -163,7 +166,8 @@ impl Record {
         let _ = settle(&self.common.environment, Policy::ENTRY, attempt).await;
     }
 
-    /// Releases a claim that this record has without having its values. Returns false if the record has the values.
+    /// Releases a claim whose values this record does not contain. Returns false if the record
+    /// contains the values.
     pub(super) async fn release_unheld(&self, key: &EntryKey<KeyCells>, token: Token) -> Result<bool> {
         if self.fence_now(&self.owner, key).await? {
             return Ok(false);
@@ -172,7 +176,8 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases claims that were taken and are not needed. Returns false if this process is found dead first.
+    /// Releases claims that a change took and does not need. Returns false if other processes
+    /// declare this process dead first.
     pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) -> bool {
         let releases = claims.iter().map(|(key, token)| self.release(key, *token));
         tokio::select! {
@@ -182,7 +187,8 @@ impl Record {
         }
     }
 
-    /// Returns whether a view or a unique constraint is no longer written, by the current catalog.
+    /// Reads the catalog, and returns whether writes no longer maintain a view or a unique
+    /// constraint.
     pub(super) async fn is_dropped(&self, number: ViewNumber, error: &StoreError) -> bool {
         if error.kind() != StoreErrorKind::Table || self.common.reload().await.is_err() {
             return false;
@@ -192,7 +198,7 @@ impl Record {
     }
 }
 
-/// Returns the conditional write that puts a claim; `None` if the constraint no longer exists.
+/// Returns the conditional write that stores a claim; `None` if the constraint no longer exists.
 fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now: Micros) -> Option<Cas> {
     let owner = |claim: &Claim<KeyCells>| claim.owner.as_bytes().to_vec();
     let expected = [
@@ -247,7 +253,7 @@ fn token_cell(token: Token) -> Vec<u8> {
     token.0.to_be_bytes().to_vec()
 }
 
-/// Decodes the stored claim from its owner and its token.
+/// Decodes a stored claim from its cells, the owner and the token.
 fn claim_of(current: &[Option<Vec<u8>>]) -> Result<Option<Claim<KeyCells>>> {
     let [owner, token] = current else {
         return Err(damaged("it"));

@@ -21,8 +21,8 @@ use crate::session::RecoveryPass;
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Viewed;
 
-/// Maximum number of changes of records that are under way, including changes whose entries are still being written.
-/// Further changes wait within their time limit.
+/// Maximum number of changes of records that run at the same time, including changes whose entries
+/// are still being written. Further changes wait within their time limits.
 pub(super) const MAX_UNDER_WAY: usize = 4_096;
 
 /// State that all writers of one open store share.
@@ -37,17 +37,17 @@ pub(super) struct Common {
     pub(super) stale: StaleEntries,
     has_ended: AtomicBool,
     ended: Signal,
-    /// Collections by name, as the cached schema of this version defines them.
+    /// Version of the cached schema, and the collections by name as this version defines them.
     known: Mutex<(u64, HashMap<String, Arc<Known>>)>,
 }
 
-/// Time at which a wait ends.
+/// Time at which a wait ends, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// Counters since the store was opened.
+/// Counters of the writer since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) resolved: AtomicU64,
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// Collection whose records change, as one schema defines it.
+/// Collection whose records can change, as one schema defines it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) views: ViewedCollection,
@@ -99,12 +99,13 @@ impl Common {
         }
     }
 
-    /// Returns the time by the clock that measures leases, which includes suspension.
+    /// Returns the current time by the clock that measures leases. This clock continues while the
+    /// machine is suspended.
     pub(super) fn continuous_micros(&self) -> Micros {
         Micros::try_from(self.environment.continuous_nanos() / 1_000).unwrap_or(Micros::MAX)
     }
 
-    /// Returns the deadline after the given time from now.
+    /// Returns the deadline that is `time` from now.
     pub(super) fn deadline(&self, time: Duration) -> Deadline {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Deadline {
@@ -112,7 +113,7 @@ impl Common {
         }
     }
 
-    /// Returns the time until a deadline.
+    /// Returns the remaining time until a deadline.
     pub(super) fn left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
@@ -138,14 +139,15 @@ impl Common {
         Ok(())
     }
 
-    /// Checks whether there is a newer schema. The process that applies a schema waits until this process writes by it.
+    /// Caches a newer schema if there is one. A process that applies a schema waits until this
+    /// process uses it.
     pub(super) async fn look_at_schema(&self) {
         // Ignore a failed read, because it is repeated before the next renewal.
         let _ = self.holding.look(&self.catalog(), &self.environment).await;
     }
 
-    /// Returns a collection whose records change, as the cached schema defines it; `None` if the schema has no such
-    /// collection of this name.
+    /// Returns a collection as the cached schema defines it; `None` if the schema has no collection
+    /// of this name whose records can change.
     pub(super) fn known(&self, collection: &str) -> Option<Arc<Known>> {
         let held = self.holding.held();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,12 +167,12 @@ impl Common {
         Some(found)
     }
 
-    /// Sends one plain write, and repeats it while its outcome is unknown.
+    /// Sends a write without conditions, and repeats it while its outcome is unknown.
     pub(super) async fn write(&self, write: PartitionWrite) -> Result<()> {
         self.write_within(write, self.write_options().timeout).await
     }
 
-    /// Sends one plain write as [`write`](Self::write) does, within the given time.
+    /// Sends a write like [`write`](Self::write), within the given time.
     pub(super) async fn write_within(&self, write: PartitionWrite, time: Duration) -> Result<()> {
         let options = self.write_options();
         let attempt = |left| {
@@ -192,7 +194,7 @@ impl Common {
         sent.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// Ends the writer: no further change begins.
+    /// Ends the writer. No further change can begin.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         self.ended.give();

@@ -1,5 +1,5 @@
-//! Runs one change of a record, or resolves an intent. It executes the actions of [`Write`], and passes the results to
-//! it.
+//! Runs one change of a record, or resolves an intent. Executes the actions of the state machine
+//! [`Write`], and passes the results to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,61 +24,63 @@ use super::tables::stored;
 use crate::error::{Error, ErrorKind, Result};
 use crate::viewed::check_size;
 
-/// Result of a change of a record that is known to be applied.
+/// Result of a change of a record that was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changed {
     /// Version of the record, or of its deletion.
     pub(crate) version: Version,
-    /// True if some views may not show the change yet.
+    /// True if some views of the record may not show the change yet.
     pub(crate) pending: bool,
 }
 
 /// Result of a change, or the reason why it is rejected.
 pub(crate) type Outcome = std::result::Result<Changed, Refused>;
 
-/// Caller that waits for the outcome of a change.
+/// Caller that waits for the outcome of a change, with the limits of its wait.
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Result<Outcome>>,
     /// Time at which the caller stops waiting.
     pub(super) deadline: Deadline,
-    /// Time at which the change takes place; `None` for the current time.
+    /// Time that the change uses as the current time; `None` for the actual current time.
     pub(super) at: Option<Micros>,
 }
 
-/// End of a change, or of the resolution of an intent.
+/// Result of running a change or the resolution of an intent.
 pub(super) enum End {
-    /// The intent is settled. A resolution that wrote the record's row returns the row that it sent last.
+    /// All requests are complete, and the intent is settled. If a resolution wrote the record's
+    /// row, the value is the row that it sent last.
     Settled(Option<Box<RowOf<ViewedCollection>>>),
-    /// Another process found this process dead, and resolves the intent. If a caller still waits, nothing was written
-    /// for it.
+    /// Another process declared this process dead, and resolves the intent. If a caller still
+    /// waits, nothing was written for its change.
     Lost {
         waiting: Option<Waiting>,
-        /// Claims that no other process releases.
+        /// Claims that this process must release itself, because no other process does.
         unreleased: Option<Unreleased>,
     },
 }
 
-/// Claims that remain to be released. The next registration of this process releases them.
+/// Claims that remain to be released. This process releases them when it is registered again.
 pub(super) struct Unreleased {
     claims: Vec<(EntryKey<KeyCells>, Token)>,
-    /// Request of a claim that was under way.
+    /// Request for a claim that was still running.
     sending: Option<PendingEvents>,
 }
 
 impl Unreleased {
-    /// Returns `None` if there are no claims.
+    /// Returns the claims to release; `None` if there are none.
     fn new(claims: Vec<(EntryKey<KeyCells>, Token)>, sending: Option<PendingEvents>) -> Option<Self> {
         (!claims.is_empty()).then_some(Self { claims, sending })
     }
 
-    /// Waits for the request that was under way. A release that arrived before the claim would have no effect.
+    /// Waits for the request that was still running. If a release arrived before the claim, the
+    /// release would have no effect.
     pub(super) async fn arrived(&mut self) {
         if let Some(sending) = self.sending.take() {
             sending.await;
         }
     }
 
-    /// Returns the protocol's steps to release the claims.
+    /// Returns the state machine that releases the claims.
     pub(super) fn release(&self) -> Write<ViewedCollection> {
         Write::releasing(self.claims.iter().cloned())
     }
@@ -86,34 +88,34 @@ impl Unreleased {
 
 type PendingEvents = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
-/// Change that is under way.
+/// Change of a record that is running, or resolution of an intent.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Drive {
     record: Arc<Record>,
     machine: Write<ViewedCollection>,
     under_way: Option<UnderWay>,
     waiting: Option<Waiting>,
-    /// Time at which the change takes place; `None` for the current time.
+    /// Time that the change uses as the current time; `None` for the actual current time.
     at: Option<Micros>,
     /// Conditional write that was sent last.
     sent: Option<Sent>,
-    /// Version that remains to be marked as written to all views.
+    /// Version for which all entries were written and which remains to be marked as such.
     mark: Option<Version>,
-    /// Record that has the requested values, as it was last looked up.
+    /// Record that already has the requested unique values, as it was last read.
     holder: Option<KeyCells>,
-    /// True if a claim is being sent.
+    /// True if a request for a claim is running.
     is_claiming: bool,
-    /// Claim that was sent last, and its number of repetitions.
+    /// Request for a claim that was sent last, and the number of its repetitions.
     claim: Option<(Token, TakingStep<KeyCells>, u32)>,
     /// Number of records that this change has fenced.
     fenced: u32,
-    /// Claims that are not needed.
+    /// Claims that the change took and does not need.
     unneeded: Vec<(EntryKey<KeyCells>, Token)>,
-    /// Row that a resolution sent last.
+    /// Row of the record that a resolution sent last.
     row: Option<Box<RowOf<ViewedCollection>>>,
     is_settled: bool,
     is_lost: bool,
-    /// True for a change, false for a resolution or a fencing.
+    /// True for a change, false for a resolution or for the fencing of a record.
     is_change: bool,
 }
 
@@ -168,7 +170,8 @@ impl Drive {
         }
     }
 
-    /// Runs until the change is complete, or until this process is found dead.
+    /// Runs the state machine until the change is complete, or until other processes declare this
+    /// process dead.
     pub(super) async fn run(mut self) -> End {
         let record = Arc::clone(&self.record);
         let deadline = self.waiting.as_ref().map(|waiting| waiting.deadline);
@@ -198,8 +201,8 @@ impl Drive {
                 }
                 () = &mut deadline, if !is_late => {
                     is_late = true;
-                    // At the deadline, the request that is under way continues, unless the deadline
-                    // leads to another one.
+                    // At the deadline, the running request continues, unless the deadline leads to
+                    // another one.
                     if let Some(next) = self.tell([Event::Deadline]) {
                         doing = Some(next);
                     }
@@ -218,7 +221,7 @@ impl Drive {
         }
     }
 
-    /// Passes events to the state machine, and begins the actions that it returns.
+    /// Passes events to the state machine, and starts the actions that it returns.
     fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<PendingEvents> {
         let mut doing = None;
         for event in events {
@@ -347,7 +350,7 @@ impl Drive {
         record.cas(token, Arc::clone(&sent.cas), sent.repeats).boxed()
     }
 
-    /// Ends the change because the collection was dropped.
+    /// Ends the change with an error, because the collection was dropped.
     fn gone(&mut self) {
         let error = Error::new(
             ErrorKind::NotFound,
@@ -391,7 +394,8 @@ impl Drive {
     }
 }
 
-/// Prepares the conditional write, with the entries that must be written after it is applied.
+/// Prepares the conditional write of a record, and the entries that must be written after it was
+/// applied.
 fn prepare(
     record: &Record,
     asked: &Conditional<ViewedCollection>,

@@ -1,17 +1,18 @@
-//! Changes of records on stores without transactions. This process is one of the writers of the store.
+//! Changes of records on stores without transactions. This process is one of several writers of the
+//! store.
 //!
 //! The writer executes the steps of `recto_protocol::views`. `docs/design/views.md` gives the reasons.
 //!
 //! | module | content |
 //! |---|---|
 //! | `process` | registration of the process: renewals, lease, segments of intents |
-//! | `drive` | one change that is under way |
+//! | `drive` | one running change |
 //! | `record` | requests of a change to the store |
 //! | `requests` | rows and entries as mutations |
 //! | `claims` | requests that take and release unique values |
 //! | `plain` | plain writes, for which a schema change waits |
 //! | `recovery` | detection of dead processes, and resolution of their intents |
-//! | `stale` | removal of stale entries that pages met |
+//! | `stale` | removal of stale view entries that pages found |
 //! | `signal` | waits for a condition |
 //! | `tables` | `recto_writers` and `recto_intents` |
 //! | `common` | state that these modules share |
@@ -55,14 +56,15 @@ use crate::session::RecoveryPass;
 pub(crate) use self::drive::Outcome;
 pub(crate) use self::plain::PlainWriting;
 
-/// Wait before the next check for processes that still write by an older schema.
+/// Wait before the next check whether processes still use an older schema.
 const BARRIER_PAUSE: Duration = Duration::from_secs(1);
 
-/// Maximum wait for processes that write by an older schema. A dead process is detected within a minute.
+/// Maximum wait for processes that still use an older schema. It is longer than the minute in which
+/// a dead process is detected.
 const MAX_BARRIER: Duration = Duration::from_secs(300);
-/// Maximum number of processes with an older schema that a message names.
+/// Maximum number of processes with an older schema that a progress message names.
 const MAX_NAMED: usize = 5;
-/// Wait before the next attempt to release claims, after this process could not get a lease.
+/// Wait before the next attempt to get a lease in order to release claims.
 const RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// This process as a writer of a store.
@@ -72,32 +74,34 @@ pub(crate) struct Writer(Arc<Joining>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WriterMetrics {
-    /// True if the process is registered.
+    /// True if the process is registered as a writer.
     pub is_registered: bool,
-    /// True if the process has a lease, because it renewed its registration in time. Without a
-    /// lease it does not write.
+    /// True if the process has a lease, because it renewed its registration in time. A process
+    /// without a lease does not write.
     pub has_lease: bool,
-    /// Number of changes that are under way.
+    /// Number of changes that are running.
     pub under_way: usize,
-    /// Number of intents of the process that are not settled.
+    /// Number of intents of this process that are not settled. An intent is the stored record of a
+    /// change that is not complete.
     pub intents: u64,
-    /// Age of the oldest of these intents, in seconds; 0 without intents.
+    /// Age of the oldest unsettled intent, in seconds; 0 without intents.
     pub oldest_intent_seconds: u64,
-    /// Number of records of dead processes that this process resolved.
+    /// Number of records for which this process completed an unfinished change of a dead process.
     pub resolved: u64,
-    /// Number of stale entries of views that pages of this process met and removed.
+    /// Number of stale view entries that pages of this process found and removed.
     pub removed_stale: u64,
     /// Number of processes that this process found dead.
     pub found_dead: u64,
-    /// Number of times that other processes found this process dead and it registered again.
+    /// Number of times that other processes declared this process dead and it registered again.
     pub lost: u64,
-    /// Number of recovery passes for dead processes.
+    /// Number of recovery passes. A pass looks for dead processes and completes their changes.
     pub recovery_passes: u64,
     /// Result of the last recovery pass.
     pub last_pass: RecoveryPass,
 }
 
-/// State that the tasks of changes share. The tasks continue when their callers stop waiting.
+/// State of the writer that the tasks of changes share. The tasks continue when their callers stop
+/// waiting.
 struct Joining {
     common: Arc<Common>,
     process: RwLock<Option<Arc<Process>>>,
@@ -119,14 +123,16 @@ impl Writer {
         }))
     }
 
-    /// Changes the record of this key in a collection whose records change. `key` has the cells of the key fields, in
-    /// the order of the schema. A request that puts a record has the cells of all fields.
+    /// Changes the record with this key, in a collection whose records can change. `key` has the
+    /// cells of the key fields, in the order of the schema. A request that puts a record has the
+    /// cells of all fields.
     ///
-    /// A separate task makes the change, so it continues if the caller stops waiting. When the time is over, the method
-    /// returns the state that the change has reached, and the task continues.
+    /// A separate task makes the change, and continues if the caller stops waiting. When the time
+    /// is over, the method returns the state that the change has reached.
     ///
     /// # Errors
-    /// Nothing was written. Or, with kind [`ErrorKind::OutcomeUnknown`], the outcome is not known.
+    /// Nothing was written. If the kind is [`ErrorKind::OutcomeUnknown`], the change may have been
+    /// written.
     pub(crate) async fn change(
         &self,
         collection: &str,
@@ -137,11 +143,12 @@ impl Writer {
         self.begin(None, collection, key, request, time).await
     }
 
-    /// Changes a record as [`change`](Self::change) does, as if the current time were `at`. `at` may be at most a day
-    /// in the past. The version is `at`, unless the record already has a greater version.
+    /// Changes a record like [`change`](Self::change), with `at` as the current time. `at` may be
+    /// at most a day in the past. The version of the change is `at`, unless the record already has
+    /// a greater version.
     ///
     /// # Errors
-    /// As [`change`](Self::change).
+    /// The errors of [`change`](Self::change).
     pub(crate) async fn change_at(
         &self,
         at: Micros,
@@ -177,8 +184,8 @@ impl Writer {
         told.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Releases a claim, by its token, that a record of a collection has without having its values. Returns false if
-    /// the record has the values.
+    /// Releases a claim with this token that a record has although it does not contain the claimed
+    /// values. Returns false if the record contains the values.
     ///
     /// # Errors
     /// The store cannot be read or written in time.
@@ -196,12 +203,12 @@ impl Writer {
         released.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Begins a plain write, for which a process that adds a view waits. Returns `None` if no process waits for plain
-    /// writes of this store. Also returns `None` if the consistency levels of the store are too weak: then this process
-    /// cannot learn of the other writers.
+    /// Begins a write without conditions. A process that adds a view waits for such writes. Returns
+    /// `None` if no process waits for them on this store, or if the consistency levels of the store
+    /// are too weak for this process to learn of other writers.
     ///
     /// # Errors
-    /// This process gets no lease in time, so it must not write.
+    /// This process did not get a lease in time, so it must not write.
     pub(crate) async fn plain(&self, time: Duration) -> Result<Option<PlainWriting>> {
         let store = &self.0.common.store;
         if store.limits().transactions || store.check_decisions().is_err() {
@@ -210,23 +217,25 @@ impl Writer {
         PlainWriting::begin(&self.0, time).await.map(Some)
     }
 
-    /// Begins to remove stale entries that a page met. The caller does not wait for the removal.
+    /// Starts the removal of stale entries that a page found. The caller does not wait for it.
     pub(crate) fn remove_stale(&self, removals: Vec<PartitionWrite>) {
         StaleEntries::remove(&self.0.common, removals);
     }
 
-    /// Disables the removal of stale entries of views in this process.
+    /// Disables the removal of stale view entries in this process.
     pub(crate) fn leave_stale(&self) {
         self.0.common.stale.stop();
     }
 
-    /// Waits until no change uses a schema older than `needed`, which is recorded. This is so when every living process
-    /// has announced that it writes by that schema or a newer one, and the intents of dead processes are resolved.
-    /// `told` receives the list of the processes that it waits for.
+    /// Waits until no change uses a schema older than `needed`, which must be recorded. Every
+    /// living process must have announced that it uses this schema or a newer one, and the intents
+    /// of dead processes must be resolved. `told` receives the list of processes that the method
+    /// waits for.
     ///
     /// # Errors
-    /// The store cannot be read; this process cannot be registered, and an unregistered process does not recover dead
-    /// ones; or some other process does not announce the schema in time.
+    /// - The store cannot be read.
+    /// - This process cannot be registered; only a registered process recovers dead processes.
+    /// - Another process does not announce the schema in time.
     pub(crate) async fn barrier(&self, needed: Generation, told: impl Fn(&str)) -> Result<()> {
         let common = &self.0.common;
         self.0.joined().await?.renew_now();
@@ -250,9 +259,9 @@ impl Writer {
         }
     }
 
-    /// Recovers the changes of dead processes until there is nothing more to do for now. `told` receives the result of
-    /// each pass, and returns whether to continue. `bears` receives the errors of a pass, and returns an error to end
-    /// the recovery.
+    /// Recovers the changes of dead processes until nothing remains to be done for now. `told`
+    /// receives the result of each pass, and returns whether to continue. `bears` receives the
+    /// errors of a pass, and returns an error to end the recovery.
     ///
     /// # Errors
     /// The store cannot be read or written and `bears` returned the error. The work that was done remains.
@@ -279,7 +288,8 @@ impl Writer {
         }
     }
 
-    /// Makes one pass on behalf of the current registration, because the registration of the last pass may be lost.
+    /// Makes one recovery pass with the current registration. The registration of the last pass may
+    /// have been lost.
     async fn look_after_the_dead(
         &self,
         recovery: &mut Option<Recovery>,
@@ -294,8 +304,8 @@ impl Writer {
         recovery.recover(Duration::ZERO).await
     }
 
-    /// Registers this process if the schema has collections for which dead processes may leave intents. The registered
-    /// process then recovers until it is closed.
+    /// Registers this process if the schema has collections in which dead processes may leave
+    /// intents. The registered process then makes recovery passes until it is closed.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -330,7 +340,8 @@ impl Writer {
         }
     }
 
-    /// Waits until no change is under way and lets none begin. Then removes the registration of this process.
+    /// Lets no further change begin, and waits until no change is running. Then removes the
+    /// registration of this process.
     pub(crate) async fn close(&self, time: Duration) {
         let common = &self.0.common;
         let deadline = common.deadline(time);
@@ -354,8 +365,9 @@ impl Drop for Writer {
 }
 
 impl Joining {
-    /// Makes a change. If the registration is lost before anything was written, makes it again with the next
-    /// registration. Then releases the claims that were taken under lost registrations.
+    /// Makes a change. If the registration is lost before anything was written, repeats the change
+    /// with the next registration. Finally releases the claims that were taken with lost
+    /// registrations.
     async fn change(
         &self,
         collection: &str,
@@ -396,8 +408,8 @@ impl Joining {
         }
     }
 
-    /// Releases claims that a record took under a lost registration, and retries until they are released or the store
-    /// is closed.
+    /// Releases claims that a record took with a lost registration. Retries until they are released
+    /// or the store is closed.
     async fn release(&self, collection: &str, key: &Cells, unreleased: Unreleased) {
         let mut left = Some(unreleased);
         while let Some(mut unreleased) = left.take() {
@@ -413,7 +425,7 @@ impl Joining {
         }
     }
 
-    /// Waits for a lease, and returns the process; `None` if the store is closed.
+    /// Waits until this process has a lease, and returns it; `None` if the store is closed.
     async fn begin_release(&self) -> Option<(Arc<Process>, UnderWay)> {
         loop {
             let leased = self.leased(self.common.deadline(Duration::MAX)).await;
@@ -431,7 +443,7 @@ impl Joining {
     /// Waits until this process is registered and has its lease.
     ///
     /// # Errors
-    /// The process gets no lease in time, or the store is closed.
+    /// The process does not get a lease in time, or the store is closed.
     async fn leased(&self, deadline: Deadline) -> Result<Arc<Process>> {
         let common = &self.common;
         loop {
@@ -452,7 +464,7 @@ impl Joining {
         }
     }
 
-    /// Returns the registered process, and registers it if necessary.
+    /// Returns this process with its registration. Registers it if necessary.
     async fn joined(&self) -> Result<Arc<Process>> {
         if let Some(process) = self.living() {
             return Ok(process);
@@ -476,7 +488,8 @@ impl Joining {
     }
 }
 
-/// Describes the processes that are waited for: their number, and the first of them with their state.
+/// Describes the processes that a schema change waits for: their number, and the state of the first
+/// ones.
 fn awaited<'w>(those: impl Iterator<Item = &'w (Incarnation, Registered)>) -> String {
     let those: Vec<String> = those
         .map(|(incarnation, writer)| {
@@ -528,7 +541,7 @@ fn late() -> Error {
     .with_hint("try again; nothing was written")
 }
 
-/// Returns the error of a process that has no lease.
+/// Returns the error that this process has no lease.
 fn no_lease() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -541,7 +554,7 @@ fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, "the store is closed")
 }
 
-/// Returns the error of a task that ended with its runtime.
+/// Returns the error that the task of a change ended because its runtime stopped.
 fn ended() -> Error {
     Error::new(ErrorKind::OutcomeUnknown, "the runtime stopped during the change")
         .with_hint("read the record after a minute: by then another writer decides the outcome")

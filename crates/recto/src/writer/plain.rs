@@ -1,5 +1,5 @@
-//! Plain writes, which have no condition. A process that adds a view waits for the end of plain writes that do not
-//! maintain the view.
+//! Plain writes: writes without conditions. A process that adds a view waits until all plain writes
+//! that do not maintain the view have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use super::process::Process;
 use super::{Joining, closed, no_lease};
 use crate::error::Result;
 
-/// Plain write that is under way, by the schema that was cached when it began or by a newer one. If it is dropped
-/// before [`ended`](Self::ended) is called, its outcome is unknown, and it counts as under way for some time.
+/// Plain write that is running. It uses the schema that was cached when it began, or a newer one.
+/// If it is dropped before [`ended`](Self::ended) is called, its outcome is unknown, and it counts
+/// as running for some time.
 pub(crate) struct PlainWriting {
     common: Arc<Common>,
     process: Arc<Process>,
@@ -21,10 +22,10 @@ pub(crate) struct PlainWriting {
 }
 
 impl PlainWriting {
-    /// Begins a plain write when this process is registered and has its lease.
+    /// Waits until this process is registered and has its lease, and begins a plain write.
     ///
     /// # Errors
-    /// The process gets no lease in time, or the store is closed.
+    /// The process does not get a lease in time, or the store is closed.
     pub(super) async fn begin(joining: &Joining, time: Duration) -> Result<Self> {
         let common = &joining.common;
         let process = joining.leased(common.deadline(time)).await?;
@@ -36,9 +37,9 @@ impl PlainWriting {
         })
     }
 
-    /// Checks that this process has a lease, before a write is sent or after it was applied. If the process has a lease
-    /// after the write was applied, no other process had found it dead before. So a process that adds a view has waited
-    /// for the write.
+    /// Checks that this process has a lease, before a write is sent or after it was applied. A
+    /// lease after the write proves that no other process had declared this process dead before. A
+    /// process that adds a view has therefore waited for the write.
     ///
     /// # Errors
     /// The process has no lease.
@@ -49,10 +50,10 @@ impl PlainWriting {
         Err(no_lease())
     }
 
-    /// Waits for the lease, for at most `time`. Returns the time that is left.
+    /// Waits for the lease, for at most `time`. Returns the remaining time.
     ///
     /// # Errors
-    /// The process gets no lease in time, or cannot expect one.
+    /// The process does not get a lease in time, or can no longer get one.
     pub(crate) async fn leased(&self, time: Duration) -> Result<Duration> {
         let deadline = self.common.deadline(time);
         tokio::select! {
@@ -64,8 +65,9 @@ impl PlainWriting {
         Ok(self.common.left(deadline))
     }
 
-    /// Returns whether the writes of `earlier` remain valid for `self`, which began after the lease of `earlier` ended.
-    /// They remain valid if the registration or the generation of the schema is the same.
+    /// Returns whether the writes of `earlier` remain valid for `self`, which began after the lease
+    /// of `earlier` ended. They remain valid if the registration or the generation of the schema
+    /// has not changed.
     pub(crate) fn goes_on(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.process, &earlier.process) || self.generation == earlier.generation
     }

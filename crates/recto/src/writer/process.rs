@@ -1,4 +1,5 @@
-//! Process as a writer: its registration, its lease and the segments of its intents.
+//! This process as a writer: its registration, its lease, and the segments that contain its
+//! intents.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,28 +19,29 @@ use super::signal::Signal;
 use super::{closed, no_lease};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Interval between two renewals.
+/// Interval between two renewals of the registration.
 const RENEWAL_PAUSE: Duration = Duration::from_micros(RENEWAL_MICROS.unsigned_abs());
-/// Minimum interval between two renewals, even if segments are needed.
+/// Minimum interval between two renewals, even if new segments for intents are needed.
 const MIN_RENEWAL_PAUSE: Duration = Duration::from_millis(100);
-/// Wait before a renewal of unknown outcome is sent again.
+/// Wait before a renewal with unknown outcome is sent again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum number of attempts at the first registration.
+/// Maximum number of attempts to send the first registration.
 const MAX_REGISTRATIONS: u32 = 8;
 
-/// Time for which a plain write of unknown outcome counts as under way.
+/// Time for which a plain write with unknown outcome counts as running.
 const DOUBT_MICROS: Micros = 15_000_000;
 
-/// Process under one registration. After a lost registration, the process gets a new identity.
+/// This process with one registration. After the registration is lost, the process gets a new
+/// identity.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) incarnation: Incarnation,
     state: Mutex<State>,
     /// Wakes the renewal before its time.
     wants_renewal: Notify,
-    /// Signals that a renewal succeeded, or failed because too few replicas were alive.
+    /// Signals that a renewal succeeded, or that it failed because too few replicas were alive.
     renewed: Signal,
-    /// Wakes the deletion of segments that were settled before a successful renewal.
+    /// Wakes the deletion of segments whose intents were settled before a successful renewal.
     may_delete: Notify,
     is_lost: AtomicBool,
     lost: Signal,
@@ -51,22 +53,22 @@ pub(super) struct Process {
 struct State {
     member: Member,
     segments: Segments,
-    /// Content of the renewal that is under way.
+    /// Content of the renewal that was sent and is not answered yet.
     naming: Option<Naming>,
-    /// Newest timestamp of the intents of each segment.
+    /// For each segment, the newest timestamp of its intents.
     newest: BTreeMap<u64, i64>,
-    /// Timestamps of the intents that are not settled.
+    /// Timestamps of unsettled intents, by their place.
     unsettled: BTreeMap<IntentPlace, Micros>,
-    /// Times until which plain writes of unknown outcome may still be under way, by the generation of their schema. All
-    /// such writes of one generation count as one.
+    /// For each generation of the schema, the time until which plain writes with unknown outcome
+    /// may still be running. All such writes of one generation count as one.
     doubts: BTreeMap<Generation, Micros>,
     /// Error of the last renewal, if too few replicas were alive for it.
     cut_off: Option<Arc<StoreError>>,
-    /// True if nothing may begin any more, because the registration is about to be removed.
+    /// True if no further change may begin, because the registration is about to be removed.
     is_leaving: bool,
 }
 
-/// Outcome of a renewal.
+/// Outcome of an attempt to renew the registration.
 enum Renewal {
     Done,
     Lost,
@@ -92,7 +94,8 @@ impl Process {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers this process under a new identity and reads the catalog, in the order that [`Member`] determines.
+    /// Registers this process with a new identity and reads the catalog, in the order that
+    /// [`Member`] prescribes.
     pub(super) async fn register(common: &Common) -> Result<Self> {
         common.store.check_decisions().map_err(|error| {
             let hint = error.hint().unwrap_or_default().to_owned();
@@ -115,7 +118,7 @@ impl Process {
         }
     }
 
-    /// Sends the first registration until its outcome is decided.
+    /// Sends the first registration, and repeats it until its outcome is known.
     async fn send_registration(&self, common: &Common) -> Result<()> {
         let mut attempts = 1;
         loop {
@@ -188,9 +191,10 @@ impl Process {
         }
     }
 
-    /// Removes the registration, so that no process has to find this one dead. All intents are settled by then, and
-    /// their segments are deleted after one more renewal. If that fails, other processes find this one dead and clean
-    /// up. Returns false, and removes nothing, if a change began meanwhile.
+    /// Removes the registration, so that no process has to detect the end of this process. All
+    /// intents are settled before, and their segments are deleted after one more renewal. If a
+    /// request fails, other processes declare this process dead and clean up. Returns false, and
+    /// removes nothing, if a change began meanwhile.
     async fn leave(&self, common: &Common) -> bool {
         let is_renewed = matches!(self.send_renewal(common).await, Renewal::Done);
         if is_renewed {
@@ -219,7 +223,7 @@ impl Process {
         true
     }
 
-    /// Waits until the process has removed its registration or has given up.
+    /// Waits until the process has removed its registration, or has failed to do so.
     pub(super) async fn left(&self) {
         let has_left = || self.has_left.load(Ordering::Acquire).then_some(());
         tokio::select! {
@@ -279,14 +283,15 @@ impl Process {
         Renewal::Done
     }
 
-    /// Notes whether too few replicas are alive for a lease, so that waiters for a lease can stop.
+    /// Records the error of a renewal if too few replicas were alive for it. Callers that wait for
+    /// a lease can then stop.
     fn cut_off(&self, error: StoreError) {
         let cut_off = (error.kind() == StoreErrorKind::Unavailable).then(|| Arc::new(error));
         self.lock().cut_off = cut_off;
         self.renewed.give();
     }
 
-    /// Deletes the segments that are settled, each as a whole.
+    /// Deletes each segment whose intents are all settled, as a whole.
     async fn delete_segments(&self, common: &Common) {
         let deletable = self.lock().segments.deletable();
         for segment in deletable {
@@ -303,18 +308,19 @@ impl Process {
         }
     }
 
-    /// Returns whether the process may send conditional writes and entries now.
+    /// Returns whether the process has a lease, so that it may send conditional writes and entries
+    /// now.
     pub(super) fn has_lease(&self, common: &Common) -> bool {
         let state = self.lock();
         !state.is_leaving && state.member.has_lease(common.continuous_micros())
     }
 
-    /// Waits until the process has a lease. Never returns if it gets none any more.
+    /// Waits until the process has a lease. Never returns if the process can no longer get one.
     pub(super) async fn leased(&self, common: &Common) {
         self.renewed.until(|| self.has_lease(common).then_some(())).await;
     }
 
-    /// Waits until the process has a lease or is found dead. Returns whether it has a lease.
+    /// Waits until the process has a lease or is declared dead. Returns whether it has a lease.
     pub(super) async fn leased_unless_lost(&self, common: &Common) -> bool {
         tokio::select! {
             biased;
@@ -323,7 +329,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process has a lease, as long as it can expect one.
+    /// Waits until the process has a lease, while it can still get one.
     ///
     /// # Errors
     /// Too few replicas are alive, or the store is closed.
@@ -342,8 +348,8 @@ impl Process {
         self.renewed.until(asked).await
     }
 
-    /// Counts the beginning of a write or of a resolution, and returns the generation of its schema. Returns `None` if
-    /// the process is about to remove its registration.
+    /// Counts the beginning of a write or resolution, and returns the generation of the schema that
+    /// it uses. Returns `None` if the process is about to remove its registration.
     pub(super) fn began(&self, common: &Common) -> Option<Generation> {
         let mut state = self.lock();
         if state.is_leaving {
@@ -353,12 +359,13 @@ impl Process {
         state.member.began()
     }
 
-    /// Counts the end of a write or a resolution that began by this schema.
+    /// Counts the end of a write or resolution that used this generation of the schema.
     pub(super) fn ended(&self, generation: Generation) {
         self.lock().member.ended(generation);
     }
 
-    /// Notes that a plain write that began by this schema may still be under way.
+    /// Records that a plain write of this generation has an unknown outcome and may still be
+    /// running.
     pub(super) fn doubted(&self, generation: Generation, now: Micros) {
         let mut state = self.lock();
         if state
@@ -370,12 +377,13 @@ impl Process {
         }
     }
 
-    /// Requests that the next renewal is sent now.
+    /// Makes the next renewal start at once.
     pub(super) fn renew_now(&self) {
         self.wants_renewal.notify_one();
     }
 
-    /// Waits for a place for an intent with this timestamp.
+    /// Returns a place in a segment for an intent with this timestamp. Waits if no segment has
+    /// room.
     pub(super) async fn place(&self, stamp: i64) -> IntentPlace {
         let place = || {
             let place = self.note(stamp);
@@ -418,19 +426,19 @@ impl Process {
         state.unsettled.remove(&place);
     }
 
-    /// Returns whether another process found this one dead.
+    /// Returns whether another process declared this process dead.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Waits until another process finds this one dead.
+    /// Waits until another process declares this process dead.
     pub(super) async fn lost(&self) {
         self.lost.until(|| self.is_lost().then_some(())).await;
     }
 }
 
 impl State {
-    /// Ends the plain writes of unknown outcome whose time is over.
+    /// Stops counting plain writes with unknown outcome whose time is over.
     fn end_doubts(&mut self, now: Micros) {
         let Self { doubts, member, .. } = self;
         doubts.retain(|generation, until| {
@@ -443,14 +451,14 @@ impl State {
     }
 }
 
-/// Returns the counter that a rejected renewal found.
+/// Returns the stored counter that a rejected renewal found.
 fn counter_of(current: &[Option<Vec<u8>>]) -> Option<u64> {
     let cell = current.first()?.as_deref()?;
     Some(u64::from_be_bytes(cell.try_into().ok()?))
 }
 
-/// Returns the error of a process whose first registration was lost. No other process has its number, so another
-/// process found it dead before it began.
+/// Returns the error that the first registration of a process was lost. No other process has its
+/// identity, so another process declared it dead before it began.
 fn not_registered() -> Error {
     Error::new(
         ErrorKind::Unavailable,

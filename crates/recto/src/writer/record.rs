@@ -1,4 +1,4 @@
-//! Requests to the store for one record, on behalf of a change ([`Drive`](super::drive::Drive)).
+//! Requests to the store for one record, which a change ([`Drive`](super::drive::Drive)) makes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,22 +25,24 @@ use crate::settle::{Attempt, Policy, settle};
 
 /// Maximum number of entries of a version that are written concurrently.
 const MAX_ENTRIES_IN_FLIGHT: usize = 16;
-/// Average wait before the second attempt at a change, or before a conditional write is sent for the second time. Each
-/// further wait is twice as long.
+/// Average wait before the second attempt at a change, or before a conditional write is sent again.
+/// Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-/// Maximum average of that wait.
+/// Maximum average wait before an attempt.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// Wait before the resolution of an intent begins again.
+/// Wait before the resolution of an intent starts again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Change or resolution that is under way. A newer schema is announced only after it ends.
+/// Marks a change or resolution as running while it exists. This process announces a newer schema
+/// only after it ends.
 pub(super) struct UnderWay {
     process: Arc<Process>,
     generation: Generation,
 }
 
 impl UnderWay {
-    /// Returns `None` if the process is about to remove its registration.
+    /// Marks a change as running; returns `None` if the process is about to remove its
+    /// registration.
     pub(super) fn begin(common: &Common, process: &Arc<Process>) -> Option<Self> {
         Some(Self {
             generation: process.began(common)?,
@@ -60,11 +62,12 @@ pub(super) struct Record {
     pub(super) common: Arc<Common>,
     pub(super) process: Arc<Process>,
     pub(super) collection: String,
-    /// Cells of its key fields, in the order of the schema, which is the order of the base table's partition key.
+    /// Cells of the record's key fields, in the order of the schema, which is also the order of the
+    /// base table's partition key.
     pub(super) key: Cells,
     /// Key in the form in which claims store it.
     pub(super) owner: KeyCells,
-    /// Place of the intent.
+    /// Place of the change's intent in a segment.
     place: Mutex<Option<IntentPlace>>,
     /// Time at which the last read of the base row began, by the monotonic clock.
     looked_nanos: AtomicU64,
@@ -93,14 +96,15 @@ impl Record {
         })
     }
 
-    /// Returns its collection as the cached schema defines it; `None` if the collection was dropped. Also `None` if the
-    /// key does not fit, because a collection of the same name may have been created with another key.
+    /// Returns the record's collection as the cached schema defines it; `None` if the collection
+    /// was dropped. Also `None` if the key does not fit, because a collection with the same name
+    /// may have been created with another key.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
         let known = self.common.known(&self.collection)?;
         is_key_of(known.base.table(), &self.key).then_some(known)
     }
 
-    /// Keeps the error of a request, to report it to the caller.
+    /// Stores the error of a request, so that it can be reported to the caller.
     pub(super) fn failed(&self, error: Error) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -109,8 +113,9 @@ impl Record {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Reads the base row, and notes the intent concurrently. From the second attempt on, waits first. If
-    /// `needs_lease`, then also waits for a lease, which may have ended meanwhile.
+    /// Reads the base row, and stores the intent concurrently. From the second attempt on, waits
+    /// first. If `needs_lease` is true, also waits for a lease, because the earlier lease may have
+    /// ended.
     pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32, needs_lease: bool) -> Events {
         if attempt > 1 {
             self.pause(attempt - 1).await;
@@ -131,7 +136,7 @@ impl Record {
         }
     }
 
-    /// Waits for the lease, as long as the process can expect one.
+    /// Waits for the lease, while the process can still get one.
     async fn leased(&self) -> Result<()> {
         if !self.process.has_lease(&self.common) {
             // Store the error in advance, so that the caller gets it if the wait takes too long.
@@ -181,7 +186,7 @@ impl Record {
         self.common.write(noted).await
     }
 
-    /// Marks the intent as settled.
+    /// Marks the change's intent as settled.
     pub(super) fn settle(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(place) = place {
@@ -205,7 +210,7 @@ impl Record {
         vec![Event::Begin]
     }
 
-    /// Sends the conditional write once.
+    /// Sends the conditional write of the record's row once.
     pub(super) async fn cas(self: Arc<Self>, token: Token, cas: Arc<Cas>, repeats: u32) -> Events {
         if repeats > 0 {
             self.pause(repeats).await;
@@ -243,8 +248,8 @@ impl Record {
         }
     }
 
-    /// Writes the entries and releases claims, and retries until all is done. Ends early if entries have moved to other
-    /// buckets since the base row was read.
+    /// Writes the entries and releases the claims of a change, and retries until all are done. Ends
+    /// early if entries have moved to other buckets since the base row was read.
     pub(super) async fn write(
         self: Arc<Self>,
         writes: Arc<[EntryWrite]>,
@@ -264,7 +269,7 @@ impl Record {
         vec![if has_moved { Event::Moved } else { Event::Written }]
     }
 
-    /// Writes an entry. Returns false if it has moved to another bucket.
+    /// Writes the entries of one partition. Returns false if they have moved to another bucket.
     async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) -> bool {
         let options = WriteOptions {
             looked_nanos: Some(self.looked_nanos.load(Ordering::Relaxed)),
@@ -293,15 +298,16 @@ impl Record {
         settled.unwrap_or(false)
     }
 
-    /// Marks the entries of a version as written. A lost mark does no harm, so there is no retry.
+    /// Marks the entries of a version as written. A lost mark does no harm, so the request is not
+    /// retried.
     pub(super) async fn mark(&self, known: &Known, version: Version, ttl_seconds: Option<u32>) {
         let options = self.common.write_options();
         let marked = mark(known, &self.key, version, ttl_seconds);
         drop(self.common.store.write(marked, options).await);
     }
 
-    /// Waits. The wait grows with the number of attempts and is random, so that writers that collided do not collide
-    /// again.
+    /// Waits for a random time that grows with the number of attempts. Writers that collided then
+    /// do not collide again.
     pub(super) async fn pause(&self, attempt: u32) {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
         self.pause_about(FIRST_PAUSE.saturating_mul(doubled).min(MAX_PAUSE))
@@ -321,7 +327,7 @@ impl Record {
         )
     }
 
-    /// Returns the error of a change of which nothing was written.
+    /// Returns the error of a change that wrote nothing.
     pub(super) fn not_written(&self, why: NotWritten) -> Error {
         let failure = self.failure();
         match (why, failure) {
@@ -351,7 +357,7 @@ impl Record {
     }
 }
 
-/// Returns whether these are valid cells of a table's partition key.
+/// Returns whether these cells are valid values of a table's partition key.
 fn is_key_of(table: &Table, key: &Cells) -> bool {
     let columns = table.partition();
     let fits = |(column, cell): (&Column, Option<&[u8]>)| {

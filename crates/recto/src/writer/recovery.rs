@@ -1,4 +1,5 @@
-//! Detection of dead processes, resolution of their intents, and removal of their data.
+//! Detection of dead processes, resolution of their intents, and removal of their data. An intent
+//! is the stored record of a change that may be incomplete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,23 +18,24 @@ use super::record::{Record, UnderWay};
 use crate::error::{Error, Result};
 use crate::session::RecoveryPass;
 
-/// Interval between two checks of the writers.
+/// Interval between two checks for dead processes.
 pub(super) const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
-/// Time for which the process that found a dead process alone handles its intents.
+/// Time in which only the process that found a dead process resolves its intents.
 const LEFT_TO_FINDER: Duration = Duration::from_secs(15);
 /// Maximum number of intents that are resolved concurrently.
 const MAX_RESOLVING: usize = 16;
-/// Time limit of one resolution. After it, the intent is left for the next pass.
+/// Time limit of the resolution of one intent. After it, the next pass resolves the intent.
 const RESOLVING_TIME: Duration = Duration::from_secs(30);
 
-/// Recovery for dead processes, on behalf of one process.
+/// Recovery of dead processes by this process.
 pub(super) struct Recovery {
     common: Arc<Common>,
     process: Arc<Process>,
     watches: BTreeMap<Incarnation, Watch>,
-    /// Counter of each process when it was first seen. A process is alive if its counter has changed since.
+    /// For each process, its counter when it was first seen. A process whose counter has changed
+    /// since is alive.
     first_seen: BTreeMap<Incarnation, u64>,
-    /// Times since when dead processes with unresolved intents are known.
+    /// For each dead process with unresolved intents, the time since which it is known to be dead.
     dead_since: BTreeMap<Incarnation, Micros>,
 }
 
@@ -48,7 +50,8 @@ impl Recovery {
         }
     }
 
-    /// Recovers until this process is found dead itself, or its writer has ended.
+    /// Makes recovery passes until other processes declare this process dead, or until its writer
+    /// has ended.
     pub(super) async fn run(mut self) {
         let (common, process) = (Arc::clone(&self.common), Arc::clone(&self.process));
         loop {
@@ -68,14 +71,15 @@ impl Recovery {
         }
     }
 
-    /// Continues on behalf of another registration. The observations of other processes remain valid.
+    /// Continues the recovery with another registration of this process. The observations of other
+    /// processes remain valid.
     pub(super) fn act_for(&mut self, process: Arc<Process>) {
         self.process = process;
     }
 
-    /// Reads all registrations, finds dead processes, and handles their intents. Also returns an error that kept part
-    /// of the work from being done. Dead processes that another process found are left to that process for
-    /// `left_to_finder`.
+    /// Makes one recovery pass: reads all registrations, finds dead processes, and resolves their
+    /// intents. A dead process that another process found is left to the finder for
+    /// `left_to_finder`. If a part of the work failed, also returns its error.
     ///
     /// # Errors
     /// The registrations cannot be read.
@@ -109,7 +113,7 @@ impl Recovery {
         Ok((pass, failure))
     }
 
-    /// Checks whether a process is dead, and if so handles its intents.
+    /// Checks whether a process is dead. If so, does the next step of its recovery.
     async fn see_to(
         &mut self,
         incarnation: Incarnation,
@@ -147,7 +151,7 @@ impl Recovery {
         incarnation == self.process.incarnation || first != writer.counter
     }
 
-    /// Returns whether this process finds another process dead now.
+    /// Returns whether this process declares another process dead now.
     async fn find_dead(&mut self, incarnation: Incarnation, writer: &Writer) -> Result<bool> {
         if incarnation == self.process.incarnation {
             return Ok(false);
@@ -172,8 +176,8 @@ impl Recovery {
         Ok(is_found)
     }
 
-    /// Sends a conditional write of a registration, and returns whether it was applied. An unknown outcome is an error;
-    /// the next pass checks again.
+    /// Sends a conditional write of a registration, and returns whether it was applied. If the
+    /// outcome is unknown, returns an error, and the next pass checks again.
     async fn decide(&self, cas: Cas) -> Result<bool> {
         let options = WriteOptions {
             consistency: Some(ConsistencyLevel::Serial),
@@ -186,7 +190,8 @@ impl Recovery {
         }
     }
 
-    /// Handles the next step of a dead process: wait, resolve its intents, or delete its data.
+    /// Does the next step of the recovery of a dead process: waits, resolves its intents, or
+    /// deletes its data.
     async fn bury(
         &mut self,
         incarnation: Incarnation,
@@ -225,7 +230,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Resolves all intents of a dead process. Returns whether all are resolved.
+    /// Resolves all intents of a dead process. Returns whether all were resolved.
     async fn resolve_all(
         &self,
         incarnation: Incarnation,
@@ -287,7 +292,7 @@ impl Recovery {
         is_resolved
     }
 
-    /// Removes the segments of a dead process, and then its registration.
+    /// Deletes the segments of a dead process, then its registration.
     async fn remove(&mut self, incarnation: Incarnation, writer: &Writer) -> Result<()> {
         for segment in &writer.segments {
             let intents = self.intents(incarnation, *segment).await?;
@@ -303,7 +308,7 @@ impl Recovery {
     }
 }
 
-/// Returns the registration of a process, marked as dead.
+/// Returns the registration of a process with the mark that it is dead.
 fn dead(writer: Writer) -> Writer {
     let Registration { counter, is_dead, .. } = writer.registration().dead();
     Writer {
@@ -313,7 +318,7 @@ fn dead(writer: Writer) -> Writer {
     }
 }
 
-/// Returns the collection and the key of the record of an intent.
+/// Returns the collection of an intent, and the key of its record.
 fn of(intent: &Intent) -> (&str, Vec<Option<&[u8]>>) {
     (&intent.collection, intent.key.iter().collect())
 }

@@ -1,4 +1,5 @@
-//! Requests of a change of a record: the conditional write of the row, its mark, and its entries.
+//! Requests of a change of a record: the conditional write of the row, the mark that its entries
+//! are written, and the entries.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use recto_store::{
 use super::common::Known;
 use crate::entries::EntryWrites;
 
-/// Returns the conditional write of a record's row. Its TTL is as long as the row must be kept.
+/// Returns the conditional write of a record's row. `ttl_seconds` is the time for which the row
+/// must be kept.
 pub(super) fn conditional(
     known: &Known,
     key: &Cells,
@@ -61,7 +63,7 @@ pub(super) fn mark(known: &Known, key: &Cells, version: Version, ttl_seconds: Op
     }
 }
 
-/// Writes of a version to one partition of a view, as one request.
+/// Request that writes the entries of one version in one partition of a view.
 #[derive(Debug, Clone)]
 pub(super) struct EntryWrite {
     pub(super) view: ViewNumber,
@@ -69,7 +71,7 @@ pub(super) struct EntryWrite {
 }
 
 impl EntryWrite {
-    /// Returns the request. Its puts get the TTL `ttl_seconds`.
+    /// Returns the request. The entries that it puts expire after `ttl_seconds`.
     pub(super) fn request(&self, ttl_seconds: Option<u32>) -> PartitionWrite {
         let mut write = self.write.clone();
         for mutation in &mut write.mutations {
@@ -79,8 +81,9 @@ impl EntryWrite {
     }
 }
 
-/// Returns the writes of a version to the views. The writes of one partition form one request, so that readers never
-/// see an entry twice or not at all while it moves within the partition.
+/// Returns the requests that write the entries of a version. All entries in one partition are in
+/// one request. If an entry moves within the partition, readers then never see it twice or not at
+/// all.
 pub(super) fn entry_writes(
     limits: Limits,
     views: &ViewedCollection,
@@ -112,7 +115,8 @@ pub(super) fn entry_writes(
     writes
 }
 
-/// Rejects a change that the store would always reject, before the row is written that requires the entries.
+/// Rejects a change that the store would reject in any case. The check precedes the write of the
+/// row, because a written row requires its entries.
 pub(super) fn check(store: &Arc<dyn Store>, cas: &Cas, writes: &[EntryWrite]) -> Result<(), StoreError> {
     let limits = store.limits();
     store.check_partition(&cas.table, &cas.partition)?;

@@ -1,4 +1,4 @@
-//! Waits for conditions.
+//! Signal that wakes tasks which wait for a condition.
 
 use std::pin::pin;
 
@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 pub(super) struct Signal(Notify);
 
 impl Signal {
-    /// Wakes the waiting tasks, because a condition may have changed.
+    /// Wakes all waiting tasks, because a condition may have changed.
     pub(super) fn give(&self) {
         self.0.notify_waiters();
     }
 
-    /// Waits until `asked` returns a value. Calls `asked` now and at each signal.
+    /// Waits until `asked` returns a value. Calls `asked` at once and after each signal.
     pub(super) async fn until<T>(&self, mut asked: impl FnMut() -> Option<T>) -> T {
         loop {
             let mut given = pin!(self.0.notified());

@@ -1,7 +1,7 @@
-//! Removal of stale entries that pages met, so that the next page does not meet them.
+//! Removal of stale view entries that pages found, so that later pages do not read them.
 //!
-//! A removal is a plain write at the entry's own timestamp. It may be lost, repeated or delayed without harm, and no
-//! caller waits for it.
+//! A removal is a write without conditions at the timestamp of the entry. It may be lost, repeated
+//! or delayed without harm, and no caller waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,13 @@ use tokio::sync::Semaphore;
 
 use super::common::Common;
 
-/// Maximum number of concurrent removals. Further entries are left to the pages that meet them next.
+/// Maximum number of concurrent removals. Further stale entries are removed by later pages that
+/// read them.
 const MAX_AT_ONCE: usize = 8;
-/// Minimum time of a removal. It limits this process to 160 removals a second.
+/// Minimum time that a removal occupies. It limits this process to 160 removals per second.
 const MIN_TIME: Duration = Duration::from_millis(50);
 
-/// Removal of stale entries.
+/// State of the removal of stale entries.
 #[derive(Debug)]
 pub(super) struct StaleEntries {
     permits: Arc<Semaphore>,
@@ -36,7 +37,7 @@ impl Default for StaleEntries {
 }
 
 impl StaleEntries {
-    /// Begins to remove entries, up to the number of concurrent removals that is still allowed.
+    /// Starts the removal of entries, as far as the limit of concurrent removals permits.
     pub(super) fn remove(common: &Arc<Common>, removals: Vec<PartitionWrite>) {
         let this = &common.stale;
         for removal in removals {
@@ -54,7 +55,7 @@ impl StaleEntries {
         }
     }
 
-    /// Disables the removal.
+    /// Disables the removal of stale entries.
     pub(super) fn stop(&self) {
         self.may_write.store(false, Ordering::Relaxed);
     }
@@ -75,7 +76,7 @@ impl StaleEntries {
         }
     }
 
-    /// Returns the number of entries that were removed.
+    /// Returns the number of stale entries that were removed.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Requests to the tables of writers: their registrations and the intents of their changes.
+//! Requests to the tables of writers. One table has the registrations of processes, and the other
+//! the intents of their changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::read_options;
 
-/// Number of rows of a partition that one read returns.
+/// Maximum number of rows of a partition that one read returns.
 const CHUNK_ROWS: u32 = 1_000;
 
-/// Tables `recto_writers` and `recto_intents`.
+/// Definitions of the tables `recto_writers` and `recto_intents`.
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     writers: Arc<Table>,
@@ -33,7 +34,7 @@ impl Tables {
         }
     }
 
-    /// Creates the missing tables.
+    /// Creates the two tables if they are missing.
     pub(super) async fn make(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
         let tables = [Table::clone(&self.writers), Table::clone(&self.intents)];
         let states = store.compare_tables(&tables).await?;
@@ -51,27 +52,28 @@ impl Tables {
         Ok(())
     }
 
-    /// Returns the write that registers a process, renews its registration, or marks it as dead. The stored counter
-    /// must be `counter`.
+    /// Returns the conditional write that registers a process, renews its registration, or marks it
+    /// as dead. It is applied only if the stored counter is `counter`.
     pub(super) fn renewal(&self, of: Incarnation, writer: &Writer, counter: Option<u64>) -> Cas {
         let expected = counter.map(|counter| counter.to_be_bytes().to_vec());
         self.replace(of, writer, Writer::COUNTER, expected)
     }
 
-    /// Returns the write that records the number of times that the intents of a dead process were resolved. The stored
-    /// number must be `resolved`.
+    /// Returns the conditional write that records the number of times that the intents of a dead
+    /// process were resolved. It is applied only if the stored number is `resolved`.
     pub(super) fn resolved(&self, of: Incarnation, writer: &Writer, resolved: u32) -> Cas {
         let expected = resolved.to_be_bytes().to_vec();
         self.replace(of, writer, Writer::RESOLVED, Some(expected))
     }
 
-    /// Returns the write that removes the registration of a dead process. The stored number of resolutions must be
-    /// `resolved`.
+    /// Returns the conditional write that removes the registration of a dead process. It is applied
+    /// only if the stored number of resolutions is `resolved`.
     pub(super) fn forgetting(&self, of: Incarnation, resolved: u32) -> Cas {
         self.remove(of, Writer::RESOLVED, resolved.to_be_bytes().to_vec())
     }
 
-    /// Returns the write that removes the registration of a process that ends. The stored counter must be `counter`.
+    /// Returns the conditional write that removes the registration of a process that ends. It is
+    /// applied only if the stored counter is `counter`.
     pub(super) fn leaving(&self, of: Incarnation, counter: u64) -> Cas {
         self.remove(of, Writer::COUNTER, counter.to_be_bytes().to_vec())
     }
@@ -128,7 +130,7 @@ impl Tables {
         self.of_segment(of, place.segment, put, intent.stamp)
     }
 
-    /// Returns the write that deletes a segment, including intents that arrive later.
+    /// Returns the write that deletes a segment of intents, including intents that arrive later.
     pub(super) fn deletion(&self, of: Incarnation, segment: u64, newest: i64) -> PartitionWrite {
         self.of_segment(of, segment, Operation::DeletePartition, newest)
     }
@@ -145,7 +147,7 @@ impl Tables {
         }
     }
 
-    /// Reads all registrations.
+    /// Reads the registrations of all processes.
     pub(super) async fn registrations(
         &self,
         store: &Arc<dyn Store>,
@@ -210,12 +212,12 @@ async fn read_partition(
     }
 }
 
-/// Returns the clustering cells of a row, which has one.
+/// Returns a clustering key that consists of one cell.
 fn clustering(cell: &[u8]) -> Cells {
     std::iter::once(Some(cell)).collect()
 }
 
-/// Returns the error of stored data that is damaged or that a newer release wrote.
+/// Returns the error that stored data is damaged or that a newer release wrote it.
 pub(super) fn stored(error: recto_protocol::views::StoredError) -> Error {
     Error::new(ErrorKind::Corrupt, error.to_string())
         .with_hint(error.hint())

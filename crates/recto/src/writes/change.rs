@@ -1,4 +1,4 @@
-//! Changes of one record with its entries, on condition of the version that is stored.
+//! Changes of one record and its entries, on condition that the stored version has not changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ use crate::error::{Error, ErrorKind, Part, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::{Viewed, Written, check_size};
 
-/// Requested change of a record. It has the cells of the record, or the cells of the fields that get new values, in the
-/// order of the collection's fields.
+/// Requested change of a record. It contains the cells of the whole record, or the cells of the
+/// fields that get new values, in the order of the collection's fields.
 pub(crate) type RequestedChange = Request<Cells, FieldCells>;
 
 /// Result of a change of a record.
@@ -35,15 +35,16 @@ pub(crate) type RequestedChange = Request<Cells, FieldCells>;
 pub struct Changed {
     /// New version of the record, or version of its deletion. It is greater than all earlier versions of the record.
     pub version: i64,
-    /// True if some views of the record may not show the change yet. They will show it: the time
-    /// limit ended before all entries were written.
+    /// True if some views of the record may not show the change yet, because the time limit ended
+    /// before all entries were written. They will show it later.
     pub pending: bool,
 }
 
-/// Changes the record with these cells of its key, which are the partition key of the base table.
+/// Changes the record whose key has these cells. They are the partition key of the base table.
 ///
 /// # Errors
-/// Nothing was written, unless the outcome is unknown.
+/// If the kind is [`ErrorKind::OutcomeUnknown`], the change may be written. Otherwise nothing was
+/// written.
 pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &RequestedChange) -> Result<Changed> {
     let limits = core.shared.store.limits();
     limits
@@ -58,8 +59,8 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Requested
     transact(core, key, asked, None).await
 }
 
-/// Makes the change as a transaction, with version `at` unless the record has a greater one. The caller must ensure
-/// that no view is added meanwhile.
+/// Makes the change as a transaction. If `at` is given, it is the version of the change, unless the
+/// record already has a greater version. The caller must ensure that no view is added meanwhile.
 pub(crate) async fn transact(
     core: &CollectionCore,
     key: &Cells,
@@ -102,7 +103,7 @@ pub(crate) async fn transact(
     )))
 }
 
-/// Makes the change in a task of the store, which continues if the caller stops waiting.
+/// Makes the change in a task of the writer, which continues if the caller stops waiting.
 async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &RequestedChange) -> Result<Changed> {
     let shared = &core.shared;
     let (name, time) = (&core.definition.name, shared.write_options().timeout);
@@ -117,17 +118,17 @@ async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &RequestedChan
     })
 }
 
-/// End of an attempt at a change.
+/// Known outcome of an attempt to change a record.
 #[derive(Debug, Clone, Copy)]
 enum Ended {
     Applied(Version),
-    /// Nothing was written, because another change came first.
+    /// Nothing was written, because another change of the record came first.
     Lost,
-    /// Nothing was written, because another schema was recorded.
+    /// Nothing was written, because another schema was recorded meanwhile.
     OtherSchema,
 }
 
-/// Change that is made as a transaction.
+/// Change of a record that is made as a transaction.
 pub(crate) struct Transacting<'c> {
     pub(crate) core: &'c CollectionCore,
     pub(crate) viewed: &'c Viewed,
@@ -137,7 +138,7 @@ pub(crate) struct Transacting<'c> {
 }
 
 impl Transacting<'_> {
-    /// Reads the record, and changes it on condition that it stays as it was read.
+    /// Reads the record, and changes it on condition that its version has not changed since.
     async fn run(&self, asked: &RequestedChange, at: Option<Version>, time: Duration) -> Result<Ended> {
         let shared = &self.core.shared;
         let row = self.read().await?;
@@ -199,7 +200,8 @@ impl Transacting<'_> {
             .flatten())
     }
 
-    /// Returns the condition that the record has this version, or that it does not exist.
+    /// Returns the condition that the stored record has the version `expected`; `None` means that
+    /// no record is stored.
     pub(crate) fn condition(&self, expected: Option<Version>) -> Cas {
         Cas {
             table: Arc::clone(self.base.table()),
@@ -213,7 +215,8 @@ impl Transacting<'_> {
         }
     }
 
-    /// Returns the writes of the record's row and of its entries, all with the version as their timestamp.
+    /// Returns the writes of the record's row and of its entries. All have the version of the
+    /// change as their timestamp.
     pub(crate) fn writes(
         &self,
         change: &TransactionOf<ViewedCollection>,
@@ -305,7 +308,7 @@ impl Transacting<'_> {
     }
 }
 
-/// Reads the row of a partition that has one row.
+/// Reads the row of a partition that has at most one row.
 pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &Cells) -> Result<RowSet> {
     let shared = &core.shared;
     let read = PointRead {
@@ -321,7 +324,7 @@ pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &C
     Ok(found.rows)
 }
 
-/// Returns the error of a rejected change of the record with this key.
+/// Returns the error that the change of the record with this key is rejected.
 #[cold]
 pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -> Error {
     let record = || {
@@ -361,7 +364,7 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
     }
 }
 
-/// Returns the error of a change of the record with this key that the protocol rejects.
+/// Returns the error that the protocol rejects the change of the record with this key.
 #[cold]
 pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) -> Error {
     match refused.refusal {
@@ -370,7 +373,7 @@ pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) 
     }
 }
 
-/// Returns the error of a record that already exists, for a caller that may not see it.
+/// Returns the error that a record already exists, for a caller that may not see the record.
 #[cold]
 pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     let key = core.key_text(key, &Cells::new());
@@ -378,7 +381,7 @@ pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     Error::new(ErrorKind::Exists, message).with_hint("give the record another key")
 }
 
-/// Returns the error of a record that does not fit a view, or whose unique values cannot be stored.
+/// Returns the error that a view or a unique constraint cannot store a record.
 #[cold]
 pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     let collection = &core.definition;
@@ -429,8 +432,8 @@ pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     error.with_field(field)
 }
 
-/// Returns the error of a versioned operation on a collection whose records have no versions, because they are written
-/// plainly.
+/// Returns the error of an operation that needs versions, in a collection whose records have no
+/// versions.
 #[cold]
 pub(crate) fn not_changed(core: &CollectionCore) -> Error {
     Error::new(

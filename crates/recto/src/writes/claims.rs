@@ -1,4 +1,5 @@
-//! Unique constraints on stores with transactions. The claims of a change are conditions of its transaction.
+//! Unique constraints on stores with transactions. A claim reserves the values of a constraint for
+//! one record. The claims of a change are conditions and writes of its transaction.
 
 use std::sync::Arc;
 
@@ -20,26 +21,27 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::viewed::Written;
 
-/// Requests of a change to claims of values, in addition to the requests to its record.
+/// Conditions and writes for the claims of a change, in addition to those for its record.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// Conditions on claims.
+    /// Conditions on the stored claims.
     pub(crate) conditions: Vec<Cas>,
-    /// Writes of claims.
+    /// Writes that take and release claims.
     pub(crate) writes: Vec<PartitionWrite>,
 }
 
-/// Claim in its table.
+/// Claim: its table, and its partition in the table.
 struct Claim<'c> {
     table: &'c ClaimsTable,
     partition: Cells,
 }
 
 impl Transacting<'_> {
-    /// Returns the requests of a change to claims, from the current claims.
+    /// Returns the conditions and writes for the claims of a change, after reading the current
+    /// claims.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`]: another record has values that this record is to have.
+    /// [`ErrorKind::Conflict`]: another record has values that this record would get.
     pub(super) async fn claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Result<Claims> {
         let mut claims = Claims::default();
         for key in &change.taken {
@@ -62,8 +64,8 @@ impl Transacting<'_> {
         Ok(claims)
     }
 
-    /// Returns the requests of a change to claims on condition that none of its claims exists. For records that did not
-    /// exist before.
+    /// Returns the conditions and writes for the claims of a change, on condition that none of
+    /// these claims exists. Used for records that did not exist before.
     pub(crate) fn first_claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Claims {
         let taken = change.taken.iter().filter_map(|key| self.claim(key));
         let (conditions, writes) = taken
@@ -78,7 +80,7 @@ impl Transacting<'_> {
         Some(Claim { table, partition })
     }
 
-    /// Reads the key of the record that has a claim.
+    /// Reads the key of the record to which a claim belongs.
     async fn owner(&self, claim: &Claim<'_>) -> Result<Option<Cells>> {
         let found = get(self.core, claim.table.table(), &claim.partition).await?;
         let Some(row) = found.iter().next() else {
@@ -95,8 +97,8 @@ impl Transacting<'_> {
         })
     }
 
-    /// Returns the condition that another record does not have the values that it claims. A claim can outlive its
-    /// record if the table of records was dropped and created again.
+    /// Returns the condition that the record `other` does not have the values to which it has a
+    /// claim. A claim can outlive its record if the base table was dropped and created again.
     async fn unheld(&self, claimed: &EntryKey<KeyCells>, other: &Cells, now: i64) -> Result<Cas> {
         let holder = Transacting { key: other, ..*self };
         let row = holder.read().await?;
@@ -121,7 +123,8 @@ impl Transacting<'_> {
 }
 
 impl Claim<'_> {
-    /// Returns the condition that the claim belongs to this record, or to none.
+    /// Returns the condition that the claim belongs to the record `owner`; `None` means that the
+    /// claim does not exist.
     fn is_of(&self, owner: Option<&Cells>) -> Cas {
         Cas {
             table: Arc::clone(self.table.table()),
@@ -153,11 +156,11 @@ impl Claim<'_> {
     }
 }
 
-/// Gives a record its claims of these constraints and changes nothing else. A record that does not exist gets no
-/// claims.
+/// Takes the claims of these constraints for a record, without changing the record. A record that
+/// does not exist gets no claims.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`]: another record has such values.
+/// [`ErrorKind::Conflict`]: another record has the same values.
 pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: &[ViewNumber]) -> Result<()> {
     let shared = &core.shared;
     if !shared.store.limits().transactions {
@@ -203,7 +206,8 @@ pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: 
     Err(busy(&core.definition.name))
 }
 
-/// Gives a record its claims by the protocol for stores without transactions, for all constraints.
+/// Takes the claims of all constraints for a record, by the protocol for stores without
+/// transactions.
 async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     let (shared, name) = (&core.shared, &core.definition.name);
     let request = Request {
@@ -222,8 +226,8 @@ async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     }
 }
 
-/// Returns whether a row shows that the record has its claims. Always false on stores with transactions, whose rows do
-/// not store this.
+/// Returns whether a row of the base table shows that its record has its claims. Always returns
+/// false on stores with transactions, whose rows do not store this.
 ///
 /// # Errors
 /// The row is damaged, or a newer release wrote it.
@@ -239,7 +243,8 @@ pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool>
     Ok(row.is_none_or(|row| untaken(&row, &viewed.views).is_empty()))
 }
 
-/// Returns the claims of a record's row. Returns none if the record has expired and `expires` is true.
+/// Returns the claims that a record needs according to its row. If `expires` is true and the record
+/// has expired, returns none.
 ///
 /// # Errors
 /// The row is damaged, or a newer release wrote it.
@@ -262,11 +267,12 @@ pub(crate) fn claims_of(
         .unwrap_or_default())
 }
 
-/// Releases a claim that a record has without having its values.
+/// Releases a claim of a record that does not contain the claimed values.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: the record has the values by now, or another record has the
-/// claim. The store cannot be read or written in time.
+/// - [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: the record now contains the values, or the
+///   claim belongs to another record.
+/// - The store cannot be read or written in time.
 pub(crate) async fn release_unheld(
     core: &CollectionCore,
     key: &Cells,
@@ -290,7 +296,7 @@ pub(crate) async fn release_unheld(
     )))
 }
 
-/// Releases the claim in a transaction. Returns whether it was applied.
+/// Releases a claim of a record in a transaction. Returns whether the transaction was applied.
 async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey<KeyCells>) -> Result<bool> {
     let shared = &core.shared;
     let _writing = shared.writing().await;
@@ -350,10 +356,11 @@ pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[Stri
         .map_or(&[], |one| &*one.fields)
 }
 
-/// Hint for values that another record has.
+/// Hint of the error that another record has the unique values.
 const GIVE_OTHERS: &str = "use other values, or change that record first; nothing was written";
 
-/// Returns the error of values that another record has. The error names the key of that record if it is known.
+/// Returns the error that another record has the unique values. The error names the key of that
+/// record if it is known.
 #[cold]
 pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&Cells>) -> Error {
     let fields = unique_fields(core, number);
@@ -376,7 +383,8 @@ pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&C
     }
 }
 
-/// Removes the other record's key from the error, for a caller that may not see that record.
+/// Removes the key of the record that has the unique values from an error, for a caller that may
+/// not see that record.
 pub(crate) fn without_holder(error: Error) -> Error {
     if error.kind() == ErrorKind::Conflict && error.field().is_some() {
         return error.with_hint(GIVE_OTHERS);

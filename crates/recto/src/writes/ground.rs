@@ -1,4 +1,5 @@
-//! Reads that plain changes depend on: the views that are written now, and records that must be read first.
+//! State that plain changes depend on: the views that must be written now, and records that must be
+//! read first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,33 +20,35 @@ use crate::viewed::{Viewed, Written};
 /// Maximum number of records that are read concurrently before they are changed.
 const MAX_READS: usize = 32;
 
-/// State on which changes depend. A store with transactions applies them only on condition of this state.
+/// State on which changes depend. A store with transactions applies the changes only if this state
+/// has not changed.
 #[derive(Debug)]
 pub(super) struct Ground {
-    /// Generation of the schema.
+    /// Generation of the schema when the state was read.
     generation: u64,
-    /// Views of each change's collection.
+    /// For each change, the views of its collection.
     viewed: Vec<Option<Arc<Viewed>>>,
-    /// Changes whose records were read, with the stored record.
+    /// For each change whose record was read, the stored record, if there was one.
     read: HashMap<usize, Option<Stored>>,
     /// Conditions that the stored records have not changed since they were read.
     conditions: Vec<Cas>,
-    /// Misfit that each change would create, if any.
+    /// For each change, the misfit that it would create: a view or constraint that cannot store the
+    /// new record.
     pub(super) new_misfits: Vec<Option<Misfit>>,
 }
 
-/// Record that is stored.
+/// Stored record that a change depends on.
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// Cells of the record, in the order of the fields.
+    /// Cells of the record, in the order of the collection's fields.
     pub(super) record: Cells,
     /// Write timestamp of the record; `None` if the store does not report it.
     pub(super) stamp: Option<i64>,
 }
 
 impl Ground {
-    /// Reads the state. Records that never change are read before a put only if that is necessary, or if `reads_all` is
-    /// true.
+    /// Reads the state for changes. If records never change, a put reads the stored record only if
+    /// necessary, or if `reads_all` is true.
     pub(super) async fn look(shared: &Shared, pending: &[Pending], reads_all: bool) -> Result<Self> {
         let generation = shared.held().recorded.generation;
         let viewed = pending.iter().map(|one| one.core.viewed_now());
@@ -81,8 +84,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Adopts records from an earlier read that no longer exist. A deletion that is sent again
-    /// needs the record that it deleted, which only the earlier read has.
+    /// Takes over records from an earlier read that no longer exist. If a deletion is sent again,
+    /// it needs the record that it deleted, which only the earlier read contains.
     pub(super) fn recall(&mut self, before: Self) {
         for (number, stored) in before.read {
             if let Some(read) = self.read.get_mut(&number)
@@ -93,7 +96,7 @@ impl Ground {
         }
     }
 
-    /// Returns the views that a change writes.
+    /// Returns the views that the change with this index must write.
     pub(super) fn viewed(&self, number: usize) -> Option<&Viewed> {
         self.viewed[number].as_deref()
     }
@@ -103,7 +106,7 @@ impl Ground {
         self.viewed.iter().any(Option::is_some)
     }
 
-    /// Returns whether the record of a change was read.
+    /// Returns whether the stored record of a change was read.
     pub(super) fn has_read(&self, number: usize) -> bool {
         self.read.contains_key(&number)
     }
@@ -113,7 +116,8 @@ impl Ground {
         self.read.get(&number)?.as_ref()
     }
 
-    /// Returns the conditions of the changes. The first is that no other schema was recorded.
+    /// Returns the conditions of all changes. The first condition, if the schema was ever recorded,
+    /// is that no other schema was recorded.
     pub(super) fn conditions(&self) -> Vec<Cas> {
         let schema = (self.generation > 0).then(|| catalog::is_of_generation(self.generation));
         schema
@@ -122,14 +126,14 @@ impl Ground {
             .collect()
     }
 
-    /// Returns whether the first condition is that of the schema.
+    /// Returns whether the first condition is the condition on the schema.
     pub(super) fn has_schema(&self) -> bool {
         self.generation > 0
     }
 }
 
-/// Returns the misfit that each change would create, if any. It reads only the stored records of changes that put a
-/// misfit, which are few.
+/// Returns, for each change, the misfit that it would create, if any. Reads stored records only for
+/// changes that put a misfit, which are few.
 async fn new_misfits(
     shared: &Shared,
     pending: &[Pending],
@@ -153,9 +157,11 @@ async fn new_misfits(
     Ok(misfits)
 }
 
-/// Returns whether a record of a collection whose records never change must be read before it is written. This is
-/// necessary for a deletion if the places of its entries depend on fields outside the key. It is necessary for a put if
-/// the record may have fields that its type does not know.
+/// Returns whether a record of a collection whose records never change must be read before a
+/// change:
+///
+/// - before a deletion, if the positions of its entries depend on fields outside the key;
+/// - before a put, if the record may have fields that its record type does not know.
 fn is_read(pending: &Pending, viewed: &Viewed, reads_all: bool) -> bool {
     let core = &pending.core;
     if core.replaces() || viewed.views.views().is_empty() {
@@ -167,7 +173,7 @@ fn is_read(pending: &Pending, viewed: &Viewed, reads_all: bool) -> bool {
     }
 }
 
-/// Returns whether the key of a record determines the places of its entries.
+/// Returns whether the positions of a record's entries depend only on its key.
 pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
     let fields = &core.definition.fields;
     let is_key = |field: usize| {
@@ -181,7 +187,8 @@ pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
         .all(|view| view.key_fields().all(is_key))
 }
 
-/// Reads the stored record with the key of a change, and returns the condition that it stays unchanged.
+/// Reads the stored record that a change affects. Returns the record, and the condition that it has
+/// not changed.
 async fn read(
     shared: &Shared,
     number: usize,

@@ -1,4 +1,4 @@
-//! Writes of records, as mutations of partitions.
+//! Writes of records. Changes of records become mutations of partitions.
 
 mod change;
 mod claims;
@@ -35,19 +35,20 @@ use crate::shared::{Shared, Writing};
 /// Maximum number of changes in a batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
 
-/// Maximum number of attempts at changes that depend on reads, when other writers change the same data.
+/// Maximum number of attempts of changes that depend on reads, if other writers change the same
+/// data.
 pub(crate) const MAX_LOOKS: u32 = 100;
-/// Maximum wait before the next attempt.
+/// Maximum wait before the next attempt of a change.
 const MAX_LOST_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of independent changes that are written concurrently.
 pub(crate) const MAX_AT_ONCE: usize = 32;
 
-/// Change of one record of a collection.
+/// Change of one record of a collection that is written without versions.
 #[derive(Debug)]
 pub(crate) enum RowChange {
-    /// Stores a record: its cells in the base table's column order.
+    /// Stores a record.
     Put {
-        /// Cells of all columns.
+        /// Cells of all columns, in the column order of the base table.
         cells: Cells,
         /// TTL of the record, in seconds.
         ttl_seconds: Option<u32>,
@@ -68,7 +69,8 @@ impl RowChange {
         }
     }
 
-    /// Returns whether two puts store the same record. If so, this put gets the longer of the two TTLs.
+    /// Returns whether both changes put the same record. If so, gives this put the longer of the
+    /// two TTLs.
     fn prolong_same(&mut self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -86,14 +88,14 @@ impl RowChange {
     }
 }
 
-/// Change that is not applied yet.
+/// Change that was added to a batch and is not applied yet.
 #[derive(Debug)]
 struct Pending {
     core: Arc<CollectionCore>,
     change: RowChange,
-    /// Timestamp that the change got at its first commit, and keeps.
+    /// Write timestamp. The change gets it at the first commit, and keeps it for further commits.
     stamp: Option<Stamp>,
-    /// Index of the change in the batch, as the caller added it.
+    /// Index of the change in the batch, in the order in which the caller added changes.
     number: usize,
 }
 
@@ -106,7 +108,7 @@ impl Pending {
         mutation::clustering(&self.core, self.change.row())
     }
 
-    /// Returns the place of its record: table, partition, clustering.
+    /// Returns the position of the change's record: table, partition and clustering cells.
     fn place(&self) -> (String, Cells, Cells) {
         let table = self.core.written.name().to_owned();
         (table, self.partition(), self.clustering())
@@ -119,8 +121,8 @@ impl Pending {
         }
     }
 
-    /// Returns whether the change alone determines its record: it puts all columns, or records of the collection never
-    /// change.
+    /// Returns whether the change alone determines the resulting record: it puts all columns, or
+    /// records of the collection never change.
     fn is_whole_put(&self) -> bool {
         let is_whole = || !self.core.replaces() || self.core.known_columns().is_none();
         matches!(self.change, RowChange::Put { .. }) && is_whole()
@@ -131,17 +133,20 @@ impl Pending {
     }
 }
 
-/// Changes of one or more collections. They are applied together, or each independently.
+/// Changes of one or more collections, which are applied together or each independently.
 ///
-/// The changes are kept in their logical form. Their partitions and timestamps are determined at the commit. A change
-/// keeps its timestamp, so that another commit after an unknown outcome determines the outcome.
+/// The changes are stored in their logical form. Their partitions and timestamps are determined at
+/// the commit. A change keeps its timestamp, so that a second commit after an unknown outcome
+/// resolves the outcome.
 #[derive(Debug)]
 pub(crate) struct Changes {
     shared: Arc<Shared>,
     pending: Vec<Pending>,
-    /// Index in `pending` of the last change of each key (table with its known columns, partition, clustering).
+    /// For each key (table with its known columns, partition, clustering cells), the index in
+    /// `pending` of its last change.
     last_of_key: HashMap<(usize, Cells, Cells), usize>,
-    /// Tables of `last_of_key`, by index. Tables with different numbers of known columns are separate.
+    /// Tables that the keys of `last_of_key` refer to by index. A table occurs once for each number
+    /// of known columns.
     tables: Vec<Arc<Table>>,
     given: usize,
     repeated: usize,
@@ -171,7 +176,8 @@ impl Changes {
         self.given
     }
 
-    /// Returns the number of added puts that store no record of their own, because another put has the same key.
+    /// Returns the number of added puts that store no record of their own, because another put of
+    /// the batch has the same key.
     pub(crate) fn repeated(&self) -> usize {
         self.repeated
     }
@@ -246,7 +252,8 @@ impl Changes {
         .with_hint("store smaller records, or keep large values elsewhere"))
     }
 
-    /// Returns the index of the table that stores a collection's records, and adds the table if it is new.
+    /// Returns the index in `tables` of the table that stores a collection's records. Adds the
+    /// table if it is new.
     fn table(&mut self, core: &CollectionCore) -> usize {
         let known = self
             .tables
@@ -258,8 +265,8 @@ impl Changes {
         })
     }
 
-    /// Applies the changes, and empties the batch. On an error all changes remain, and another commit uses the same
-    /// timestamps. Returns the newest timestamp.
+    /// Applies the changes, and empties the batch. Returns the newest write timestamp. After an
+    /// error, all changes remain in the batch, and another commit uses the same timestamps.
     pub(crate) async fn commit(&mut self) -> Result<Option<Stamp>> {
         if !self.pending.is_empty() {
             let shared = Arc::clone(&self.shared);
@@ -289,8 +296,8 @@ impl Changes {
         Ok(newest)
     }
 
-    /// Sends the changes until they are applied or are known not to be applied. Changes that were applied stay applied,
-    /// even if an error follows.
+    /// Sends the changes until they are applied or are known not to be applied. Changes that were
+    /// applied remain applied even if an error follows.
     async fn settle(&mut self, writing: &mut Writing<'_>) -> Result<()> {
         let mut is_applied = false;
         let settled = self.send_until_applied(writing, &mut is_applied).await;
@@ -350,16 +357,17 @@ impl Changes {
         Err(busy("the batch"))
     }
 
-    /// Assigns newer timestamps, because the writes that were sent may be in buckets that are no longer read for their
-    /// keys.
+    /// Assigns newer timestamps. The writes that were sent may be in buckets that are no longer
+    /// read for their keys, and must be repeated.
     fn take_stamps(&mut self) {
         for pending in &mut self.pending {
             pending.stamp = Some(self.shared.stamps.next());
         }
     }
 
-    /// Checks that existing records which never change equal the records that are put, and that no record becomes a
-    /// misfit.
+    /// Checks that the changes are allowed: a put must not differ from an existing record that
+    /// never changes, and no record may become a misfit (a record that a view or constraint cannot
+    /// store).
     fn check_ground(&self, ground: &Ground) -> Result<()> {
         let sees_conflicts = self.shared.store.limits().sees_conflicts;
         let mut pending = self.pending.iter().enumerate();
@@ -458,7 +466,7 @@ impl Changes {
         }
     }
 
-    /// Returns the error of a change that conflicts with a stored record.
+    /// Returns the error that a change conflicts with a stored record.
     #[cold]
     fn conflict(&self, change: Option<usize>) -> Error {
         let Some(pending) = change.and_then(|change| self.pending.get(change)) else {
@@ -473,19 +481,20 @@ impl Changes {
     }
 }
 
-/// Outcome of an attempt whose outcome is known.
+/// Known outcome of an attempt to apply changes.
 enum Sent {
     /// The changes are applied.
     Applied,
-    /// Nothing is applied, because the schema or a record that was read has changed.
+    /// Nothing is applied, because the schema or a stored record has changed since it was read.
     OnOtherGround {
         /// True if the schema has changed.
         schema: bool,
     },
-    /// Nothing is applied, because an entry already exists. It remains to check whether its record exists.
+    /// Nothing is applied, because an entry already exists. The caller must read whether the
+    /// entry's record exists.
     MayBeThere,
-    /// Rows have moved to other buckets since the timestamps were assigned. The rows that were written must be written
-    /// again with newer timestamps.
+    /// Rows have moved to other buckets since the timestamps were assigned. The rows that were
+    /// written must be written again with newer timestamps.
     Moved,
 }
 
@@ -499,8 +508,8 @@ fn unknown(error: StoreError) -> Error {
     .with_source(error)
 }
 
-/// Returns the error of a write that was applied while other processes may have found this process dead and added
-/// views.
+/// Returns the error that a write was applied, but that other processes may have declared this
+/// process dead and added views that the write did not maintain.
 #[cold]
 fn not_in_all_views(error: Error) -> Error {
     Error::new(
@@ -512,7 +521,7 @@ fn not_in_all_views(error: Error) -> Error {
     .with_source(error)
 }
 
-/// Returns the error of a write that lost to other writers at every attempt.
+/// Returns the error that other writers changed the same data during each attempt.
 #[cold]
 pub(crate) fn busy(what: &str) -> Error {
     Error::new(
@@ -522,14 +531,14 @@ pub(crate) fn busy(what: &str) -> Error {
     .with_hint("try again; nothing was written")
 }
 
-/// Waits for a random time, so that writers that collided do not collide again.
+/// Waits for a random time. Writers that collided then do not collide again.
 async fn pause(environment: &Environment) {
     let [drawn] = environment.random::<1>();
     tokio::time::sleep(MAX_LOST_PAUSE * u32::from(drawn) / 256).await;
 }
 
-/// Returns the error of a batch of records that change. Each such record has its own condition, so a store cannot apply
-/// all or none of several changes.
+/// Returns the error that records with versions cannot be changed in one batch. Each change has its
+/// own condition, and a store cannot apply several such changes all or none.
 #[cold]
 fn not_together(collection: &str) -> Error {
     Error::new(
@@ -539,7 +548,7 @@ fn not_together(collection: &str) -> Error {
     .with_hint("make each change by itself (`change_each`), which returns the outcome of each")
 }
 
-/// Returns the error of a put whose key an earlier put of the batch has with another record.
+/// Returns the error that an earlier put of the batch has the same key and a different record.
 #[cold]
 fn conflict_within(there: &Pending) -> Error {
     let (name, key) = (&there.core.definition.name, there.key_text());
@@ -550,12 +559,12 @@ fn conflict_within(there: &Pending) -> Error {
     .with_hint(CONFLICT_HINT)
 }
 
-/// Returns whether two tables are the same table with the same number of known columns.
+/// Returns whether two definitions are the same table with the same number of known columns.
 fn is_one_table(one: &Arc<Table>, other: &Arc<Table>) -> bool {
     Arc::ptr_eq(one, other) || (one.name() == other.name() && one.columns().len() == other.columns().len())
 }
 
-/// Hint for a put of an append-only collection when another record with the key exists.
+/// Hint of the error that another record with the key exists in an append-only collection.
 const CONFLICT_HINT: &str = "delete the record first, or use a collection with writes = \"overwrite\": \
     records with writes = \"append\" never change; nothing was written";
 
@@ -573,7 +582,7 @@ fn invalid_key(error: StoreError) -> Error {
     Error::new(ErrorKind::InvalidRecord, error.to_string()).with_source(error)
 }
 
-/// Converts a time to live to the TTL of a store, in seconds.
+/// Converts a time to live to whole seconds, as stores expect it.
 pub(crate) fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
     match u32::try_from(time_to_live.as_secs()) {
         Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(seconds),

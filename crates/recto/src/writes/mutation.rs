@@ -5,9 +5,10 @@ use recto_store::{Mutation, Operation, Stamp};
 
 use crate::core::CollectionCore;
 
-/// Cells of a record by the columns of the base table, or for a deletion the cells of the key.
+/// Source of the cells of a record by the columns of the base table. For a deletion, it only has
+/// the cells of the key.
 pub(crate) trait BaseRow {
-    /// Returns the cell of a column; `None` is null.
+    /// Returns the cell of a column; `None` means null.
     fn cell(&self, column: usize) -> Option<&[u8]>;
 }
 
@@ -17,20 +18,20 @@ impl BaseRow for Cells {
     }
 }
 
-/// Returns the cells of the record's partition in the base table.
+/// Returns the cells of the record's partition key in the base table.
 pub(crate) fn partition(core: &CollectionCore, row: &impl BaseRow) -> Cells {
     cells(row, 0..core.written.partition().len())
 }
 
-/// Returns the clustering cells of the record.
+/// Returns the cells of the record's clustering key in the base table.
 pub(crate) fn clustering(core: &CollectionCore, row: &impl BaseRow) -> Cells {
     let table = &core.written;
     cells(row, table.partition().len()..table.key_len())
 }
 
-/// Returns the mutation that stores a record. Fields that the record type does not know remain unchanged. In a
-/// collection whose records never change, the mutation does not name the fields that were added after the record type
-/// was declared.
+/// Returns the mutation that stores a record. Fields that the record type does not know remain
+/// unchanged. In a collection whose records never change, the mutation leaves out fields that were
+/// added after the record type was declared.
 pub(crate) fn put(
     core: &CollectionCore,
     row: &impl BaseRow,
@@ -59,7 +60,7 @@ pub(crate) fn put(
     }
 }
 
-/// Returns the mutation that deletes the record of a key.
+/// Returns the mutation that deletes the record with a key.
 pub(crate) fn delete(core: &CollectionCore, key: &impl BaseRow, stamp: Stamp) -> Mutation {
     Mutation {
         operation: Operation::DeleteRow {

@@ -1,4 +1,5 @@
-//! Writes of plain changes: rows of base tables and entries of views.
+//! Writes of plain changes (changes without a condition on a version): rows of base tables and
+//! entries of views.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,20 +14,20 @@ use super::{Pending, RowChange};
 use crate::entries::EntryWrites;
 use crate::viewed::Viewed;
 
-/// Writes by partition, with the origin of each mutation.
+/// Writes of changes, grouped by partition, with the origin of each mutation.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     pub(super) writes: Vec<PartitionWrite>,
-    /// Origin of each mutation, by write.
+    /// For each write, the origin of each of its mutations.
     pub(super) of: Vec<Vec<MutationOrigin>>,
 }
 
-/// Origin of a mutation.
+/// Origin of a mutation: the change that requires it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MutationOrigin {
-    /// Record of the change with this index.
+    /// The mutation writes the record of the change with this index.
     Record(usize),
-    /// Entry of the record of the change with this index.
+    /// The mutation writes an entry of the change with this index.
     Entry(usize),
 }
 
@@ -39,7 +40,7 @@ impl MutationOrigin {
     }
 }
 
-/// Place of a record: table, partition, clustering.
+/// Position of a record: table, partition and clustering cells.
 type Place = (String, Cells, Cells);
 
 /// Collects the writes of changes.
@@ -49,9 +50,9 @@ pub(super) struct Gathering<'c> {
     entries: EntryWrites,
     limits: Limits,
     plain: Plain,
-    /// Index of the write of each partition.
+    /// For each partition, the index of its write.
     by_partition: HashMap<(&'c str, usize, Cells), usize>,
-    /// Entries of records that the batch puts and may delete again.
+    /// Entries of records that the batch puts and that a later change of the batch may delete.
     put_before: HashMap<Place, Vec<EntryKey<KeyCells>>>,
 }
 
@@ -68,7 +69,7 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Returns the writes of these changes.
+    /// Returns the writes of the changes in a range of indexes.
     pub(super) fn writes_of(mut self, changes: std::ops::Range<usize>) -> Plain {
         for number in changes {
             let pending = &self.pending[number];
@@ -189,7 +190,7 @@ impl<'c> Gathering<'c> {
     }
 }
 
-/// Returns whether the record must be known to delete its entries.
+/// Returns whether the stored record is needed to delete the record's entries.
 fn is_deleted_by_its_record(pending: &Pending, viewed: &Viewed) -> bool {
     !pending.core.replaces() && !is_by_key_only(&pending.core, viewed)
 }
@@ -210,7 +211,8 @@ fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Optio
     viewed.views.patched(&stored.record, &known)
 }
 
-/// Returns whether the stored record differs from the record that is put, in the fields that the record type knows.
+/// Returns whether the stored record differs from the record of a put, in the fields that the
+/// record type knows.
 pub(super) fn is_another(pending: &Pending, stored: &Stored) -> bool {
     let record = match &pending.change {
         RowChange::Put { cells, .. } => pending.core.record_of(cells),

@@ -1,4 +1,5 @@
-//! The views that `design` proposes can be applied, and Recto then serves each query as the proposal says.
+//! Checks that the views that `design` proposes can be applied, and that Recto then serves each
+//! query as the proposal says.
 
 use proptest::prelude::*;
 use recto::design::{Design, design, parse_queries, with_views};
@@ -7,9 +8,9 @@ use recto::session::{PageRequest, Pages as _};
 use recto::{DynamicRecord, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
-/// Collections of each write mode, with and without existing views. In one declaration, the views are an
-/// inline table, to which TOML does not allow to add a table. The last two collections sort a text by a
-/// language. In one of them, the text is a field of the key.
+/// Collections of each write mode, with and without existing views. One schema declares its views
+/// as an inline table, to which TOML does not allow additions. The last two collections sort a text
+/// by a language; in the last collection, the text is a field of the key.
 const SCHEMAS: [&str; 6] = [
     r#"
 [collection.tasks]           # that change
@@ -170,7 +171,7 @@ proptest! {
     }
 }
 
-/// The design as JSON contains the same information as its text.
+/// Checks that a design as JSON contains the same information as its text.
 #[test]
 fn a_design_is_told_to_programs() {
     let schema = Schema::parse(SCHEMAS[0]).unwrap();
@@ -190,8 +191,8 @@ fn a_design_is_told_to_programs() {
     );
 }
 
-/// A proposed view sorts a text by the same collation as the rest of the collection, and its declaration
-/// contains this collation.
+/// Checks that a proposed view sorts a text by the same collation as the rest of the collection.
+/// The declaration of the view must contain this collation.
 #[tokio::test]
 async fn a_proposed_view_has_the_collation_of_its_field() {
     let text = SCHEMAS[4];

@@ -74,7 +74,7 @@ fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
         .collect()
 }
 
-/// Clocks that advance by a step with every reading.
+/// Source of time whose clocks advance by a fixed step with every reading.
 struct Stepping {
     step_nanos: u64,
     nanos: AtomicU64,
@@ -101,8 +101,8 @@ fn stepping(step_nanos: u64) -> Environment {
     })
 }
 
-/// A handle that was opened before the store had a schema has created its own cursor keys. It must replace
-/// them by the keys of the store.
+/// Checks a handle that was opened before the store had a schema, and has created its own cursor
+/// keys. When it applies a schema, it must replace its keys by the keys of the store.
 #[tokio::test]
 async fn a_refused_schema_takes_over_the_cursor_keys_of_the_store() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
@@ -310,8 +310,8 @@ async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
     );
 }
 
-/// If another collection of the same records serves the query, the hint names this collection instead of a
-/// new view. In a session with a row filter, the hint does not name it.
+/// Checks the hint for a query that another collection of the same records serves. The hint names
+/// this collection instead of a new view, but not in a session with a row filter.
 #[tokio::test]
 async fn the_collection_that_serves_is_named() {
     let recto = open().await;
@@ -528,7 +528,8 @@ async fn accepts_scalars_tuples_and_text_as_keys() {
     );
 }
 
-/// Rejects a schema if its new views and the views that stay are together more than a schema can declare.
+/// Checks that Recto rejects a schema if its new views and the remaining existing views together
+/// exceed the maximum number of views.
 #[tokio::test]
 async fn rejects_more_views_than_a_schema_can_declare() {
     let memory = Arc::new(MemoryStore::new(Environment::system()));

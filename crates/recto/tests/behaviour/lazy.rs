@@ -1,5 +1,6 @@
-//! Properties that are only visible at the store. The tests use a store that counts, fails and waits. A query
-//! reads nothing before the caller polls it. A page whose time ends keeps the rows that it has.
+//! Tests that observe the requests to the store, with a store that can count, fail and wait. A
+//! query reads nothing before the caller polls it. A page whose time ends keeps the rows that it
+//! has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,7 @@ writes = "append"
 "#;
 const ROWS: i32 = 3_000;
 
-/// Returns a store with rows, and the handle that makes it fail.
+/// Returns a Recto with stored rows, and the handle with which a test makes the store fail.
 async fn store() -> (Recto, FaultyStore) {
     let memory = MemoryStore::new(Environment::system());
     let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
@@ -119,7 +120,7 @@ async fn keeps_the_rows_of_a_page_that_runs_out_of_time() {
     assert_eq!(&found[..20], expected.items());
 }
 
-/// Returns the query of the page after the rows found so far.
+/// Returns a query for the page after the rows that were found so far.
 fn resume(
     query: &recto::PageQuery<DynamicRecord>,
     found: &[DynamicRecord],
@@ -132,7 +133,8 @@ fn resume(
     }
 }
 
-/// A store that never waits does not yield to other tasks, so the page itself must yield.
+/// Checks that a long page yields to other tasks, although the store never waits and therefore
+/// never yields.
 #[tokio::test]
 async fn a_long_page_lets_others_have_their_turn() {
     let (recto, _) = store().await;
@@ -157,9 +159,13 @@ async fn a_long_page_lets_others_have_their_turn() {
     ticking.abort();
 }
 
-/// A repeated commit of the batch gives a known outcome, whether the first attempt was applied or lost. It
-/// uses the timestamps of the first attempt, so later writes of other clients win. If the program replaced a
-/// change of the batch in between, the new change has a later timestamp.
+/// Checks a batch whose first commit had an unknown outcome:
+///
+/// - A repeated commit has a known outcome, whether the first commit was applied or lost.
+/// - The repeated commit uses the write timestamps of the first commit, so later writes of other
+///   clients win.
+/// - If the program replaced a change of the batch in between, the new change has a later
+///   timestamp.
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_unknown_outcome_is_settled_later() {
     #[derive(Debug, Clone, PartialEq, recto::Record)]

@@ -1,4 +1,4 @@
-//! Queues as programs and tools use them.
+//! Tests of queues through the Rust API and through sessions.
 
 use std::time::Duration;
 
@@ -609,7 +609,7 @@ fn is_of_queues(table: &recto_model::Table) -> bool {
     table.name().starts_with("recto_queue")
 }
 
-/// Interrupts the application of a schema at any moment, and then applies the schema again.
+/// Checks that a schema can be applied again after its application was interrupted, at any moment.
 async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     const STEP: Duration = Duration::from_millis(25);
     let store = Fresh::new(kind);
@@ -639,9 +639,8 @@ fn requests(recto: &Recto) -> u64 {
     nodes.iter().map(|node| node.requests).sum()
 }
 
-/// Returns the numbers of requests of a command that opens a store, executes one operation of a
-/// queue, and ends. The numbers are requests until the store is open, until the queue is open, and
-/// in total.
+/// Opens a store, executes one operation of the queue `jobs`, and ends. Returns three numbers of
+/// requests: until the store is open, until the queue is open, and in total.
 async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
     let recto = store.open().await;
     let opened = requests(&recto);
@@ -688,7 +687,8 @@ async fn needs_few_requests_for_one_operation(kind: Kind) {
     }
 }
 
-/// Processes that open the queues concurrently, and for the first time, use the same queues.
+/// Checks that processes that open the queues concurrently, and for the first time, use the same
+/// queues.
 async fn those_who_open_queues_at_once_have_the_same(kind: Kind) {
     if kind == Kind::Embedded {
         return; // only one process can open an embedded store

@@ -1,4 +1,5 @@
-//! A session with row filters reads and writes no other rows, for any request.
+//! Checks that a session with row filters reads and writes only rows that match the filters, for
+//! every request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -243,8 +244,9 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     assert!(!error.to_string().contains("ada"), "{error}");
 }
 
-/// Number of partitions, and number of rows of each that a filter on `author` hides. Only the very last row
-/// is visible. (The store of these tests is slow with partitions of many rows.)
+/// Number of partitions with hidden rows. `HIDDEN` is the number of rows of each partition. A
+/// filter on `author` hides all rows except the last row of the last partition. (The store of these
+/// tests is slow with partitions of many rows.)
 const CROWDS: i32 = 30;
 const HIDDEN: i32 = 250;
 
@@ -266,7 +268,7 @@ async fn session_with_hidden_rows() -> LocalSession {
     all
 }
 
-/// Returns a request for all of these rows, one partition after the other.
+/// Returns a request for all rows of these partitions, in the order of the partitions.
 fn crowds() -> PageRequest {
     let tenants = (0..CROWDS).map(|number| format!("tenant = \"{}\"", crowd(number)));
     PageRequest {
@@ -294,7 +296,7 @@ async fn hides_the_cost_of_hidden_rows() {
     }
 }
 
-/// `choices` offers a session only the queries that Recto would serve for this session.
+/// Checks that `choices` offers a session only the queries that Recto would serve for this session.
 #[tokio::test]
 async fn offers_only_queries_served_for_the_session() {
     let all = session().await;
@@ -309,8 +311,8 @@ async fn offers_only_queries_served_for_the_session() {
     assert!(choices.missing_partition_fields.is_empty());
     assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
     assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
-    // No view serves the row filter on `author`, so Recto would reject every page. So
-    // it offers no field.
+    // No view serves the row filter on `author`, and a filter scan is not allowed. Recto would
+    // reject every page, so `choices` offers no field.
     let outside = restricted(&all, "author = \"ada\"");
     let strict = PageRequest {
         allow_filter_scan: false,
@@ -323,8 +325,9 @@ async fn offers_only_queries_served_for_the_session() {
     assert_eq!(unknown.part(), Some(ErrorPart::Filter));
 }
 
-/// A page that ends among hidden rows, or a scan step that ends there, would reveal the number of hidden
-/// rows. Therefore it is random if a page or a step ends there.
+/// Checks that the ends of pages and scan steps do not reveal the number of hidden rows. If pages
+/// always ended after the same number of hidden rows, a client could count them, so the end is
+/// random.
 #[tokio::test]
 async fn does_not_reveal_the_number_of_hidden_rows() {
     let all = session_with_hidden_rows().await;

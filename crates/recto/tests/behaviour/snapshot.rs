@@ -1,5 +1,5 @@
-//! One page reads one snapshot on the embedded store. A page shows a batch completely or not at all, even if
-//! the page merges many partitions.
+//! Checks that each page reads one snapshot of the embedded store. A page shows a batch completely
+//! or not at all, even if the page merges many partitions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ order = ["account"]
 writes = "overwrite"
 "#;
 const BRANCHES: i32 = 8;
-/// Number of pages that are read during the batches.
+/// Number of pages that the test reads while another task commits batches.
 const PAGES: usize = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn a_page_over_many_partitions_is_of_one_moment() {
     assert!(seen.len() > 1, "nothing was written while pages were read");
 }
 
-/// Sets the account of every branch to a round, in one batch.
+/// Stores the number `round` in the account of every branch, in one batch.
 async fn put_round(recto: &Recto, round: i32) {
     let accounts = recto.dynamic("accounts").unwrap();
     let definition = Arc::clone(recto.schema().collection("accounts").unwrap());

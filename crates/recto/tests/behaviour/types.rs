@@ -1,5 +1,6 @@
-//! Every type through the engine, in a real Cassandra and in the embedded store. Extreme values of order
-//! types come back in the same order, ascending and descending. Every stored value comes back unchanged.
+//! Checks every type on Cassandra and on the embedded store. Both stores return the extreme values
+//! of order types in the same order, ascending and descending. They return every stored value
+//! unchanged.
 #![allow(clippy::cast_possible_wrap)]
 
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use serde_json::{Value as Json, json};
 /// Suite of the tests of this module.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
-/// Number of rows of a page. Most types need more than one page.
+/// Number of rows of a page. It is small, so that most types need more than one page.
 const PAGE_ROWS: u32 = 7;
 
 /// Returns the types that have no order, in the notation of the schema language, with values as JSON.
@@ -121,7 +122,8 @@ async fn both() -> [Recto; 2] {
     ]
 }
 
-/// Returns an ordinary value of each order type, which a column has while another column varies.
+/// Returns one ordinary value of each order type. A column has this value while the test varies
+/// another column.
 fn plain() -> Vec<Value> {
     let middle = |ty: &Type| {
         let values = extremes::values(ty);
@@ -195,7 +197,8 @@ fn order_types_sort_alike_on_both_stores() {
     });
 }
 
-/// Uses each value of each type as the bound of a range, with the columns before it fixed.
+/// Checks that ranges have the same rows on both stores. Each value of each type is the bound of a
+/// range, and the columns before it are fixed.
 #[test]
 fn order_types_are_bounded_alike_on_both_stores() {
     let _scope = Scope::new(&TESTS);

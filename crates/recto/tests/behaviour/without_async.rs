@@ -1,4 +1,5 @@
-//! Recto in programs without async, and the errors if its futures cannot run.
+//! Tests of Recto in programs without async, and of the errors if no runtime can execute its
+//! futures.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! A process with a wrong clock deletes nothing that others wrote, gives no timestamps to writes, and reports
-//! its clock. Recto compares the clock with the clocks of the nodes of Cassandra. For an embedded store, it
-//! compares the clock with the recorded time.
+//! Checks that a process with a wrong clock deletes no data of other processes, gives no timestamps
+//! to writes, and reports its clock. Recto compares the clock with the clocks of the nodes of
+//! Cassandra. For an embedded store, it compares the clock with the recorded time of earlier
+//! processes.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ const DAY_SECONDS: u32 = 86_400;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
 const HOUR_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
-/// A day in 2026, in milliseconds.
+/// Start of the tests: a moment of 2026, in milliseconds since 1970.
 const START_MILLIS: i64 = 1_767_225_600_000;
 
 const SCHEMA: &str = r#"
@@ -60,7 +61,7 @@ async fn queue_of(recto: &Recto) -> Queue {
     recto.queues().await.unwrap().get("jobs").await.unwrap()
 }
 
-/// Returns the notes of `recto check`.
+/// Returns the notes that `recto check` prints.
 async fn checked(recto: &Recto) -> String {
     let session = LocalSession::new(recto.clone());
     let outcome = session.tools().unwrap().check(&|_| {}).await.unwrap();

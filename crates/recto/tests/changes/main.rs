@@ -1,4 +1,4 @@
-//! Schemas, views and records that change while programs use them.
+//! Tests of schemas, views and records that change while programs use them.
 // Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

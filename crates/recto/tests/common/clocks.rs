@@ -1,4 +1,4 @@
-//! Clocks of one process that are wrong.
+//! Clocks of one process that differ from the clocks of the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use recto::{Environment, RecoveryPass, Recto};
 use recto_model::environment::Source;
 
-/// Time without a sign of life after which a process counts as dead.
+/// Time after which a process without activity is regarded as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(31);
 
-/// The machine's clocks, with two differences: the wall clock has an offset, and the continuous clock jumps
-/// when a test calls [`jump`](Self::jump).
+/// Source of time with the machine's clocks and two differences: the wall clock has an offset, and
+/// the monotonic clock jumps when a test calls [`jump`](Self::jump).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clocks {
     off_micros: i64,
@@ -27,8 +27,8 @@ impl Clocks {
         }
     }
 
-    /// Moves the continuous clock of this process forward. The process then takes each process for dead that
-    /// did nothing meanwhile.
+    /// Moves the monotonic clock of this process forward. The process then regards each process as
+    /// dead that was not active meanwhile.
     pub(crate) fn jump(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap();
         self.ahead_nanos.fetch_add(nanos, Ordering::SeqCst);
@@ -42,8 +42,8 @@ impl Clocks {
     }
 }
 
-/// Recovers the work of dead processes without waiting: the clocks jump by half a minute in which the dead
-/// processes did nothing.
+/// Recovers the work of dead processes without waiting: the clocks jump by half a minute, in which
+/// the dead processes were not active.
 pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryPass {
     let told = |pass: &RecoveryPass| {
         if pass.watched > 0 {
@@ -54,8 +54,8 @@ pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryP
     recto.recover(told).await.unwrap()
 }
 
-/// Wall clock that shows the time that a test sets, in milliseconds since 1970. The other clocks are the
-/// machine's.
+/// Source of time whose wall clock shows the time that a test sets, in milliseconds since 1970. The
+/// other clocks are the machine's.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing(Arc<AtomicI64>);
 

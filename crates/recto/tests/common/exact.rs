@@ -1,4 +1,4 @@
-//! Comparison of views with the records of their collections.
+//! Compares views with the records of their collections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use recto_model::{Table, Type, Value, cell, json};
 use recto_plan::SortOrder;
 use serde_json::Value as Json;
 
-/// Asserts that each view of a collection has exactly the entries of the existing records. Returns the number
-/// of records.
+/// Asserts that each view of a collection has exactly the entries of the existing records. Returns
+/// the number of records.
 pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> usize {
     let records = recto.dynamic(collection).unwrap();
     let definition = records.definition();
@@ -78,7 +78,8 @@ pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Optio
     ends
 }
 
-/// Returns the table of a view as queries use it. The listed table does not contain the bucket settings.
+/// Returns the table of a view with its bucket settings, as queries use it. The list of tables does
+/// not contain these settings.
 pub(crate) async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
     let start = format!("{collection}_{view}_");
     let is_it = |table: &Table| {

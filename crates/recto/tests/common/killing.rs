@@ -1,4 +1,4 @@
-//! A process that dies at a call to its store.
+//! Store whose process dies at a chosen call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,31 +12,33 @@ use recto::store::{
 use recto_model::Table;
 use tokio::sync::Notify;
 
-/// Moment of a call that changes something at which the process ends.
+/// Moment at which the process dies, relative to a call that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Before the store executes the call.
     Before,
     /// After the store executed the call, and before it answers.
     After,
-    /// The store never executes the call, but executes concurrent calls. The process ends when the test calls
-    /// [`kill`](Killing::kill).
+    /// Instead of executing the call: the store executes only concurrent and later calls, until the
+    /// test calls [`kill`](Killing::kill).
     Beside,
 }
 
-/// Store that executes a limited number of changes for its process, and then no more. Reads pass.
+/// Store that executes a limited number of changes, and then answers no more calls that change
+/// something. Reads succeed.
 pub(crate) struct Killing {
     inner: Arc<dyn Store>,
     left: AtomicI64,
     cut: Cut,
-    /// Selects the tables whose calls are counted.
+    /// Returns whether calls to the table with this name are counted.
     counts: fn(&str) -> bool,
     is_dead: AtomicBool,
     killed: Notify,
 }
 
 impl Killing {
-    /// Returns a store that dies at a call to one of these tables, once it is [armed](Self::arm).
+    /// Returns a store that dies at a call to a table that `counts` selects, after
+    /// [`arm`](Self::arm) was called.
     pub(crate) fn new(inner: &Arc<dyn Store>, cut: Cut, counts: fn(&str) -> bool) -> Arc<Self> {
         Arc::new(Self {
             inner: Arc::clone(inner),
@@ -48,7 +50,7 @@ impl Killing {
         })
     }
 
-    /// Sets the number of further calls that the store executes normally.
+    /// Sets the number of changes that the store still executes before the fatal call.
     pub(crate) fn arm(&self, calls: i64) {
         self.left.store(calls + 1, Ordering::SeqCst);
     }

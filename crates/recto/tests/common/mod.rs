@@ -1,5 +1,5 @@
-//! Parts that the test suites share: the two stores, and a collection under test that is compared with the
-//! oracle.
+//! Support code of all test programs: the two stores, and a collection under test that is compared
+//! with the oracle.
 // Each test binary uses only some of these parts. Tests may print, because the harness shows the
 // output of a test that fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
@@ -20,8 +20,8 @@ pub(crate) use stores::{Fresh, Kind, Scope, Suite};
 #[allow(unused_imports)] // not every test binary uses this type
 pub(crate) use subject::Subject;
 
-/// Runtime of all tests of a binary. They share it because they share connections, and a connection lives on
-/// the runtime that created it.
+/// Runtime of all tests of a program. Tests share connections, and a connection works only while
+/// the runtime exists that created it.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -29,8 +29,8 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// Returns the seed for random values: from the environment variable `RECTO_TEST_SEED`, or a new one. Prints
-/// the seed, so that a failure can be repeated.
+/// Returns the seed for random values: the value of the environment variable `RECTO_TEST_SEED`, or
+/// a new seed. Prints the seed, so that a failure can be repeated.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let given = given.map(|text| text.parse().expect("RECTO_TEST_SEED is a whole number"));
@@ -46,15 +46,17 @@ pub(crate) fn key_of(record: &recto::DynamicRecord) -> Vec<recto::Value> {
     key.map(|field| record.get(field).unwrap().clone()).collect()
 }
 
-/// Runs a test to its end.
+/// Runs a future on the shared runtime, and returns its output.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Defines the tests `embedded::NAME` and `cassandra::NAME` of each behavior. A behavior is a function that
-/// takes the store under test, opened with the schema that the first argument names. The stores are removed
-/// after the last of these tests. The modules of the behaviors are siblings of the module that calls this
-/// macro. An attribute before a name applies to the test on Cassandra only, and marks it as slow.
+/// Defines the tests `embedded::NAME` and `cassandra::NAME` of each behavior.
+///
+/// A behavior is a function that takes the store under test, opened with the schema that the first
+/// argument names. The modules of the behaviors are siblings of the module that calls this macro.
+/// The stores are removed after the last of these tests. An attribute before a name applies to the
+/// test on Cassandra only, and marks it as slow.
 #[macro_export]
 macro_rules! on_both_stores {
     ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+) => {

@@ -1,5 +1,5 @@
-//! The two kinds of stores: one store of each kind that the tests of a suite share, and new stores for tests
-//! that change the schema.
+//! Stores for tests: one store of each kind that the tests of a suite share, and new stores for
+//! tests that change the schema.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub(crate) fn kind_of(recto: &Recto) -> Kind {
     }
 }
 
-/// Returns a new store in memory: with transactions like the embedded store, or without transactions like
-/// Cassandra.
+/// Returns a new store in memory. With transactions it behaves like the embedded store, without
+/// them like Cassandra.
 pub(crate) async fn in_memory(transactions: bool) -> Recto {
     let limits = Limits {
         remote: !transactions,
@@ -52,11 +52,11 @@ pub(crate) fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// Maximum duration of one call. It is long, because tests run concurrently with each other and with starting
-/// nodes, on the few processors of the machine.
+/// Request timeout of tests. It is long, because tests run concurrently with each other and with
+/// starting nodes on few processors.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Address of a store that one test uses alone. Nothing exists there until the test opens the store.
+/// Address of a new store for one test. The store does not exist until the test opens it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh {
     pub(crate) kind: Kind,
@@ -68,8 +68,8 @@ impl Fresh {
         Self::named(kind, "recto_suite")
     }
 
-    /// Returns a store whose folder or keyspace has this prefix. Keyspaces that begin with `recto_` cannot be
-    /// attached.
+    /// Returns an address whose folder or keyspace has this prefix. Recto does not attach keyspaces
+    /// with the prefix `recto_`.
     pub(crate) fn named(kind: Kind, prefix: &str) -> Self {
         let address = match kind {
             Kind::Embedded => {
@@ -98,12 +98,12 @@ impl Fresh {
     }
 }
 
-/// Tests of one module that create stores. The last test to end removes the stores. If some tests were
-/// filtered out, the next run removes them.
+/// Tests of one module that create stores. The last test to end removes the stores. If some tests
+/// were not run, the next run of the suite removes them.
 pub(crate) struct Suite {
-    /// Path of the module.
+    /// Path of the module, which is the name of the suite.
     name: &'static str,
-    /// Number of tests.
+    /// Number of tests of the module.
     tests: usize,
     running: AtomicUsize,
     ended: AtomicUsize,
@@ -112,7 +112,7 @@ pub(crate) struct Suite {
 }
 
 thread_local! {
-    /// Suite of the test that this thread runs.
+    /// Suite to which the test on this thread belongs.
     static SUITE: Cell<Option<&'static Suite>> = const { Cell::new(None) };
 }
 
@@ -129,8 +129,8 @@ impl Suite {
         }
     }
 
-    /// Returns the store of this kind that the tests of the suite share. The first call creates it with
-    /// `schema`.
+    /// Returns the store of this kind that the tests of the suite share. The first call creates it
+    /// with `schema`.
     pub(crate) async fn shared(&self, kind: Kind, schema: &str) -> Recto {
         let cell = match kind {
             Kind::Embedded => &self.embedded,
@@ -145,7 +145,7 @@ impl Suite {
         .clone()
     }
 
-    /// Returns the folder of the stores of these tests alone.
+    /// Returns the folder in which only the tests of this suite have their stores.
     fn scratch(&self) -> Scratch {
         Scratch::new(Path::new(FOLDER).join(self.name.replace("::", "-")))
     }
@@ -170,7 +170,8 @@ impl Suite {
     }
 }
 
-/// Guard that each test of a suite holds while it runs. The stores that the test creates belong to the suite.
+/// Guard that exists while a test of a suite runs. The stores that the test creates belong to the
+/// suite.
 pub(crate) struct Scope(&'static Suite);
 
 impl Scope {
@@ -196,8 +197,8 @@ impl Drop for Scope {
 
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Returns the folder of the running test's stores: the folder of its suite, or a folder that a later process
-/// empties.
+/// Returns the folder for the stores of the running test. It is the folder of the test's suite.
+/// Without a suite, it is a folder that a later process empties.
 fn scratch() -> Scratch {
     SUITE.get().map_or_else(|| Scratch::new(FOLDER), Suite::scratch)
 }

@@ -1,4 +1,4 @@
-//! A collection under test, together with the oracle.
+//! Collection under test, together with the oracle that knows its rows.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use serde_json::{Map, Value as Json};
 
 use super::Kind;
 
-/// Kinds of views that tests declare:
+/// Names of the views that the declaration of a subject can have:
 ///
 /// - `FULL` has all fields.
 /// - `NARROW` lacks a field that no query reads.
-/// - `NULLS` and `NULLS_FIRST` have order fields that may be null, with nulls last or first. Before each such
-///   field is a column that says whether it is null.
+/// - `NULLS` and `NULLS_FIRST` have order fields that may be null, with nulls last or first. Before
+///   each such field, the table has a column that records whether the field is null.
 /// - `BUCKETS` has partitions in buckets.
 pub(crate) const FULL: &str = "full";
 pub(crate) const NARROW: &str = "narrow";
@@ -27,17 +27,18 @@ pub(crate) const NULLS_FIRST: &str = "nulls_first";
 pub(crate) const BUCKETS: &str = "buckets";
 pub(crate) const VIEWS: [&str; 5] = [BUCKETS, FULL, NARROW, NULLS, NULLS_FIRST];
 
-/// View that declares the collations of fields that are not in the order of the other views.
+/// Name of the view that declares the collations of fields that are not in the order of the other
+/// views.
 const BESIDE: &str = "beside";
 
-/// Number of changes in one batch.
+/// Maximum number of changes in one batch.
 const BATCH_CHANGES: usize = 100;
-/// Maximum number of attempts to store rows whose outcome is unknown.
+/// Maximum number of attempts to store rows while the outcome is unknown.
 const MAX_ATTEMPTS: u32 = 5;
 /// Maximum duration of a page. It is long, because tests share the machine and its Cassandra with others.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A collection of a store, and the oracle with the expected content.
+/// Collection in a store, and the oracle with its expected content.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) recto: Recto,
@@ -48,8 +49,8 @@ pub(crate) struct Subject {
     pub(crate) view: Option<View>,
 }
 
-/// View that has the sort order of the subject's definition. The collection in the store is a different one:
-/// it has the same fields and two more, and its own key.
+/// View under test. It has the sort order that the oracle's collection has. The collection in the
+/// store has its own key, and the same fields and two more.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) name: &'static str,
@@ -57,12 +58,14 @@ pub(crate) struct View {
     stored: Arc<schema::Collection>,
 }
 
-/// Fields that only the collection in the store has: its key, and a field that a narrow view leaves out.
+/// Fields that only the collection in the store has: its key (`OWN_KEY`), and a field that a narrow
+/// view leaves out (`LEFT_OUT`).
 const OWN_KEY: &str = "beyond_key";
 const LEFT_OUT: &str = "beyond_rest";
 
 impl Subject {
-    /// Returns the collection of this name. It must contain no rows that the test will query.
+    /// Returns the subject of an existing collection. The collection must contain no rows that the
+    /// test will query.
     pub(crate) fn new(recto: &Recto, name: &str) -> Self {
         let definition = Arc::clone(recto.schema().collection(name).unwrap());
         let collection = recto.dynamic(name).unwrap();
@@ -75,9 +78,9 @@ impl Subject {
         }
     }
 
-    /// Returns the declaration of a collection for the store, with a view `name` that has the sort order of
-    /// the oracle's collection. If fields outside the order of the view have collations, the declaration has
-    /// one more view for them, which no query uses.
+    /// Returns a schema for the store. It declares a collection with a view `name` that has the
+    /// sort order of the oracle's collection. If fields outside the order of the view have
+    /// collations, the schema has one more view for them, which no query uses.
     pub(crate) fn declared(oracle: &Oracle, name: &str, kind: Kind) -> String {
         let (definition, collations) = (oracle.collection(), oracle.collations());
         let mut fields = definition.fields.clone();
@@ -131,7 +134,8 @@ impl Subject {
         text
     }
 
-    /// Returns the view `name` of the empty collection that has the name of the oracle's collection.
+    /// Returns the subject of the view `name`. Its collection must be empty and have the name of
+    /// the oracle's collection.
     pub(crate) fn of_view(recto: &Recto, oracle: Oracle, name: &'static str) -> Self {
         let definition = Arc::clone(oracle.collection());
         let stored = Arc::clone(recto.schema().collection(&definition.name).unwrap());
@@ -161,8 +165,9 @@ impl Subject {
         record
     }
 
-    /// Returns a key for the collection in the store. It has the order of the partition, so that rows that
-    /// are equal in the view's order have the same order as in the oracle.
+    /// Returns the key of a row for the collection in the store. The keys sort as the partitions of
+    /// the oracle do. Rows that are equal in the view's order therefore have the same order as in
+    /// the oracle.
     fn own_key(&self, row: &Row) -> Value {
         let mut bytes = Vec::new();
         for name in self.definition.base().partition {
@@ -206,8 +211,8 @@ impl Subject {
         }
     }
 
-    /// Writes rows. On a busy machine the outcome of a write may be unknown. In that case, the function
-    /// writes the rows again.
+    /// Writes rows. If the outcome of a write is unknown, which happens on a busy machine, the
+    /// function writes the rows again.
     async fn send(&self, rows: &[Row]) {
         for attempt in 1.. {
             let mut batch = self.recto.batch();
@@ -239,7 +244,7 @@ impl Subject {
         self.oracle.delete(row);
     }
 
-    /// Returns the values of the key, in the order of the key.
+    /// Returns the values of the key of a row, in the order of the key's fields.
     pub(crate) fn key(&self, row: &Row) -> Vec<Value> {
         let names = self.definition.key.iter();
         names
@@ -247,12 +252,12 @@ impl Subject {
             .collect()
     }
 
-    /// Returns a query by the texts of its filter and sort.
+    /// Returns the query with this filter text and this sort text.
     pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
         self.asked().filter(filter).order_by(sort)
     }
 
-    /// Returns a query of all rows, of the view if the subject has one.
+    /// Returns a query without a filter. It reads the view if the subject has one.
     fn asked(&self) -> PageQuery<DynamicRecord> {
         let query = self.collection.query().timeout(PAGE_TIMEOUT);
         match &self.view {
@@ -261,8 +266,8 @@ impl Subject {
         }
     }
 
-    /// Returns the query of a question. The query has the text of the filter. It has a filter built in Rust
-    /// if the text is too long or if `built` is true.
+    /// Returns the query for a question. The filter is text, or built with the Rust API if `built`
+    /// is true or the text is too long.
     pub(crate) fn query(&self, question: &Question, built: bool) -> PageQuery<DynamicRecord> {
         let filter = question.filter_text(&self.definition);
         let mut query = self.asked().order_by(question.sort_text(&self.definition));
@@ -334,7 +339,8 @@ impl Subject {
     }
 }
 
-/// Returns the declaration of the collations of a view's fields.
+/// Returns the line of a view's declaration that sets these collations, as pairs of field and
+/// locale.
 fn collate(fields: &[(&String, &String)]) -> String {
     if fields.is_empty() {
         return String::new();
@@ -346,8 +352,9 @@ fn collate(fields: &[(&String, &String)]) -> String {
     format!("collate = {{ {} }}\n", each.join(", "))
 }
 
-/// Returns the smallest buckets: buckets by time if times ascend, otherwise the buckets that are split
-/// earliest. The declaration differs by store, because Cassandra does not count rows.
+/// Returns the declaration of the smallest possible buckets. They are by time if the first order
+/// field is an ascending time. Otherwise, they are by number of rows, or by size on Cassandra,
+/// which does not count rows.
 fn smallest_bucket(definition: &schema::Collection, kind: Kind) -> String {
     let base = definition.base();
     let by_time = base.order.first().filter(|column| {
@@ -390,7 +397,7 @@ pub(crate) fn words(page: &Page<DynamicRecord>, fields: &[&str]) -> String {
     words_of(page.items(), fields)
 }
 
-/// Returns the values of some fields of records as text.
+/// Returns the values of some fields of records as text, for example `B01 D02, B01 D03`.
 pub(crate) fn words_of(records: &[DynamicRecord], fields: &[&str]) -> String {
     let word = |json: &Map<String, Json>, field: &str| match json.get(field) {
         None => "-".to_owned(),

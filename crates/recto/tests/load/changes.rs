@@ -1,5 +1,5 @@
-//! Files that are loaded into collections whose records change, on stores without transactions. Each row is a
-//! change.
+//! Tests of files that are loaded into collections whose records change, on stores without
+//! transactions. Each row of the file is a change of a record.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const FLIGHTS: usize = 1_200;
-/// Size of a buffer in bytes. It is so small that the file needs several buffers.
+/// Size of a load's buffer in bytes. It is so small that the file needs several buffers.
 const BUFFER_BYTES: u64 = 192 << 10;
 
-/// Suite of the tests that open stores on Cassandra.
+/// Test suite of the tests that open stores on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 1);
 
 fn store() -> MemoryStore {
@@ -40,7 +40,8 @@ fn little(request: &mut LoadRequest) {
     request.buffer_bytes = Some(BUFFER_BYTES);
 }
 
-/// Loads a file. Returns the numbers of stored, replaced, repeated and rejected rows.
+/// Loads a file, even if it was loaded before. Returns the numbers of stored, replaced, repeated
+/// and rejected rows.
 async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
     let session = LocalSession::new(recto.clone());
     let again = |request: &mut LoadRequest| {
@@ -50,8 +51,8 @@ async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
     counts(&load_into(&session, file, again).await.unwrap(), "updated")
 }
 
-/// Loads a file, then a file with other values for some of its records, and then the second file under
-/// another name.
+/// Checks the result of three loads: a file, a file with other values for some of its records, and
+/// the second file under another name.
 async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: String| {
@@ -118,8 +119,8 @@ fn a_file_is_loaded_into_cassandra() {
     });
 }
 
-/// A resumed load recognizes rows that are stored already, and does not overwrite changes that others made
-/// since the load began.
+/// Checks that a resumed load recognizes rows that are already stored, and keeps changes that
+/// others made since the load began.
 #[test]
 fn resumes_and_keeps_later_changes() {
     run(async {

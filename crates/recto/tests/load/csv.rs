@@ -1,4 +1,4 @@
-//! CSV cells as other programs write them.
+//! Tests of the forms in which other programs write CSV cells.
 
 use recto::session::{CsvOptions, LoadReport, LoadRequest};
 use recto::store::memory::MemoryStore;
@@ -520,7 +520,8 @@ async fn columns_are_mapped_to_fields() {
     assert_eq!(error.message(), "the columns \"x\" and \"y\" are both for x");
 }
 
-/// Loads the first rows of public files with options. Without options, these files did not load.
+/// Checks that the first rows of public files load with suitable options. Without these options,
+/// the files are rejected.
 #[tokio::test]
 async fn public_files_load() {
     for (text, csv, expected) in [

@@ -1,4 +1,4 @@
-//! Files that load, and files that are rejected.
+//! Tests of files that load, and of files that are rejected as a whole.
 
 use std::io::Write as _;
 

@@ -1,8 +1,8 @@
-//! Processes that load, put and write batches into an embedded store, and are killed at random moments, again
-//! and again. Everything acknowledged is stored completely and once.
+//! Checks an embedded store after processes that load, put and write batches were killed at random
+//! moments. All acknowledged records are stored, complete and once.
 //!
-//! Each run draws new values. A failure names its seed; `RECTO_TEST_SEED=…` repeats it. `RECTO_TEST_SCALE=20`
-//! kills twenty times as often, for a long run.
+//! Each run uses new random values. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats it.
+//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -21,13 +21,13 @@ use crate::common::children::path_of;
 use crate::common::seed;
 use crate::support::{Bench, SCHEMA, load_into, records_of};
 
-/// Environment variable with the folder of the load, for the child process.
+/// Environment variable that names the folder of the load for the child process.
 const FOLDER: &str = "RECTO_TEST_LOAD_FOLDER";
-/// Environment variable with the factor that multiplies the number of kills.
+/// Environment variable with the factor by which the number of kills is multiplied.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of kills of the process of one load.
+/// Number of child processes that execute one load, one after another, and are killed.
 const LIVES_OF_A_LOAD: usize = 5;
-/// Number of kills of the process that writes.
+/// Number of child processes that put records and write batches, one after another, and are killed.
 const LIVES_OF_A_WRITER: u64 = 24;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -138,7 +138,7 @@ async fn a_load_whose_process_is_killed_ends_as_if_it_had_not_been() {
     assert!(resumed > 0, "no child lived to a checkpoint");
 }
 
-/// Collection of the writers below.
+/// Schema of the collection to which the writing child processes write.
 const SLOTS: &str = r#"
 [collection.slots]
 fields = { part = "int", slot = "int", round = "bigint", note = "text" }
@@ -147,21 +147,23 @@ partition = ["part"]
 order = ["slot"]
 writes = "overwrite"
 "#;
-/// Environment variable with the first round of the child process.
+/// Environment variable that tells the child process the number of its first round. In each round,
+/// a task writes once.
 const ROUND: &str = "RECTO_TEST_ROUND";
 /// Number of tasks that put and delete single records, each in its own partition.
 const PUTTERS: i32 = 3;
-/// Partitions that each batch writes together.
+/// Partitions to which each batch writes together.
 const BATCHED: std::ops::Range<i32> = 100..105;
 const SLOTS_OF_A_PART: i64 = 20;
-/// Upper bound of the number of rounds of a process.
+/// Upper bound of the number of rounds of one child process.
 const ROUNDS_OF_A_LIFE: i64 = 1_000_000;
 /// Minimum number of rounds that a child must write before it is killed, on average.
 const MIN_ROUNDS_OF_A_LIFE: i64 = 3;
-/// Divisor and remainder of the rounds in which the slot is deleted.
+/// Divisor and remainder of the numbers of the rounds that delete a slot instead of writing it.
 const DELETES: (i64, i64) = (7, 3);
 
-/// Returns the slot of a round, and its content after the round.
+/// Returns the slot that a round writes, and its content after the round. `None`: the round deletes
+/// the slot.
 fn step(round: i64) -> (i32, Option<i64>) {
     let is_put = round % DELETES.0 != DELETES.1;
     ((round % SLOTS_OF_A_PART) as i32, is_put.then_some(round))
@@ -180,7 +182,7 @@ async fn open_slots(folder: &Path) -> Recto {
     recto
 }
 
-/// Executes the step of a round in some partitions, in one batch.
+/// Executes a round in all of these partitions, in one batch.
 async fn make_step(recto: &Recto, parts: std::ops::Range<i32>, round: i64) {
     let slots = recto.dynamic("slots").unwrap();
     let definition = Arc::clone(recto.schema().collection("slots").unwrap());
@@ -232,8 +234,8 @@ async fn writer_that_gets_killed() {
     }
 }
 
-/// Lets a child write for some time and kills it. Returns the last round that each writer printed as
-/// acknowledged.
+/// Lets a child process write for the time `life`, and kills it. Returns the last round that each
+/// task of the child printed as acknowledged, by the first partition of the task.
 fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -265,11 +267,11 @@ fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64>
     reader.join().unwrap()
 }
 
-/// Rounds in the slots of a partition.
+/// Expected content of a partition: the round that wrote each slot last.
 type Held = BTreeMap<i32, i64>;
 
-/// Returns the stored slots of every partition. Asserts that each record is complete, and that none is there
-/// twice.
+/// Returns the stored slots of every partition. Asserts that each record is complete, and that no
+/// record appears twice.
 async fn stored(session: &LocalSession) -> BTreeMap<i32, Held> {
     let mut found: BTreeMap<i32, Held> = BTreeMap::new();
     for record in records_of(session, "slots").await {

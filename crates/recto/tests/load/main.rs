@@ -1,4 +1,4 @@
-//! Loads of files through the session that tools use, and copies of stores.
+//! Tests of loads of files and copies of stores, through the session that tools use.
 // Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 

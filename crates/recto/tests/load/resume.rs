@@ -1,4 +1,5 @@
-//! Loads that are interrupted, repeated, and repeated with other files, collections or options.
+//! Tests of loads that are interrupted and resumed, repeated, or repeated with other files,
+//! collections or options.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,8 @@ use crate::support::{Bench, Fault, load_into};
 
 const ROWS: u64 = 6_000;
 
-/// Returns the text of rows. Every hundredth row is invalid for both collections, and every tenth for one.
+/// Returns a CSV file. Every hundredth row is invalid for both collections, and every tenth row for
+/// the collection `by_count`.
 fn text() -> String {
     let mut text = "sensor,at,count,note\n".to_owned();
     for number in 0..ROWS {
@@ -125,8 +127,8 @@ async fn a_reject_file_that_is_gone_is_made_again() {
     }
 }
 
-/// Rows that were stored before a table was added are not in this table. The load stores them again, with
-/// their earlier timestamps.
+/// Checks that a resumed load begins again if a table was added. The new table lacks the rows that
+/// were stored before, so the load stores them again, with their earlier write timestamps.
 #[tokio::test]
 async fn a_load_that_goes_on_where_a_table_was_added_begins_anew() {
     let expected = uninterrupted().await;

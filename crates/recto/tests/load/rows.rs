@@ -1,4 +1,4 @@
-//! Effects of the rows of a file.
+//! Tests of the effect of each row of a file on the records.
 
 use std::sync::Mutex;
 
@@ -174,9 +174,9 @@ async fn outcomes_that_are_unknown_are_asked_for_again() {
     assert_eq!(bench.records("readings").await.len(), 1);
 }
 
-/// The load counts records, not rows. A record that never changes is not replaced by another row with its
-/// key. The other row may be in the same buffer or in a later one, and the record may come from the file or
-/// from the store.
+/// Checks that a load counts records, not rows. A row does not replace a record that never changes
+/// and has the same key. The row may be in the same buffer as the record or in a later buffer. The
+/// record may be from the file or from the store.
 #[tokio::test]
 async fn rows_of_one_key_are_counted_as_what_they_are() {
     const KEYS: usize = 900;

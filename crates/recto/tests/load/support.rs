@@ -1,4 +1,5 @@
-//! Store in memory that can fail, folder for files, and loads between them.
+//! Support of the load tests: a store in memory that can fail, a folder for files, and loads into
+//! the store.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use recto_model::Cells;
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Two collections with the same fields and other sort orders.
+/// Schema of two collections with the same fields and different sort orders.
 pub(crate) const SCHEMA: &str = r#"
 [collection.readings]
 fields = { sensor = "text", at = "timestamp", value = "double", count = "int", tags = "list<text>", note = "text" }
@@ -37,10 +38,10 @@ partition = ["count"]
 writes = "append"
 "#;
 
-/// Fault of a write.
+/// Fault that a write to the store can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The disk is full.
+    /// The write fails, because the disk is full.
     Fails,
     /// The store executes the write, but reports an unknown outcome.
     Unknown,
@@ -48,13 +49,13 @@ pub(crate) enum Fault {
     Slow,
 }
 
-/// Store that executes some writes, and then has a fault.
+/// Store that executes a number of writes normally. The next writes have a fault.
 pub(crate) struct Unreliable {
     inner: Arc<dyn Store>,
     fault: Fault,
-    /// Number of further writes before the fault.
+    /// Number of writes that still succeed before the fault.
     good: AtomicI64,
-    /// Number of writes that the fault then affects.
+    /// Number of writes that the fault affects after that.
     bad: AtomicI64,
     pub(crate) calls: AtomicU64,
 }
@@ -77,7 +78,8 @@ impl Unreliable {
         })
     }
 
-    /// Starts to count, so that the calls of opening are not counted.
+    /// Resets the count of calls, and makes the next `good` writes succeed. Call it after opening,
+    /// whose calls do not count.
     pub(crate) fn begin(&self, good: i64) {
         self.good.store(good, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
@@ -146,14 +148,15 @@ impl StoreWrapper for Unreliable {
     }
 }
 
-/// Store with the schema, and a folder.
+/// Store in memory with the schema, and a folder for the files to load.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
     pub(crate) store: MemoryStore,
     session: LocalSession,
 }
 
-/// Clock of the machine. Only the clock that measures waits is that of the runtime, which a test may pause.
+/// Source of time with the machine's wall clock. Its monotonic clock is that of the runtime, which
+/// a test may pause.
 struct Clocks {
     start: Instant,
 }
@@ -198,7 +201,8 @@ impl Bench {
         }
     }
 
-    /// Returns a session with the same rows on a store that fails.
+    /// Returns a session on the same data, whose store has `good` normal writes and then `bad`
+    /// writes with a fault.
     pub(crate) async fn unreliable(
         &self,
         fault: Fault,
@@ -225,7 +229,7 @@ impl Bench {
         String::from_utf8_lossy(&std::fs::read(self.path(name)).unwrap()).into_owned()
     }
 
-    /// Loads a file into `readings`.
+    /// Loads a file into the collection `readings`.
     pub(crate) async fn load(&self, file: &Path) -> Result<LoadReport> {
         self.load_with(file, |_| {}).await
     }
@@ -245,7 +249,7 @@ impl Bench {
         self.store.empty_table(table).await.unwrap();
     }
 
-    /// Changes the state of the only load in its checkpoint.
+    /// Changes the checkpoint of the only load: replaces its state by the result of `change`.
     pub(crate) async fn change_state(&self, change: impl FnOnce(&str) -> String) {
         let tables = self.store.list_tables().await.unwrap();
         let table = tables.into_iter().find(|table| table.name() == "recto_loads");

@@ -1,4 +1,5 @@
-//! Files that are loaded into collections with views: each record with its entries, in every write mode.
+//! Tests of files that are loaded into collections with views. In every write mode, each record is
+//! stored with its entries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Bench, Fault, Unreliable, load_into, open_with, records_of};
 
-/// Flights, as in the demo, with one collection for each write mode.
+/// Schema of flights as in the demo, with one collection for each write mode without record
+/// versions.
 pub(crate) const SCHEMA: &str = r#"
 [collection.appended]
 fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
@@ -43,7 +45,8 @@ partition = ["flight"]
 order = ["-time_hour"]
 "#;
 
-/// Collection with changing records, which a store without transactions loads in another way.
+/// Schema of a collection whose records change. A store without transactions loads it in another
+/// way.
 pub(crate) const CHANGING: &str = r#"
 [collection.updated]
 fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
@@ -70,14 +73,14 @@ const CREWS: [&str; 6] = ["apelsin", "Banan", "zebra", "Åsa", "ärlig", "Örjan
 
 const HEADER: &str = "time_hour,carrier,flight,origin,dest,tailnum,dep_delay,crew\n";
 const FLIGHTS: usize = 1_200;
-/// Distance of flights without a tail number.
+/// Number of flights in which one has no tail number.
 const NO_TAIL_NUMBER: usize = 50;
 
-/// Suite of the tests that open stores in files or on Cassandra.
+/// Test suite of the tests that open stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
-/// Returns a flight of the sample as a line. With `again`, every third flight has another aircraft and
-/// another destination.
+/// Returns a line of the sample file. If `again` is true, every third flight has another aircraft
+/// and another destination.
 fn flight(number: usize, again: bool) -> String {
     let changed = usize::from(again && number.is_multiple_of(3));
     let tailnum = match (number + changed) % NO_TAIL_NUMBER {
@@ -120,7 +123,7 @@ fn view(name: &str, entries: usize, left_out: usize) -> LoadedView {
     view
 }
 
-/// Returns the numbers of stored, replaced, repeated and rejected rows.
+/// Returns the numbers of stored, replaced, repeated and rejected rows of a collection.
 pub(crate) fn counts(report: &LoadReport, collection: &str) -> [u64; 4] {
     let of = report.collections.iter().find(|one| one.name == collection);
     let of = of.unwrap();
@@ -144,7 +147,8 @@ async fn assert_exact(recto: &Recto, collections: &[&str], count: usize) {
 
 const ALL: [&str; 3] = ["appended", "overwritten", "updated"];
 
-/// Loads a file, then a file with other values for some of its records, and then the second file again.
+/// Checks the result of three loads in every write mode: a file, a file with other values for some
+/// of its records, and the second file again.
 async fn every_mode(recto: Recto) {
     recto.apply(&parse(&format!("{SCHEMA}{CHANGING}"))).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -229,8 +233,8 @@ fn every_mode_fills_views_of_an_embedded_store() {
     run(async { every_mode(Fresh::new(Kind::Embedded).open().await).await });
 }
 
-/// Fills views of plainly written collections on Cassandra, which does not report the rows that were stored
-/// before.
+/// Checks that a load of records without versions fills views on Cassandra, although Cassandra does
+/// not report which rows were stored before.
 #[test]
 fn plain_modes_fill_views_on_cassandra() {
     let _scope = Scope::new(&TESTS);
@@ -254,7 +258,8 @@ fn plain_modes_fill_views_on_cassandra() {
     });
 }
 
-/// A load that was interrupted at any point continues, and checks its assumptions about the stored rows.
+/// Checks that a load continues after an interruption at any point. It then checks its assumptions
+/// about the stored rows, so the views are exact.
 #[test]
 fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
     run(async {
@@ -326,8 +331,8 @@ fn rejects_rows_with_values_too_large_for_a_view() {
     });
 }
 
-/// Changing records are loaded while other tasks change them. Each record then has all values of the load, or
-/// all values of one of these tasks.
+/// Checks a load of changing records while other tasks change the same records. Each record then
+/// has all values of the load, or all values of one of these tasks.
 #[test]
 fn a_load_beside_writers_leaves_views_exact() {
     let _scope = Scope::new(&TESTS);

@@ -1,5 +1,5 @@
-//! Processes that load changing records with their views, and are killed at random moments. At no time does a
-//! view show wrong content.
+//! Checks that views are never wrong while processes that load changing records are killed at
+//! random moments.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

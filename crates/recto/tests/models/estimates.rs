@@ -1,5 +1,5 @@
-//! Accuracy of the estimated numbers of rows on a store that does not count rows. The data has rows of mixed
-//! sizes, rows that are written late, and deleted rows.
+//! Checks the accuracy of estimated numbers of rows on a store that does not count rows. The data
+//! has rows of mixed sizes, rows that are written late, and deleted rows.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Clock that follows the virtual time of sleeping tasks, and repeatable pseudo-random numbers.
+/// Source of the virtual time in which tasks sleep, and of repeatable pseudo-random numbers.
 struct Clocks {
     start: tokio::time::Instant,
     drawn: AtomicU64,
@@ -52,7 +52,7 @@ impl Source for Clocks {
     }
 }
 
-/// A log, and the rows that each shop has.
+/// Collection `log` under test, and the expected rows of each of its partitions (shops).
 struct Log {
     recto: Recto,
     environment: Environment,
@@ -89,8 +89,8 @@ impl Log {
         i32::try_from((drawn * u64::from(most.unsigned_abs())) >> 32).unwrap()
     }
 
-    /// Writes rows in this order. Half of the rows are small and half are large. The writes are so slow that
-    /// Recto splits buckets that become too large meanwhile.
+    /// Writes rows of a shop in the given order. Half of the rows are small and half are large. The
+    /// writes are so slow that Recto can split buckets that become too large meanwhile.
     async fn put(&mut self, shop: &'static str, ats: &[i32]) {
         let log = self.recto.dynamic("log").unwrap();
         let definition = log.definition();
@@ -132,7 +132,7 @@ impl Log {
         log.query().filter(filter).count(Count::Estimate)
     }
 
-    /// Returns the true number of rows of two shops, and the number of these rows before a page.
+    /// Returns the true number of rows of these shops, and the number of these rows before a page.
     fn truth(&self, shops: &[&str], page: &Page<DynamicRecord>) -> (u64, u64) {
         let first = page.items().first().map(|record| {
             let of = |field| record.get(field).unwrap();
@@ -150,8 +150,8 @@ impl Log {
     }
 }
 
-/// Number of estimates, number of correct estimates, and width of the widest interval in thousandths of all
-/// rows.
+/// Accuracy of the estimates: their number, the number of correct estimates, and the width of the
+/// widest interval in thousandths of all rows.
 #[derive(Default)]
 struct Held {
     asked: u32,
@@ -175,7 +175,7 @@ impl Held {
     }
 }
 
-/// Returns the number of seeds, which depends on the environment variable `RECTO_TEST_SCALE`.
+/// Returns the number of seeds: four, multiplied by the environment variable `RECTO_TEST_SCALE`.
 fn seeds() -> u64 {
     let scale = std::env::var("RECTO_TEST_SCALE").ok();
     4 * scale.and_then(|scale| scale.parse().ok()).unwrap_or(1_u64)

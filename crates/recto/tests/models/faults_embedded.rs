@@ -1,8 +1,9 @@
-//! The embedded store under faults: some calls fail, wait, are repeated, or report an unknown outcome, by a
-//! seed. Another test sets the clock back. Every page agrees with the oracle or is a typed error.
+//! Checks the embedded store under faults. Some calls fail, wait, are repeated, or report an
+//! unknown outcome, as a seed determines. Every page agrees with the oracle or is a typed error.
+//! Another test sets the clock back.
 //!
-//! Each run draws new faults. A failure names its seed; `RECTO_TEST_SEED=…` repeats it. `RECTO_TEST_SCALE=20`
-//! draws twenty times as much, for a long run.
+//! Each run uses new random faults. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats it.
+//! `RECTO_TEST_SCALE=20` tests twenty times as many stores, for a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use recto_testkit::generate::{self, Rng};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of stores of a usual run.
+/// Number of stores that a normal run tests.
 const STORES: u64 = 8;
 /// Number of writes and pages of one store.
 const STEPS: usize = 250;
-/// Probability of each fault.
+/// Probability of each kind of fault at each call.
 const RATE: f64 = 0.06;
 const PARTS: i32 = 3;
 const SLOTS: i32 = 40;
@@ -48,7 +49,7 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
-/// Record: part, slot and round.
+/// Record as a tuple: part, slot and round.
 type Row = (i32, i32, i64);
 
 fn row(record: &DynamicRecord) -> Row {
@@ -60,7 +61,7 @@ fn row(record: &DynamicRecord) -> Row {
     }
 }
 
-/// Asserts that an error is one of the typed errors that the faults can cause.
+/// Asserts that an error is one of the typed errors that the injected faults can cause.
 fn is_told(error: &Error, report: &str) {
     let kinds = [
         ErrorKind::Unavailable,
@@ -70,14 +71,16 @@ fn is_told(error: &Error, report: &str) {
     assert!(kinds.contains(&error.kind()), "{error:?}\n{report}");
 }
 
-/// Values that a slot may have: the value of the last acknowledged write, and the values of later writes with
-/// an unknown outcome. A late write arrives with the timestamp that it was given, so a newer put wins over
-/// it. A deletion leaves nothing in the store, so a put from before the deletion may come back.
+/// Values that a slot may have: the value of the last acknowledged write, and the values of later
+/// writes with an unknown outcome.
+///
+/// A delayed write arrives with its original timestamp, so a newer put wins over it. A deletion
+/// leaves nothing in the store, so a delayed put from before the deletion may become visible again.
 #[derive(Debug, Default, Clone)]
 struct Possible {
     rounds: BTreeSet<Option<i64>>,
-    /// Puts of which a copy may still arrive. This includes puts that were acknowledged after they were sent
-    /// again.
+    /// Rounds of puts of which a delayed copy may still arrive. Some of these puts were
+    /// acknowledged after a repeated attempt.
     late: BTreeSet<i64>,
 }
 
@@ -101,7 +104,7 @@ impl Possible {
     }
 }
 
-/// A collection of a store with faults, and the values that it may have.
+/// Collection in a store with faults, and the values that its slots may have.
 struct Faulted {
     faulty: FaultyStore,
     recto: Recto,
@@ -196,7 +199,7 @@ impl Faulted {
         }
     }
 
-    /// Returns a page, or `None` after an error.
+    /// Reads a page. Returns `None` after an error, which must be a typed error.
     async fn page(&mut self, query: PageQuery<DynamicRecord>) -> Option<Page<DynamicRecord>> {
         match query.await {
             Ok(page) => {
@@ -211,8 +214,8 @@ impl Faulted {
         }
     }
 
-    /// Asserts that each row of a range is a possible value of its slot, that rows are in order, and that no
-    /// slot is missing that must have a value.
+    /// Asserts that the rows of some parts and slots are in order, and that each row is a possible
+    /// value of its slot. No slot may be missing that must have a value.
     fn assert_stretch(&self, rows: &[Row], parts: &[i32], slots: std::ops::Range<i32>, context: &str) {
         let report = || format!("{context}\n{rows:?}\n{}", self.faulty.report());
         let in_order = rows
@@ -237,8 +240,8 @@ impl Faulted {
         }
     }
 
-    /// Reads pages of some parts, forwards or backwards, from one end of the list. Checks each page as far as
-    /// it reaches.
+    /// Reads pages of some parts, forwards or backwards, from one end of the list. Checks the rows
+    /// of each page.
     async fn walk(&mut self, random: &mut Rng) {
         let parts: Vec<i32> = (0..PARTS).filter(|_| random.bool()).collect();
         let is_forward = random.bool();
@@ -283,7 +286,8 @@ impl Faulted {
         }
     }
 
-    /// Asserts that the whole slots between the edge and the end of a page have possible values.
+    /// Asserts that the slots between the row `edge` and the end of a page have possible values.
+    /// Only slots of which the page has the rows of all parts are checked.
     fn assert_page(&self, rows: &[Row], parts: &[i32], edge: Option<Row>, is_forward: bool, ends: bool) {
         let context = format!("parts {parts:?}, edge {edge:?}, forwards {is_forward}, ends {ends}");
         let slots = if is_forward {
@@ -337,7 +341,7 @@ fn pages_under_faults_are_right_or_say_so() {
     assert!(pages > 1_000 && errors > 100, "{pages} pages, {errors} errors");
 }
 
-/// Clock that the test sets.
+/// Source of time whose wall clock shows the time that the test sets.
 #[derive(Clone)]
 struct Clock(Arc<AtomicI64>);
 
@@ -355,7 +359,8 @@ impl Source for Clock {
     }
 }
 
-/// A put after a restart replaces the stored row, even if the clock was set back in between.
+/// Checks that a put after a restart replaces the stored row, even if the clock was set back in
+/// between.
 #[test]
 fn a_clock_that_was_set_back_makes_no_write_older() {
     let _scope = Scope::new(&TESTS);

@@ -1,6 +1,7 @@
-//! Attached tables that plain CQL created, in a keyspace in which the role has only the `SELECT` right. The
-//! tests use every feature of pages on them, and check that nothing changes the tables. They run on their own
-//! node, which requires credentials and has materialized views.
+//! Tests of attached tables, which plain CQL created in a keyspace. The role of Recto has only the
+//! `SELECT` right there. The tests use every feature of pages on these tables, and check that
+//! nothing changes them. They run on their own node, which requires credentials and has
+//! materialized views.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,15 +18,16 @@ use recto_cassandra::testing::PlainCql;
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use serde_json::{Value as Json, json};
 
-/// Initial user of a new node. The password of each user is the user's name.
+/// Initial user of a new Cassandra node. The password of each user equals the user's name.
 const SUPERUSER: &str = "cassandra";
 const READER: &str = "reader";
 /// Maximum time until a new node creates its first user.
 const MADE: Duration = Duration::from_secs(90);
-/// Maximum time until rights take effect, or until a change of a table is known.
+/// Maximum time until changed rights take effect, and until a change of a table is known.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// Tables of the articles, created by plain CQL, and a table that Recto cannot attach.
+/// Statements of plain CQL that create the tables of the articles, and a table that Recto cannot
+/// attach.
 const TABLES: [&str; 9] = [
     "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE shop.timeline (user_id int, post_id int, content text, likes set<text>, \"Hidden\" text, name text STATIC, \
@@ -42,10 +44,11 @@ const TABLES: [&str; 9] = [
     "CREATE ROLE reader WITH PASSWORD = 'reader' AND LOGIN = true",
 ];
 
-/// Number of users without a post. It is larger than one step of a listing of partitions.
+/// Number of partitions that have only static columns. It is larger than the number that one step
+/// of a listing examines.
 const WITHOUT_POSTS: i32 = 1_100;
 
-/// Returns the rows of the timeline table: user and post.
+/// Returns the rows of the timeline table, as pairs of user and post.
 fn posts() -> impl Iterator<Item = (i32, i32)> {
     (0..3).flat_map(|user| (0..40).map(move |post| (user, post)))
 }
@@ -161,7 +164,7 @@ fn left_out(report: &AttachReport) -> Vec<&str> {
     report.left_out.iter().map(|one| one.what.as_str()).collect()
 }
 
-/// Returns one field of each record.
+/// Returns the values of one field, in the order of the records.
 fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
     records
         .iter()
@@ -169,7 +172,7 @@ fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
         .collect()
 }
 
-/// Returns all records of a query, page by page by cursors, in one direction.
+/// Returns all records of a query, read page by page with cursors, in one direction.
 async fn walk(
     collection: &Collection<DynamicRecord>,
     filter: &str,
@@ -244,8 +247,8 @@ async fn tables_that_are_there() {
     assert_eq!(after, before, "nothing was made, nothing dropped");
 }
 
-/// Reads pages of a timeline: in both directions, from a value, around a row, of merged partitions, and of
-/// ranges of tuples, with static columns and sets.
+/// Checks pages of a timeline: in both directions, from a value, around a row, of merged
+/// partitions, and of ranges of tuples. The rows have static columns and sets.
 async fn timelines(shop: &Shop) {
     let store = shop.open().await;
     let report = store.attach(&shop.request("shop.timeline")).await.unwrap();
@@ -332,8 +335,8 @@ async fn timelines(shop: &Shop) {
     partitions_of_statics(shop, store).await;
 }
 
-/// A listing of partitions leaves out partitions that have only static columns, even if there are more of
-/// them than one step examines.
+/// Checks that a listing of partitions leaves out partitions that have only static columns, even if
+/// there are more of them than one step examines.
 async fn partitions_of_statics(shop: &Shop, store: Recto) {
     for user in 1_000..1_000 + WITHOUT_POSTS {
         shop.send(&format!(
@@ -354,8 +357,8 @@ async fn partitions_of_statics(shop: &Shop, store: Recto) {
     store.close().await.unwrap();
 }
 
-/// Returns a query of the table by status. The query names the table, because the table lacks records without
-/// a time.
+/// Returns a query that names the table by status as its view. Recto does not choose this table
+/// itself, because it lacks records without a time.
 fn of_status(held: &Collection<DynamicRecord>, filter: &str) -> PageQuery<DynamicRecord> {
     held.query().filter(filter).view("suspensions_by_status")
 }
@@ -415,8 +418,9 @@ async fn suspensions(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Reads counters and columns with reserved names of CQL. Rejects a table with a decimal in its partition
-/// key, missing tables, and a table that is no view of the other table.
+/// Checks that Recto reads counters and columns whose names are reserved in CQL. It rejects a table
+/// with a decimal in its partition key, missing tables, and a view that is not a view of the
+/// attached table.
 async fn check_unusual_tables(shop: &Shop) {
     let store = shop.open().await;
     store.attach(&shop.request("shop.hits")).await.unwrap();
@@ -453,8 +457,8 @@ async fn check_unusual_tables(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the collection `timeline`. The function waits for it, because a store opens before the keyspace of
-/// its attached tables has answered.
+/// Returns the collection `timeline`. Waits until it is available, because a store opens before the
+/// keyspace of its attached tables has answered.
 async fn timeline_of(store: &Recto) -> Collection<DynamicRecord> {
     let begun = Instant::now();
     loop {
@@ -490,7 +494,8 @@ async fn nothing_is_written(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// A cursor also opens in a store that was opened later than the store that created it.
+/// Checks that a cursor of an attached table is still valid after the store was closed and opened
+/// again.
 async fn cursors_survive(shop: &Shop) {
     let store = shop.open().await;
     let query = |store: &Recto| of_status(&store.dynamic("held").unwrap(), "status = \"open\"");
@@ -509,13 +514,13 @@ async fn cursors_survive(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the number of rows of a page of at most three rows.
+/// Returns the number of rows of a page, at most three.
 async fn rows_of(query: &PageQuery<DynamicRecord>) -> usize {
     query.clone().first(3).await.unwrap().len()
 }
 
-/// A changed table makes its collection unavailable, and no other collection. Attaching the table again
-/// accepts its new definition.
+/// Checks that a changed table makes only its own collection unavailable, and that attaching the
+/// table again accepts its new definition.
 async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
     shop.send("ALTER TABLE shop.timeline ADD place text").await;
@@ -559,7 +564,7 @@ async fn tables_change(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// An error names the missing right and the table.
+/// Checks that the error for a missing right names the right and the table.
 async fn rights_are_missing(shop: &Shop) {
     let store = shop.open().await;
     let timeline = timeline_of(&store).await;
@@ -599,18 +604,18 @@ async fn rights_are_missing(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the number of posts on a page of the timeline.
+/// Returns the number of posts on a page of the timeline, at most three.
 async fn of_timeline(store: &Recto) -> recto::Result<usize> {
     let timeline = store.dynamic("timeline")?;
     let page = timeline.query().filter("user_id = 1").first(3).await?;
     Ok(page.len())
 }
 
-/// Collection that is stored in the folder.
+/// Schema of a collection that the embedded store itself keeps, next to the attached tables.
 const NOTES: &str = "[collection.notes]\nfields = { id = \"int\", text = \"text\" }\nkey = [\"id\"]\n";
 
-/// Checks that the collection in the folder accepts reads and writes, and that Recto rejects requests to the
-/// attached collections.
+/// Checks that the store's own collection accepts reads and writes while Recto rejects requests to
+/// the attached collections.
 async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     let notes = store.dynamic("notes").unwrap();
     let record = json!({ "id": id, "text": "mine" }).to_string();
@@ -640,8 +645,8 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     assert!(store.apply(&schema).await.unwrap().changes.is_empty());
 }
 
-/// Returns a store that was open while another handle of the same tables attached the keyspace by another
-/// address.
+/// Returns a store whose keyspace was attached by another address while the store was open. Another
+/// handle of the same store made this change.
 async fn by_another_address(shop: &Shop) -> Recto {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
     let open = || Recto::with_store(Arc::clone(&memory), Shop::options());
@@ -679,8 +684,8 @@ async fn by_another_address(shop: &Shop) -> Recto {
     store
 }
 
-/// The cluster of the attached tables stops while a store is open, and before a store opens, and starts
-/// again.
+/// Checks attached collections whose cluster stops: while a store is open, and before a store
+/// opens. The collections are available again after the cluster has started.
 async fn the_cluster_is_away(shop: &Shop) {
     let moved = by_another_address(shop).await;
     let store = shop.open().await;
@@ -731,7 +736,7 @@ async fn the_cluster_is_away(shop: &Shop) {
     moved.close().await.unwrap();
 }
 
-/// Removing an attached collection does not change its table.
+/// Checks that the removal of an attached collection does not change its table.
 async fn forgotten(shop: &Shop) {
     let store = shop.open().await;
     let mut options = ApplyOptions::default();

@@ -1,5 +1,6 @@
-//! A load into a Cassandra node that is killed during the load. First the node restarts at once, so that the
-//! load waits for it. Then it restarts late, so that the load stops and is run again.
+//! Checks a load into a Cassandra node that is killed twice during the load. The first time, the
+//! node restarts at once, and the load waits for it. The second time, it restarts late, so that the
+//! load stops and is run again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,11 +31,11 @@ writes = "overwrite"
 const COLLECTIONS: [&str; 2] = ["by_sensor", "by_number"];
 const ROWS: u64 = 20_000;
 const SENSORS: u64 = 97;
-/// Memory for rows, in bytes. It is small, so that the load writes many checkpoints.
+/// Memory of the load for rows, in bytes. It is so small that the load writes many checkpoints.
 const BUFFER_BYTES: u64 = 256 << 10;
-/// Wait before a stopped load is run again.
+/// Pause before a stopped load is run again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum time for which a stopped load is run again.
+/// Maximum time for which the test runs a stopped load again.
 const MAX_TIME: Duration = Duration::from_secs(600);
 
 fn note(number: u64) -> String {
@@ -50,7 +51,7 @@ fn write_file(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// State that the loading thread and the killing thread share.
+/// State that the thread that loads and the thread that kills the node share.
 #[derive(Debug, Default)]
 struct Course {
     stored: AtomicU64,
@@ -59,7 +60,7 @@ struct Course {
     ended: AtomicBool,
 }
 
-/// Runs the load until it succeeds.
+/// Runs the load again until it succeeds. Returns the report of the last run.
 async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadReport {
     let request = LoadRequest {
         file: file.to_owned(),
@@ -166,7 +167,8 @@ fn a_load_outlives_the_node_it_loads_into() {
     });
 }
 
-/// Kills the node twice. The first time it restarts at once, and the second time after the load has stopped.
+/// Kills the node twice. The node restarts at once the first time, and after the load has stopped
+/// the second time.
 fn hurt(node: &Node, course: &Course) {
     let all = ROWS * COLLECTIONS.len() as u64;
     let kill_at = |rows: u64| {

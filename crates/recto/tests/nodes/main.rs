@@ -1,4 +1,5 @@
-//! Tests that start nodes and processes, and that mostly wait for them.
+//! Tests that start Cassandra nodes and processes, and that spend most of their time waiting for
+//! them.
 // Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,16 +1,16 @@
-//! Faults of nodes.
+//! Faults that tests cause in Cassandra nodes.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use recto_testkit::rig::Node;
 
-/// Time for which a node is stopped. It is so long that gossip marks the node as dead, and that tables become
-/// due for emptying meanwhile.
+/// Time for which a node is stopped. Meanwhile, gossip marks the node as dead, and rotating tables
+/// become due for emptying.
 const DEAD: Duration = Duration::from_secs(22);
 const PAUSED: Duration = Duration::from_secs(10);
 
-/// Fault of a node.
+/// Fault of a node that a test causes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     Killed,
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: [Self; 3] = [Self::Killed, Self::PausedAndLetGo, Self::PausedAndKilled];
 
-    /// Returns the minimum duration of the fault.
+    /// Returns the minimum time for which the fault lasts.
     pub(crate) fn lasts(self) -> Duration {
         if matches!(self, Self::Killed) {
             DEAD
@@ -30,7 +30,8 @@ impl Fault {
         }
     }
 
-    /// Executes the fault, and `meanwhile` during it. The node is up again at the end.
+    /// Causes the fault, calls `meanwhile` during it, and ends it. The node is up when the function
+    /// returns.
     pub(crate) fn happen(self, node: &Node, meanwhile: impl FnOnce()) {
         println!("node {} is {self:?}", node.number());
         match self {

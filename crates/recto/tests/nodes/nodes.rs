@@ -1,4 +1,4 @@
-//! Three nodes that the tests of this program share, one test at a time.
+//! Cluster of three nodes that the tests of this program share, one test at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,17 +8,17 @@ use std::time::Instant;
 use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
 
-/// Prefix of the folders of clusters. The id of the process follows.
+/// Prefix of the names of clusters' folders. The id of the process follows.
 const FOLDER: &str = "three-nodes-";
 
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
-/// Number of tests that lease the nodes. All of them are slow.
+/// Number of tests that use the shared nodes. All of them are slow.
 const LEASES: usize = 7;
-/// Number of these tests that still need the nodes. The last one ends the nodes. If only some tests run, the
-/// nodes end with the process.
+/// Number of tests that have not used the nodes yet. The last test ends the nodes. If only some
+/// tests run, the nodes end with the process.
 static LEFT: AtomicUsize = AtomicUsize::new(LEASES);
 
-/// Access to the nodes for one test at a time. All nodes are up when it begins.
+/// Exclusive access to the nodes for one test. All nodes are up when it begins.
 pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);
 
 impl Lease {
@@ -59,7 +59,7 @@ fn folder(process: u32) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{FOLDER}{process}"))
 }
 
-/// Removes the folders of clusters whose process has ended.
+/// Removes the folders of clusters whose processes have ended.
 fn remove_left_behind() {
     for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -74,8 +74,8 @@ fn remove_left_behind() {
     }
 }
 
-/// Returns the address of a new keyspace on the nodes of `cluster`. The keyspace does not exist until it is
-/// opened.
+/// Returns the address of a new keyspace on the nodes of `cluster`. The keyspace is created when a
+/// store at this address is opened.
 pub(crate) fn address(cluster: &Cluster) -> CassandraAddress {
     CassandraAddress::new(cluster.addresses(), unique_keyspace("three"))
 }

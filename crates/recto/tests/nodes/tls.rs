@@ -1,4 +1,5 @@
-//! TLS parameters of an address, tested with a real node that also requires a certificate of its clients.
+//! Tests of the TLS parameters of an address, with a real node that also requires client
+//! certificates.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ writes = "append"
 "#;
 const ROWS: i32 = 95;
 const PAGE_ROWS: u32 = 10;
-/// Number of attempts to connect to a node that rejects the connection.
+/// Number of attempts to connect to a node that rejects the client.
 const ATTEMPTS: usize = 10;
 
 async fn open(address: &str) -> recto::Result<Recto> {
@@ -118,7 +119,7 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     page_through(&recto).await;
 }
 
-/// Writes rows, and reads pages of them in both directions.
+/// Stores rows, and reads pages of them in both directions.
 async fn page_through(recto: &Recto) {
     let events = recto.dynamic("events").unwrap();
     let schema = recto.schema();

@@ -1,5 +1,5 @@
-//! Workers: they handle several messages concurrently, keep the messages while a handler runs, and
-//! acknowledge them in groups.
+//! Tests of workers. A worker handles several messages concurrently, keeps them hidden from other
+//! workers while a handler runs, and acknowledges them in groups.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -45,13 +45,13 @@ async fn send(queue: &Queue, count: usize) {
     }
 }
 
-/// Source that wraps a queue, counts its acknowledgements, and causes faults.
+/// Source of messages that wraps a queue, counts acknowledgments, and causes faults.
 struct FaultySource {
     queue: Queue,
     acks: Arc<AtomicUsize>,
-    /// Number of receives that fail first.
+    /// Number of receives that fail, from the first receive.
     unreachable: AtomicUsize,
-    /// True if extensions report lost leases.
+    /// True if each extension of a lease reports that the lease is lost.
     is_lost: bool,
 }
 
@@ -242,7 +242,7 @@ async fn finishes_or_gives_back_messages_on_stop() {
     assert_eq!(bodies, [b"0", b"2"], "at once, though a lease is 30 s");
 }
 
-/// Counts the dropped handlers.
+/// Guard inside a handler. It increments a counter when the handler is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -251,7 +251,8 @@ impl Drop for Dropped {
     }
 }
 
-/// Runs a worker whose handlers never end, until one of them is dropped. Returns the counts of the worker.
+/// Runs a worker whose handlers never end, until one of the handlers is dropped. Returns the
+/// worker's counts.
 async fn run_until_dropped<S: Source>(source: S, lease: Duration) -> recto::queues::Worked {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&dropped);
@@ -530,11 +531,11 @@ async fn does_not_count_attempts_that_were_not_begun() {
     assert_eq!((worked.given_back, worked.done, worked.failed), (3, 1, 0));
 }
 
-/// Environment variable with the folder of the queue, for the child process below.
+/// Environment variable that gives the folder of the queue to the child process below.
 const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
 
-/// An attempt is durable before its message is delivered. Therefore even a message that kills its worker and
-/// the store reaches its limit of attempts.
+/// Checks that a message that kills its worker, and with it the store, becomes a dead letter. This
+/// is possible because an attempt is stored before its message is delivered.
 #[tokio::test]
 async fn moves_a_message_that_kills_workers_to_dead_letters() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,21 +1,22 @@
-//! Maximum cost of a page of 20 rows, for each shape of a query.
+//! Maximum cost of a page of 20 rows, for each kind of plan.
 
 use crate::shapes::Place;
 
-/// Cost of a page of a shape at a place.
+/// Maximum cost of one page: the row of the table for a kind of plan and a position of the page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
-    /// Name of the shape.
+    /// Name of the kind of plan.
     pub(crate) shape: &'static str,
     pub(crate) place: Place,
-    /// Rows that the embedded store returned: 21 of each source, of which the last shows whether there are
-    /// more. A source that is known to have a smaller share returns fewer.
+    /// Number of rows that the embedded store must return: 21 from each source, because the 21st
+    /// row shows whether more rows follow. A source that can contribute only fewer rows returns
+    /// fewer.
     pub(crate) rows_read: u64,
-    /// Number of slices that were read.
+    /// Number of slices that the page must read.
     pub(crate) slices: u32,
-    /// Maximum number of allocations of a page. They are for the clone of the query, the opening of
-    /// the cursor, the read, the values of the rows, and the next cursor. The rows of these
-    /// collections have 50 texts in 20 rows.
+    /// Maximum number of allocations of the page. They are for the clone of the query, the
+    /// decryption of the cursor, the read, the values of the rows, and the next cursor. The 20 rows
+    /// of these collections have 50 texts.
     pub(crate) allocations: u64,
     /// Maximum number of bytes of these allocations.
     pub(crate) bytes: u64,
@@ -28,14 +29,15 @@ pub(crate) struct Budget {
 pub(crate) struct Remote {
     pub(crate) rows_read: u64,
     pub(crate) slices: u32,
-    /// Number of statements: one for each run of columns in the same direction that has rows of the page.
+    /// Number of CQL statements: one for each run of columns with the same direction that has rows
+    /// of the page.
     pub(crate) statements: u32,
-    /// Number of sequential stages of these statements.
+    /// Number of sequential round trips, in which these statements are sent.
     pub(crate) round_trips: u32,
 }
 
-/// Returns the maximum number of allocations for a measured number. The slack is necessary because a map that
-/// is as large as a page can be one growth step larger.
+/// Returns the maximum number of allocations for a measured number. Some slack is necessary,
+/// because a map with the rows of a page may grow once more than usual.
 pub(crate) fn with_slack(measured: u64) -> u64 {
     measured + measured / 20 + 1
 }
@@ -57,7 +59,7 @@ const fn budget(shape: &'static str, place: Place, embedded: [u64; 4], remote: [
     }
 }
 
-/// Writes the budget as a line of the table.
+/// Writes the budget as a line of the table [`BUDGETS`].
 impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Remote {
@@ -76,8 +78,9 @@ impl std::fmt::Display for Budget {
 
 use Place::{After, Around, Before, First, From, Last};
 
-/// For each shape and place: rows read, slices read, maximum allocations and their maximum bytes on the
-/// embedded store; rows read, slices read, statements and round trips on Cassandra.
+/// Table of costs for each kind of plan and position. The first list is for the embedded store:
+/// rows read, slices read, maximum number of allocations, and their maximum bytes. The second list
+/// is for Cassandra: rows read, slices read, statements and round trips.
 #[rustfmt::skip]
 pub(crate) const BUDGETS: &[Budget] = &[
     budget("single slice", First, [21, 1, 74, 11005], [21, 1, 1, 1]),

@@ -1,4 +1,4 @@
-//! Store that counts the calls made to it.
+//! Store that counts the calls that it receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
 use recto_model::Slice;
 
-/// Calls made to a store since the last call of [`take`](Self::take).
+/// Numbers of calls to a store since the last call of [`take`](Self::take).
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     snapshots: AtomicU32,
@@ -24,7 +24,7 @@ impl Calls {
     }
 }
 
-/// Passes calls on and counts them.
+/// Store that passes each call on to another store and counts it.
 pub(crate) struct Counting {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) calls: Arc<Calls>,

@@ -1,4 +1,4 @@
-//! Collections with the same rows in three sort orders.
+//! Stored data of the tests: three collections with the same rows in different sort orders.
 
 use recto::types::Timestamp;
 use recto::{Record, Recto};
@@ -7,12 +7,14 @@ use recto::{Record, Recto};
 const TENANTS: i32 = 8;
 /// Number of rows of the first tenant.
 const FIRST_TENANT_ROWS: i32 = 2_400;
-/// Number of rows of each other tenant. It is so small that a page 1,000 rows deep in all of them crosses
-/// from one tenant to the next.
+/// Number of rows of each other tenant. It is so small that 1,000 rows in the order of tenants
+/// cross from one tenant to the next.
 const OTHER_TENANT_ROWS: i32 = 330;
-/// Step between the rows of the other tenants, so that all tenants span the same time.
+/// Distance between the rows of the other tenants, as a multiple of the first tenant's distance.
+/// All tenants thereby span the same time.
 const OTHER_TENANT_STEP: i32 = 7;
-/// Number of rows with the same time, so that a page's cursor is between rows that differ only in `id`.
+/// Number of rows with the same time. The cursor of a page is then between rows that differ only in
+/// `id`.
 const ROWS_PER_MOMENT: i32 = 3;
 /// Number of rows stored in one batch.
 const CHUNK_ROWS: usize = 500;
@@ -44,7 +46,7 @@ macro_rules! collection {
                 }
             }
 
-            /// Stores all rows.
+            /// Stores all rows of the collection.
             async fn store(recto: &Recto) {
                 let rows: Vec<Self> = (0..TENANTS)
                     .flat_map(|tenant| {

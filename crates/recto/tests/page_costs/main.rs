@@ -1,6 +1,6 @@
-//! Cost of a page, in counts that do not depend on the machine. They are rows read, calls to the
-//! store, statements and round trips, allocations and their bytes. The pages are of every plan
-//! shape, at the beginning and 1,000 rows deep.
+//! Checks the cost of a page in counts that do not depend on the machine: rows read, calls to the
+//! store, statements and round trips, allocations and their bytes. The tests read pages of every
+//! kind of plan, at the beginning and 1,000 rows deep.
 //!
 //! Rows and calls are exact: if they differ from the table, a change has changed the cost of pages.
 //! Allocations are upper limits, slightly above the measured numbers. If a number changes for a good reason,
@@ -24,14 +24,15 @@ use common::{Fresh, Kind, Scope, Suite, run};
 use counting::{Calls, Counting};
 use shapes::{PAGE_ROWS, Place, ReadPage, SHAPES, Shape};
 
-/// Suite of the tests of this program. Its stores are removed after the last test.
+/// Test suite of this program. Its stores are removed after the last test.
 static TESTS: Suite = Suite::new(module_path!(), 3);
-/// Number of pages read before the measurement, because the first pages fill caches.
+/// Number of pages that are read before the measurement, because the first pages fill caches.
 const WARM_UP_PAGES: u32 = 3;
-/// Number of measured pages. The cheapest page counts, because a cache may grow during any of them.
+/// Number of measured pages. The cheapest of them is the result, because a cache may grow during
+/// the others.
 const MEASURED_PAGES: u32 = 5;
 
-/// Store with the data, and the same store behind a wrapper that counts.
+/// Store with the data, and the same store behind a wrapper that counts calls.
 struct Stores {
     plain: Recto,
     counted: Recto,
@@ -87,7 +88,8 @@ fn allocated(reader: &dyn ReadPage) -> (u64, u64) {
     measured.min().unwrap()
 }
 
-/// Returns the measured cost as a line of the table, with the values that differ, or `None` if all agree.
+/// Compares measured costs with a budget. Returns the measured cost as a line of the table and the
+/// values that differ, or `None` if all agree.
 fn compare(found: &Budget, budget: &Budget, names: &[(&str, u64, u64)]) -> Option<String> {
     let wrong: Vec<String> = names
         .iter()

@@ -1,4 +1,4 @@
-//! Shapes of plans, and the places of their pages.
+//! Kinds of plans (shapes), and the positions of the pages that are measured.
 
 use std::future::IntoFuture;
 
@@ -15,7 +15,7 @@ pub(crate) const DEPTH_ROWS: u32 = 1_000;
 /// Number of rows of each read on the way to a deep page.
 const STRIDE_ROWS: u32 = 500;
 
-/// Place of a page.
+/// Position of a page in the result of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     First,
@@ -28,10 +28,10 @@ pub(crate) enum Place {
     From,
 }
 
-/// Shape of a plan, with a query that has this plan.
+/// Kind of plan, with a query that has such a plan.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// Name of the plan in `explain`.
+    /// Name of the kind of plan in the output of `explain`.
     pub(crate) plan: &'static str,
     collection: SortOrder,
     filter: &'static str,
@@ -70,7 +70,7 @@ const fn shape(
     }
 }
 
-/// All shapes of plans.
+/// All kinds of plans that the tests measure.
 pub(crate) const SHAPES: [Shape; 12] = [
     Shape {
         from: r#"["2023-11-15T03:46:20Z", 1000]"#,
@@ -209,8 +209,8 @@ impl Shape {
         }
     }
 
-    /// Returns a reader that can read the page of this shape at a place repeatedly. The query is planned
-    /// before.
+    /// Returns a reader that reads the page at a position repeatedly. The function plans the query,
+    /// so that the reader uses a cached plan.
     pub(crate) fn reader(&self, recto: &Recto, place: Place) -> Box<dyn ReadPage> {
         with_query!(self, recto, query => {
             let cursor = run(self.cursor(&query, place));
@@ -219,7 +219,8 @@ impl Shape {
         })
     }
 
-    /// Returns a cursor with [`DEPTH_ROWS`] rows before it, if the place needs a cursor.
+    /// Returns a cursor with [`DEPTH_ROWS`] rows before it, or an empty text if the position needs
+    /// no cursor.
     async fn cursor<T: Send + 'static>(&self, query: &PageQuery<T>, place: Place) -> String {
         if matches!(place, Place::First | Place::Last | Place::From) {
             return String::new();
@@ -236,7 +237,7 @@ impl Shape {
         cursor.as_str().to_owned()
     }
 
-    /// Returns the name of the plan in `explain`.
+    /// Returns the name that `explain` prints for the plan of this query.
     pub(crate) async fn planned(&self, session: &dyn Session) -> String {
         let collection = match self.collection {
             SortOrder::Readings => "readings",
@@ -254,8 +255,8 @@ impl Shape {
     }
 }
 
-/// Reads one page, decodes its rows, and encrypts the cursor at its far end, as a program that shows the page
-/// does.
+/// Reader that reads one page, decodes its rows, and encrypts the cursor at the end of the page in
+/// the direction of reading. A program that shows the page does the same work.
 pub(crate) trait ReadPage {
     fn read(&self) -> Outcome;
 }

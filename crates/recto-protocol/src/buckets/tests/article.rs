@@ -1,7 +1,7 @@
-//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement. It
-//! has a counter, a time at which all processes switch to the next bucket, and cached copies. The
-//! copies are younger than the time until the switch. Clocks are exact; only requests can take any
-//! time. The model shows four failures.
+//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement. The proposal
+//! has a counter, a time at which all processes switch to the next bucket, and cached copies of the counter.
+//! The copies are younger than the time until the switch. In the model, clocks are exact, and only requests
+//! can take any time. The model shows four failures.
 
 use stateright::{Checker, Model, Property};
 
@@ -17,12 +17,12 @@ const NEXT: &str = "rows go to the next bucket";
 const TIMES: u8 = 6;
 /// Number of rows after which the bucket changes. Each row is sampled.
 const THRESHOLD: u8 = 2;
-/// Maximum age of a cached copy, in time steps.
+/// Maximum age of a cached copy of the counter, in time steps.
 const COPY_AGE: u8 = 1;
 /// Time steps between the decision to use the next bucket and the switch. It is longer than the maximum age of a copy.
 const AHEAD: u8 = 2;
 
-/// Row with the state of the bucket.
+/// Row of the store with the state of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Counter {
     bucket: u8,
@@ -38,7 +38,7 @@ impl Counter {
         self.bucket - u8::from(now < self.next_change)
     }
 
-    /// Returns whether the change is complete and no agent has reset the count.
+    /// Returns whether the change of buckets is complete and no agent has reset the count.
     fn is_to_be_reset(self, now: u8) -> bool {
         now >= self.next_change && self.last_change < self.next_change
     }
@@ -57,7 +57,7 @@ struct Agent {
 enum Step {
     #[default]
     Idle,
-    /// A write of the row of this time to this bucket is under way.
+    /// A write of the row with this time to this bucket is under way.
     Writes { time: u8, bucket: u8 },
     /// The row is stored, but not yet counted.
     Counts,
@@ -73,7 +73,7 @@ enum Happening {
     TimeGoesBy,
     Begins(u8),
     Goes(u8),
-    /// A reader reads all rows, with the cached copy of this agent.
+    /// A reader reads all rows, by the cached copy of this agent.
     Reads(u8),
 }
 
@@ -222,7 +222,7 @@ impl State {
     }
 }
 
-/// Checks that the model can reach this state, and prints a shortest path to it.
+/// Checks that the model can reach this state, and prints the shortest path to it.
 fn goes_wrong(name: &'static str) {
     let any = stateright::HasDiscoveries::AnyOf([name].into());
     let checker = Footnote.checker().finish_when(any).spawn_bfs().join();

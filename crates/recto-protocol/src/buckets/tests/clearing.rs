@@ -1,5 +1,5 @@
-//! Tests of clearing: old buckets are cleared, even if their ranges are split repeatedly meanwhile. The number of old
-//! buckets stays below its limit.
+//! Tests of clearing. Checks that old buckets are cleared, even if their ranges are split repeatedly
+//! meanwhile, and that the number of old buckets stays below its limit.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Cut, Decision, Directory, Protocol, Sampling, Stays,
 };
 
-/// Splits the last range ahead of its rows at a key, with all steps of the split.
+/// Executes all steps of a split of the last range, ahead of its rows, at a key.
 fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
     let protocol = Protocol::default();
     let cut = Cut {
@@ -50,8 +50,8 @@ fn does_not_split_with_too_many_old_buckets() {
     assert_eq!(now.check(b""), Ok(()));
 }
 
-/// Clears while the last range is split again `cuts` times during each wait. Returns the range map that is written in
-/// the end, and the number of waits.
+/// Clears old buckets while the last range is split again `cuts` times during each wait. Returns the range
+/// map that is written in the end, and the number of waits.
 fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, u32) {
     let mut machine = Clearing::new(Protocol::default());
     let (mut event, mut waits) = (ClearEvent::Begin, 0);

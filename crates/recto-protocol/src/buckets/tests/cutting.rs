@@ -1,5 +1,5 @@
-//! Model of one row: writers, deleters and readers of the row, and splitters of its range. For each rule, a test leaves
-//! the rule out and checks that an invariant then breaks.
+//! Model of one row, with writers, deleters and readers of the row, and processes that split its range. For
+//! each rule, a test leaves the rule out and checks that an invariant then breaks.
 
 use super::model::{B1, B2, B3, B4, Config};
 use super::{SAMPLING, usually};
@@ -8,7 +8,7 @@ use crate::buckets::{Cut, Operation, Room, Span, Stays};
 
 use Operation::{Delete, Put};
 
-/// Returns a split at keys before the row, which then moves, or after it.
+/// Returns a split at these keys. At a key before the row, the row moves to a new bucket.
 fn cut(edges: &[&str], stays: Stays) -> Cut {
     Cut {
         edges: edges.iter().map(|edge| edge.as_bytes().to_vec()).collect(),
@@ -18,7 +18,7 @@ fn cut(edges: &[&str], stays: Stays) -> Cut {
     }
 }
 
-/// Returns a configuration with a row that moves, with these writers and a page, without faults.
+/// Returns a configuration without faults, with a row that moves to a new bucket, these writers, and a page.
 fn moved(writers: &[&[Operation]]) -> Config {
     Config {
         has_row: true,
@@ -29,7 +29,7 @@ fn moved(writers: &[&[Operation]]) -> Config {
     }
 }
 
-/// Returns the same configuration with a second splitter, which continues unfinished splits.
+/// Returns the configuration of `moved` with a second process that splits, which continues unfinished splits.
 fn gone_on(writers: &[&[Operation]]) -> Config {
     let mut config = moved(writers);
     config.splitters.push(None);
@@ -102,10 +102,10 @@ fn cuts_overlap() {
     two(&[Delete]).holds("cuts overlap, with a deleter");
 }
 
-/// Checks that a process can continue the split of one range by its window of the range map. One split makes three
-/// ranges. The last range keeps its bucket, and the middle range contains the row. The second process sees only the
-/// middle range. So the middle range may be read in its new bucket while the first range is still read in the old
-/// bucket, as the last range is.
+/// Checks that a process can continue the split of one range by its window of the range map. One split makes
+/// three ranges. The last range keeps its bucket, and the middle range contains the row. The second process
+/// sees only the middle range. The middle range may therefore be read in its new bucket while the first and
+/// the last range are still read in the old bucket.
 #[test]
 fn a_piece_of_a_cut_is_moved_on_by_its_window() {
     let middle = Span {
@@ -194,7 +194,8 @@ fn copies_that_live_long() {
     config.holds("long-lived copies");
 }
 
-/// Returns a configuration with a writer whose clocks stop for too long, and with a clearer.
+/// Returns a configuration with a writer whose clocks stop for too long, and a process that clears old
+/// buckets.
 fn stood_still() -> Config {
     Config {
         standstills: 1,

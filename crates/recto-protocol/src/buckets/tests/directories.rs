@@ -1,4 +1,4 @@
-//! Tests of the ranges to which keys belong, and of rejected range maps.
+//! Tests of range maps: which range a key belongs to, and which range maps are rejected as damaged.
 
 use std::collections::BTreeSet;
 
@@ -202,8 +202,8 @@ fn damage_is_named() {
     }
 }
 
-/// Checks that slices can be returned in parts, over a hundred ranges. Adjacent ranges share a bucket, and some are
-/// below the retention bound or within a window.
+/// Checks that the slices of a hundred ranges can be returned in several parts. Adjacent ranges share a
+/// bucket, and some ranges are below the retention bound or outside the window.
 #[test]
 fn slices_are_had_some_at_a_time() {
     let pieces =

@@ -1,4 +1,4 @@
-//! Tests of estimates from a few drawn ranges, when ranges differ from their recorded figures.
+//! Tests of estimates from a few checked ranges, if the contents of ranges differ from their records.
 
 use crate::buckets::estimating::Several;
 use crate::buckets::{Drawn, Figures, corrected};
@@ -31,8 +31,8 @@ fn rows(rows: f64) -> Figures {
     }
 }
 
-/// Returns the number of rounds, of a hundred, in which the interval contains the true number of rows. Each of the
-/// ranges has a recorded and a current number of rows.
+/// Returns the number of rounds, of a hundred, in which the interval contains the true number of rows. Each
+/// range has a recorded number of rows and a current number of rows.
 fn covered(pieces: &[(f64, f64)], are_distinct: bool) -> f64 {
     let mut draws = Draws(0x9E37_79B9_7F4A_7C15);
     let of = |of: fn(&(f64, f64)) -> f64| pieces.iter().map(|piece| of(piece).round()).sum::<f64>();
@@ -125,8 +125,8 @@ fn extrapolates_splits_since_the_last_sum() {
         pieces,
         recorded: rows(of),
     };
-    // Since the ranges were summed up, two ranges of 50 rows each were split into four ranges of 40
-    // recorded rows each. Each of them now contains 45 rows.
+    // After the sum was stored, two ranges of 50 rows each were split into four ranges of 40 recorded rows
+    // each. Each of the four ranges now contains 45 rows.
     let drawn = Drawn::of(several(2, 100.0), several(4, 160.0), rows(40.0), rows(45.0));
     let all = several(20, 1_000.0);
     let figures = corrected(all, &[drawn; 64], false);

@@ -1,4 +1,4 @@
-//! Tests of the times and keys at which a bucket is split.
+//! Tests of the decisions when and at which keys a bucket is split.
 
 use super::SAMPLING;
 use crate::buckets::{Arrival, Due, Growth, Sample, position_ahead};

@@ -1,5 +1,5 @@
-//! Model of the lifetime of a cached range map, with clocks that stop or are set, and a process
-//! that waits for the end of that lifetime.
+//! Model of the lifetime of a cached range map. A process waits for the end of that lifetime, while clocks
+//! stop or are set.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const SECONDS: u64 = 8;
 /// Seconds by which a clock is set back.
 const SET_BACK_SECONDS: i64 = 5;
 
-/// Clock that never stops alone and is never set. Both clocks can stop together.
+/// Clock that never stops alone and is never set. The other clock may do so. Both clocks can stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reliable {
     Boot,
@@ -55,7 +55,7 @@ struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Happening {
-    /// One second passes. In the next variants, one clock stops or is set.
+    /// One second passes. In the next three variants, one or both clocks stop, or a clock is set.
     BothGoOn,
     OnlyReliable,
     SetBack,

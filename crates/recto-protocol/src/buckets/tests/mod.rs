@@ -1,6 +1,6 @@
-//! Tests of this module. The models explore all possible events for one row while its range is split. They use the same
-//! step functions as the engine. For each rule, a test leaves the rule out and finds a sequence of events that breaks
-//! an invariant.
+//! Tests of the protocol of buckets. The models explore all possible events for one row while its range is
+//! split. They use the same step functions as the engine. For each rule, a test leaves the rule out and finds
+//! a sequence of events that breaks an invariant.
 //!
 //! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
 
@@ -35,7 +35,7 @@ const SAMPLING: Sampling = Sampling {
     mean: 64,
 };
 
-/// Returns a range in one bucket.
+/// Returns a range that has only one bucket.
 fn piece(start: &[u8], bucket: u64) -> Piece {
     Piece {
         start: start.to_vec(),
@@ -56,13 +56,13 @@ fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
     }
 }
 
-/// Returns the number of faults: `usual` by default, `long` in a long run.
+/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Sources of the models.
+/// Source texts of the models.
 const MODELS: [&str; 3] = [
     include_str!("cutting.rs"),
     include_str!("life.rs"),

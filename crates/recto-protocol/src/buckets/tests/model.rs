@@ -16,11 +16,11 @@ pub(crate) const B5: &str = "B5: a directory is never taken for damaged";
 const NEVER_STUCK: &str = "whatever is begun can go on";
 pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
 
-/// Possible events and their numbers.
+/// Configuration of a model: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// Rule that is left out.
+    /// Rule that the model leaves out.
     pub(crate) without: Option<Rule>,
     /// True if the row exists at the start.
     pub(crate) has_row: bool,
@@ -28,34 +28,34 @@ pub(crate) struct Config {
     pub(crate) writers: Vec<Vec<Operation>>,
     /// True if the writers have no cached range map at first, and guess bucket 0.
     pub(crate) guesses: bool,
-    /// True if a page is read concurrently.
+    /// True if a page is read concurrently with the writes.
     pub(crate) reads: bool,
     /// Split that each splitter makes. `None`: the splitter continues a split that another process began.
     pub(crate) splitters: Vec<Option<Cut>>,
-    /// Window of each splitter, by the starts of its ranges: the splitter sees only this part of the range map. `None`,
-    /// or no entry: all ranges.
+    /// Window of each splitter: the splitter sees only the ranges that start in this span. `None`, or no
+    /// entry: it sees all ranges.
     pub(crate) windows: Vec<Option<Span>>,
     /// Size limit of one conditional write of a split.
     pub(crate) room: Room,
     /// True if the most recent old bucket is cleared.
     pub(crate) clears: bool,
-    /// Number of requests with unknown outcome.
+    /// Number of requests whose outcome is reported as unknown.
     pub(crate) losses: u8,
     /// Number of processes that end in the middle of an operation.
     pub(crate) crashes: u8,
-    /// Number of times that a writer uses an expired copy as if it were valid: its clocks stopped for longer than
-    /// allowed.
+    /// Number of times that a writer uses an expired range map as if it were valid, because its clocks
+    /// stopped for longer than allowed.
     pub(crate) standstills: u8,
     /// Number of times that tombstones that are old enough are purged.
     pub(crate) purges: u8,
     /// True if requests are transactions, on a store that keeps no tombstones.
     pub(crate) transacts: bool,
-    /// True if copies of the first range map have the long lifetime.
+    /// True if cached copies of the first range map have the long lifetime.
     pub(crate) is_calm: bool,
 }
 
 impl Config {
-    /// Returns the window of a splitter.
+    /// Returns the window of the range map that a splitter sees.
     pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
         self.windows.get(usize::from(splitter))?.as_ref()
     }
@@ -82,8 +82,8 @@ impl Config {
         assert!(checker.discovery(ALL_DONE).is_some(), "never seen: {ALL_DONE}");
     }
 
-    /// Checks that one of the invariants breaks without a rule. The search is depth first: it finds a path, although
-    /// not the shortest one, through a fraction of the states.
+    /// Checks that one of the invariants breaks if the model leaves out a rule. The search is depth first: it
+    /// finds a path, although not the shortest one, through a fraction of the states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without = Some(rule);
         let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
@@ -99,7 +99,8 @@ impl Config {
     }
 }
 
-/// Returns a protocol that counts seconds: copies live for two seconds, and clocks may stop for one second.
+/// Returns a protocol in which a millisecond stands for a second: cached range maps live for two seconds, and
+/// clocks may stop for one second.
 pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     Protocol {
         short_life_ms: 2,
@@ -110,7 +111,7 @@ pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     }
 }
 
-/// Checks that a path to a broken state was found without a rule.
+/// Checks that a path to a broken state was found when the model left out this rule.
 pub(crate) fn is_broken<S, A: std::fmt::Debug>(rule: Rule, path: Option<Path<S, A>>) {
     let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
     eprintln!("without {rule:?}:\n{}", told(path));

@@ -1,4 +1,4 @@
-//! Tests of rebuilt range maps: from any remains, the result is a valid range map that contains all buckets.
+//! Tests of rebuilt range maps. Checks that any remains give a valid range map that contains all buckets.
 
 use proptest::prelude::*;
 
@@ -81,8 +81,8 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
     remains.pieces[1].columns = None;
     let unreadable = rebuilt(&remains, &held);
     assert_eq!(read(&unreadable), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
-    // If the bucket of the second range is unknown, too, the range gets the newest bucket that has
-    // rows there and that no range names. An older bucket may only have rows from before a split.
+    // If the bucket of the second range is unknown, too, the range gets the newest bucket that has rows in
+    // the range and that no range names. An older bucket may only have rows from before a split.
     remains.pieces[1].bucket = None;
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
     // The first range is missing, so a range is added that begins at the first key.
@@ -95,7 +95,7 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
     remains.pieces[0] = PieceRemains::from_bucket(b"", 2);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // No shared column is left, so the version and the next number get new values.
+    // No shared column is readable, so the version and the next number get new values.
     let nothing = Remains {
         pieces: remains.pieces.clone(),
         ..Remains::default()

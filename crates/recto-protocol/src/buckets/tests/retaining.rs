@@ -1,5 +1,5 @@
-//! Model of retention. It has old rows, a kept row, a page, and a writer below the retention bound.
-//! A process drops old rows, and another one continues if the first one dies.
+//! Model of retention. It has rows beyond the retention bound, a kept row, a page, and a writer beyond the
+//! bound. A process deletes the old rows, and another process continues if the first process dies.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,10 @@ const CLEAN: &str = "nothing is left in a bucket that nobody knows of";
 const GONE: &str = "the bucket goes";
 const LATE: &str = "a write is refused";
 
-/// Duration of a model, in ticks: two lifetimes of copies with their margins.
+/// Duration of a model, in ticks: two lifetimes of cached range maps with their margins.
 const TICKS: u64 = 8;
-/// Existing rows: two are too old, one is kept. The next constant is a row that is written and is too old as well.
+/// Rows at the start: two rows are too old, and one row is kept. The next constant is the key of a row that
+/// is written and that is also too old.
 const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
 const WRITTEN: &[u8] = b"c";
 const FLOOR: &[u8] = b"k";
@@ -32,7 +33,7 @@ struct Drops {
     without: Option<Rule>,
     /// True if the newest keys come first.
     is_newest_first: bool,
-    /// True if the kept row is still read from the bucket that is dropped.
+    /// True if the kept row is still read from the bucket that is deleted.
     is_being_cut: bool,
     crashes: u8,
     pages: bool,
@@ -44,7 +45,7 @@ struct State {
     now: u64,
     directory: Directory,
     rows: BTreeSet<(Bucket, Key)>,
-    /// Dropped buckets. Rows that are written to them later are invisible.
+    /// Deleted buckets. Rows that are written to them later are invisible.
     dropped: BTreeSet<Bucket>,
     page: Page,
     write: Write,
@@ -55,7 +56,8 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Page {
     None,
-    /// The page is about to read the range map. The rows that it has seen count if the range map is unchanged.
+    /// The page is about to read the range map. The rows that it has read count if the range map is
+    /// unchanged.
     Before(Reading, BTreeSet<Key>),
     Reading {
         machine: Reading,

@@ -1,5 +1,5 @@
-//! Tests of samples: estimates are unbiased, and intervals contain the true value, for rows of very different sizes and
-//! with deletions.
+//! Tests of estimates from samples. Checks that the estimates are unbiased, and that intervals contain the
+//! true value, for rows of very different sizes and with deletions.
 
 use super::{SAMPLING, usually};
 use crate::buckets::sampling::hash;
@@ -56,7 +56,7 @@ fn seen(sampling: Sampling, rows: u64, gone: u64) -> [(f64, f64); 2] {
     [0, 1].map(|index| (off[index], held[index]))
 }
 
-/// Returns the sampling with the mean row size of the previous bucket.
+/// Returns sampling parameters with the mean row size of the previous bucket.
 fn with_mean() -> Sampling {
     Sampling {
         mean: counted_bytes(1_010),
@@ -110,7 +110,7 @@ fn samples_of_pieces_add() {
     assert!(sum.rows_variance >= all.rows_variance);
 }
 
-/// Checks that the hash never changes: every process and release must sample the same rows.
+/// Checks that the hash of keys never changes: every process and release must sample the same rows.
 #[test]
 fn the_hash_is_as_ever() {
     assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);

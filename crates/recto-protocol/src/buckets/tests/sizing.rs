@@ -1,4 +1,4 @@
-//! Tests of the arithmetic against exact sums, and against simulated buckets.
+//! Tests of bucket sizes: compares the computed chances with exact sums, and with simulated buckets.
 
 use bigdecimal::ToPrimitive;
 use num_bigint::BigInt;
@@ -8,7 +8,7 @@ use crate::buckets::sizing::{
     Sizing, SizingError,
 };
 
-/// Maximum relative error.
+/// Maximum relative error of a computed chance.
 const NEAR: f64 = 1e-9;
 
 fn assert_near(seen: f64, exact: f64) {
@@ -32,7 +32,8 @@ fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     (fewer, as_many)
 }
 
-/// Returns the share of `these` in the sum of both, with the full precision of floating point.
+/// Returns the share of `these` in the sum of `these` and `others`, with the full precision of floating
+/// point.
 fn share(these: &BigInt, others: &BigInt) -> f64 {
     let all = these + others;
     let digits = i32::try_from(64 + all.bits() - these.bits()).unwrap();
@@ -65,7 +66,7 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         let buckets = RowsPerBucket::new(samples, 1.0 / f64::from(of)).unwrap();
         assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
         assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
-        // In these cases, the last row is a sample: without it, the number of samples was not yet
+        // The last row of a bucket is always a sample. Without it, the number of samples would not be
         // reached.
         let last = cases(rows - 1, samples, of).0 * of - &fewer;
         let exactly = share(&last, &(fewer + as_many - &last));
@@ -190,8 +191,7 @@ fn rejects_and_names_invalid_parameters() {
     };
     assert!(Sizing::new(least, 300_000, 1e-6).is_ok());
     assert!(Sizing::new(least - 1, 300_000, 1e-6).is_err());
-    // Every valid sizing can return its distribution of rows, even the one with the smallest
-    // chance.
+    // Every valid sizing can return its distribution of rows, even the sizing with the smallest chance.
     let fewest = Sizing::with_samples(MAX_TARGET_BYTES, 0, MAX_EPSILON, 1).unwrap();
     assert!(fewest.rows(1).is_ok());
 }

@@ -1,5 +1,5 @@
-//! Tests of splits of any range map, in any order and at any time: the result is a valid range map, and keys keep their
-//! buckets until these become old.
+//! Tests of splits of any range map, in any order and at any time. Checks that the result is a valid range
+//! map, and that keys keep their buckets until these buckets become old.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
     }
 }
 
-/// Returns the range map after all steps that are possible now.
+/// Returns the range map after all steps of splits that are possible now.
 fn advanced(directory: &Directory) -> Option<Directory> {
     directory.advanced(&directory.being_cut(), true, Room::default(), Protocol::default())
 }
@@ -295,7 +295,7 @@ proptest! {
             }
             now = next;
         }
-        // Without further splits, all splits complete.
+        // All splits complete if no further split begins.
         for _ in 0..4 {
             now = advanced(&now).unwrap_or(now);
         }

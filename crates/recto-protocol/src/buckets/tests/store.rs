@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::SAMPLING;
 use crate::buckets::{Bucket, Directory, Micros, Operation, Piece, Protocol, Span, Version};
 
-/// Key of the row.
+/// Key of the row of the model.
 pub(crate) const KEY: &[u8] = b"m";
 
 /// Process that waits for an answer.
@@ -18,16 +18,17 @@ pub(crate) enum Process {
     Clearer,
 }
 
-/// Request under way.
+/// Request to the store that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     /// Writes or deletes the row.
     Row(Bucket, Operation, Micros),
-    /// Writes a range map, if the current version is this one.
+    /// Writes a range map, if the stored range map has this version.
     Cas(Version, Arc<Directory>),
 }
 
-/// State of the row in one bucket, with Cassandra's semantics: the newest timestamps.
+/// State of the row in one bucket, with the semantics of Cassandra: the newest timestamps of puts and
+/// deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Slot {
     put: Micros,
@@ -70,7 +71,7 @@ impl Store {
         self.tidy();
     }
 
-    /// Returns the timestamp of the row in the bucket, or `None` if the row does not exist there.
+    /// Returns the timestamp of the row in the bucket; `None` if the row does not exist there.
     pub(crate) fn seen(&self, bucket: Bucket) -> Option<Micros> {
         let slot = self.buckets.get(&bucket)?;
         (slot.put > 0).then_some(slot.put)
@@ -95,8 +96,8 @@ impl Store {
     }
 }
 
-/// Returns the window of the ranges that begin in this span, with the start of the next range as its end. Returns the
-/// whole range map if no range begins there yet.
+/// Returns a window of the range map: the ranges that begin in this span, with the start of the next range as
+/// its end. Returns the whole range map if no range begins in the span yet.
 pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
     let Some(span) = span else {
         return directory.clone();

@@ -1,4 +1,4 @@
-//! Tests of stored columns: their format never changes, and invalid content is an error.
+//! Tests of stored columns. Checks that their format never changes, and that invalid content is an error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;

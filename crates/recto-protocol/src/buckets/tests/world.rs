@@ -1,4 +1,4 @@
-//! State of the model: one row, its writers and deleters, a page, and splitters of its range.
+//! State of the model: one row, its writers and deleters, a page, and processes that split its range.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -14,14 +14,14 @@ use crate::buckets::{
     Version, WriteAction, WriteEvent, Writing,
 };
 
-/// Source of a process's range map.
+/// Source from which a process gets a range map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MapSource {
     /// The cached range map of the process.
     Own,
-    /// A new read.
+    /// A new read of the range map.
     Fresh,
-    /// A new read that misses the last conditional write.
+    /// A new read of the range map that misses the last conditional write.
     Missed,
 }
 
@@ -29,12 +29,12 @@ pub(crate) enum MapSource {
 pub(crate) enum Happening {
     Begins(u8),
     Takes(u8, MapSource),
-    /// The request arrives. The flag: whether the copy by which it was sent is still valid.
+    /// The request arrives. The flag says whether the cached range map by which it was sent is still valid.
     Arrives(Option<Process>, Request, bool),
     Lost(Process, Request),
     WriterDies(u8),
     PageTakes(MapSource),
-    /// A slice is read. The flag: whether the copy is still valid.
+    /// A slice is read. The flag says whether the cached range map is still valid.
     PageReads(bool),
     SplitBegins(u8),
     SplitReads(u8, MapSource),
@@ -51,9 +51,10 @@ pub(crate) enum Happening {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Held {
     copy: Option<DirectoryCopy>,
-    /// True if the copy may be valid: no process has waited for the end of its lifetime.
+    /// True if the cached range map may be valid, because no process has waited for the end of its lifetime.
     may_live: bool,
-    /// Splitters whose wait does not cover this copy, because the copy was taken during the wait.
+    /// Processes that split and whose wait does not cover this cached range map, because it was read during
+    /// the wait.
     since: BTreeSet<u8>,
 }
 
@@ -88,7 +89,7 @@ struct Page {
 struct Splitter {
     splitting: Option<Splitting>,
     does: Does,
-    /// Version that the splitter has seen last.
+    /// Version of the range map that the splitter has read last.
     seen: Version,
 }
 
@@ -123,8 +124,8 @@ pub(crate) struct World {
     pub(crate) broken: Option<&'static str>,
 }
 
-/// Bits of a timestamp that contain its original number, so that the model recognizes a copy that has another
-/// timestamp.
+/// Number of low bits of a timestamp that contain its original number. By these bits, the model recognizes a
+/// copied row that got another timestamp.
 const STAMP_BITS: u32 = 8;
 
 const ALIVE: Clock = Clock {
@@ -606,8 +607,8 @@ impl World {
         }
     }
 
-    /// Ends copies of earlier versions, because `ms` milliseconds passed since this version was seen. Copies with a
-    /// longer lifetime stay valid.
+    /// Ends cached range maps of earlier versions, because `ms` milliseconds passed since this version was
+    /// read. Cached range maps with a longer lifetime stay valid.
     fn ends_copies(&mut self, version: Version, ms: u64, by: Option<u8>) {
         let helds = self.writers.iter_mut().map(|writer| &mut writer.held);
         for held in helds.chain(self.page.iter_mut().map(|page| &mut page.held)) {
@@ -746,7 +747,7 @@ impl World {
         }
     }
 
-    /// Records a broken invariant if the rows shown contradict the acknowledged write.
+    /// Records a broken invariant if the shown rows contradict the newest acknowledged write.
     fn judge(&mut self, shown: &[Micros], acknowledged: Option<(Micros, Operation)>) {
         let is_older = |than: Micros| shown.first().is_some_and(|stamp| made_by(*stamp) < made_by(than));
         let is_deleted = |stamp| self.deleting > stamp;

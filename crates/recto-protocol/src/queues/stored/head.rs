@@ -7,7 +7,7 @@ use crate::queues::head::{Head, Live, Reach, Resting};
 use crate::queues::limits::{MAX_LIVE_SEGMENTS, MAX_REGISTERS, MAX_SEGMENT_MESSAGES};
 use crate::queues::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
 
-/// Version of the form of a shard manifest.
+/// Version of the stored format of a shard manifest.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "a shard manifest";
@@ -15,7 +15,7 @@ const WHAT: &str = "a shard manifest";
 const FAR: u8 = 1;
 const SEALED: u8 = 2;
 
-/// Returns the bytes of the column.
+/// Encodes a shard manifest as the bytes of its column.
 pub fn encode_head(head: &Head) -> Vec<u8> {
     let mut bytes = vec![HEAD_FORMAT_VERSION];
     bytes.extend(head.ring.to_be_bytes());
@@ -45,7 +45,7 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// Reads the shard manifest from these columns.
+/// Decodes a shard manifest from its version and the bytes of its column.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.

@@ -6,10 +6,10 @@ use crate::queues::log::{Entry, Log, LogRow, Origin, Received};
 use crate::queues::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 use crate::queues::rows::Rows;
 
-/// Version of the form of a log, and of a row without messages from other queues.
+/// Version of the stored format of a log, and of a row without messages from other queues.
 pub const LOG_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a row with a message from another queue. Releases that measure the retention of
-/// such a message from its first send would delete it, so they must not read the row.
+/// Version of the stored format of a row with a message from another queue. Releases that measure the
+/// retention of such a message from its first send would delete it, so they must not read the row.
 pub const ARRIVALS_FORMAT_VERSION: u8 = 2;
 
 const LOG: &str = "a segment log";
@@ -21,7 +21,7 @@ const ORIGIN: u8 = 4;
 const RECEIVED: u8 = 8;
 const ARRIVED: u8 = 16;
 
-/// Returns the bytes of the static column, which is next to the version.
+/// Encodes the header of a log: the bytes of the static column, which is next to the version.
 pub fn encode_log_header(log: &Log) -> Vec<u8> {
     let mut bytes = vec![LOG_FORMAT_VERSION];
     bytes.extend(log.segment.0.to_be_bytes());
@@ -32,7 +32,7 @@ pub fn encode_log_header(log: &Log) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes of a row of this segment.
+/// Encodes a row of the log of this segment.
 pub fn encode_log_row(segment: Segment, row: &LogRow) -> Vec<u8> {
     let has_arrivals = row.entries.iter().any(|entry| entry.arrived.is_some());
     let mut bytes = vec![if has_arrivals {
@@ -81,7 +81,7 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// Reads a row, and returns it with its segment.
+/// Decodes a row of a log, and returns it with its segment.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.
@@ -181,8 +181,9 @@ impl LogHeader {
         (self.segment == segment).then_some((self.next, self.bytes))
     }
 
-    /// Returns the number of the first row that is needed in addition to a copy that was read before. If the
-    /// rows from this one on were not read together with this header, both must be read again.
+    /// Returns the number of the first row that the caller needs in addition to a copy that was read before.
+    /// If the caller did not read the rows from this number on together with this header, it must read both
+    /// again.
     pub fn needed_from(&self, copy: &Log) -> Seq {
         let is_before = copy.segment == self.segment
             && copy.version <= self.version
@@ -192,7 +193,7 @@ impl LogHeader {
     }
 }
 
-/// Reads the static column of a log.
+/// Decodes the header of a log from its version and the bytes of the static column.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.
@@ -221,7 +222,7 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
     Ok(header)
 }
 
-/// Returns the log of this header. It consists of the rows of a copy that was read before, and the given
+/// Decodes the log of this header. It consists of the rows of a copy that was read before, and the given
 /// rows, with their numbers, from [`LogHeader::needed_from`] up to [`LogHeader::rows`].
 ///
 /// # Errors

@@ -44,7 +44,7 @@ pub enum StoredError {
     Damaged {
         /// Name of the expected stored form.
         what: &'static str,
-        /// Reason.
+        /// Reason why the bytes are invalid.
         reason: &'static str,
     },
 }
@@ -78,7 +78,7 @@ fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reader of bytes from the front.
+/// Reader that decodes bytes from front to back.
 struct Reader<'b> {
     what: &'static str,
     rest: &'b [u8],
@@ -114,7 +114,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Returns an error unless `is_so` is true.
+    /// Returns an error with the reason unless `is_so` is true.
     fn check(&self, is_so: bool, reason: &'static str) -> Result<(), StoredError> {
         if is_so { Ok(()) } else { Err(self.damaged(reason)) }
     }

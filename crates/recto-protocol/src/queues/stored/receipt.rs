@@ -3,29 +3,29 @@
 use super::{Reader, StoredError, push_address};
 use crate::queues::names::{Address, ClaimId, Segment, Seq, Tenure};
 
-/// Version of the form of a receipt.
+/// Version of the byte format of a receipt.
 pub const RECEIPT_FORMAT_VERSION: u8 = 1;
 
 pub(super) const WHAT: &str = "a receipt";
 
-/// Receipt of one message by one claim.
+/// Receipt: identifies a message and the claim by which a worker received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// Shard of the message.
+    /// Shard that contains the message.
     pub address: Address,
-    /// Epoch of the shard's place. The receipt is invalid for a queue that uses the place in another epoch.
+    /// Epoch of the shard's slot. The receipt is invalid for a queue that uses the slot in another epoch.
     pub tenure: Tenure,
-    /// Segment of the message.
+    /// Segment that contains the message.
     pub segment: Segment,
-    /// Number of the message in the segment.
+    /// Position of the message in the segment.
     pub seq: Seq,
     /// Claim that received the message.
     pub claim: ClaimId,
 }
 
 impl Receipt {
-    /// Returns the bytes of the receipt. The last four are a checksum that detects typing errors. A forger
-    /// would have to guess the claim.
+    /// Returns the bytes of the receipt. The last four bytes are a checksum that detects typing errors. They
+    /// do not protect against forgery: a forger would have to guess the random claim id.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![RECEIPT_FORMAT_VERSION];
         push_address(&mut bytes, self.address);

@@ -1,4 +1,4 @@
-//! Stored form of a registry: its static column, and a row for each place.
+//! Stored form of a registry: its static column, and a row for each slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use crate::queues::names::{Place, QueueId, Tenure, Version};
 use crate::queues::options::{DeadLetters, QueueName, QueueOptions, StoreOptions};
 use crate::queues::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
-/// Version of the form of a registry, and of a row whose queue has the default maximum of messages in flight.
+/// Version of the stored format of a registry, and of a row whose queue has the default maximum of messages
+/// in flight.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a row whose queue sets the maximum number of messages in flight.
+/// Version of the stored format of a row whose queue sets the maximum number of messages in flight.
 pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
-/// Version of the form of a row whose queue is paused.
+/// Version of the stored format of a row whose queue is paused.
 pub const PAUSED_FORMAT_VERSION: u8 = 3;
 
 const REGISTRY: &str = "the registry of queues";
@@ -36,7 +37,7 @@ const DEAD_LETTERS: u8 = 8;
 const IN_FLIGHT: u8 = 16;
 const PAUSED: u8 = 32;
 
-/// Returns the bytes of the static column, which is next to the version.
+/// Encodes the static column of a registry, which is next to the version.
 pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     let mut bytes = vec![REGISTRY_FORMAT_VERSION];
     let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
@@ -53,7 +54,7 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes of the row of a place.
+/// Encodes the row of a slot.
 pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     let mut bytes = vec![row_version(&row.held)];
     bytes.extend(row.tenure.0.to_be_bytes());
@@ -85,8 +86,8 @@ pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     bytes
 }
 
-/// Returns the lowest version that can express the content of a place, so that earlier releases can read as
-/// much as possible.
+/// Returns the lowest format version that can express the content of a slot, so that earlier releases can
+/// read as many rows as possible.
 fn row_version(held: &Held) -> u8 {
     match held {
         Held::Queue(queue) if queue.options.is_paused => PAUSED_FORMAT_VERSION,
@@ -127,7 +128,7 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
     }
 }
 
-/// Reads the registry from these columns and rows, which are given by place.
+/// Decodes the registry from its version, the bytes of its static column, and its rows by slot.
 ///
 /// # Errors
 /// A column or a row has another version or is damaged, or rows are missing.
@@ -172,7 +173,7 @@ pub fn decode_registry<'b>(
     Ok(registry)
 }
 
-/// Checks the rules that involve several rows.
+/// Checks the conditions that involve several rows, such as unique names.
 fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredError> {
     let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (.., queue) in registry.queues() {
@@ -199,7 +200,7 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
     reader.check(has_options, "it has queues, but no options")
 }
 
-/// Reads a row.
+/// Decodes the row of a slot.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.
@@ -237,8 +238,8 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
-        // The row of a temporary queue or of a deletion is never changed after it is written. So
-        // the version of its last change equals its epoch.
+        // The row of a temporary queue or of a deletion is never changed after it is written. The version of
+        // its last change therefore equals its epoch.
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "its version does not match its epoch")?;

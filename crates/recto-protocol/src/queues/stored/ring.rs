@@ -7,7 +7,7 @@ use crate::queues::limits::MAX_TABLES;
 use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::ring::{Owner, Phase, Ring};
 
-/// Version of the form of a ring.
+/// Version of the stored format of a ring.
 pub const RING_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "the list of tables of message bodies";
@@ -20,7 +20,7 @@ const EMPTYING: u8 = 4;
 const RETIRED: u8 = 5;
 const UNIT: u8 = 6;
 
-/// Returns the bytes of the column.
+/// Encodes a ring as the bytes of its column.
 pub fn encode_ring(ring: &Ring) -> Vec<u8> {
     let mut bytes = vec![RING_FORMAT_VERSION];
     bytes.extend(ring.last.0.to_be_bytes());
@@ -52,7 +52,7 @@ fn push_life(bytes: &mut Vec<u8>, phase: u8, since: Micros, life: Life) {
     bytes.extend(life.0.to_be_bytes());
 }
 
-/// Reads the ring from these columns.
+/// Decodes a ring from its version and the bytes of its column.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.

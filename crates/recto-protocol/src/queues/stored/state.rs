@@ -1,4 +1,4 @@
-//! Stored form of the claims of a segment (`State`): one column, next to the version.
+//! Stored form of the progress of a segment's messages (`State`): one column, next to the version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use crate::queues::names::{Chunk, ClaimId, Micros, Segment, Seq, Version};
 use crate::queues::resolved::Resolved;
 use crate::queues::state::{Pending, Standing, State, Target};
 
-/// Version of the form of a state with at most 1,024 pending messages.
+/// Version of the stored format of a state with at most 1,024 pending messages.
 pub const STATE_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a state with more pending messages. This form is compact: four times as many
-/// messages take one and a half to three times as many bytes.
+/// Version of the stored format of a state with more pending messages. This format is compact: four times as
+/// many messages take one and a half to three times as many bytes.
 pub const CROWDED_FORMAT_VERSION: u8 = 2;
-/// Maximum number of pending messages in the form of version 1.
+/// Maximum number of pending messages in the stored format of version 1.
 const MAX_PLAIN: usize = 1_024;
 
 const WHAT: &str = "a segment state";
@@ -23,7 +23,7 @@ const WAITING: u8 = 1;
 const LEAVING: u8 = 2;
 const MAX_WORDS: u8 = (MAX_SEGMENT_MESSAGES / 64) as u8;
 
-/// Returns the bytes of the column.
+/// Encodes the state of a segment as the bytes of its column.
 pub fn encode_state(state: &State) -> Vec<u8> {
     let is_plain = state.pending.len() <= MAX_PLAIN;
     let mut bytes = vec![if is_plain {
@@ -47,7 +47,7 @@ pub fn encode_state(state: &State) -> Vec<u8> {
     bytes
 }
 
-/// Minimum times of the pending messages. The stored times are relative to them.
+/// Minimum times of the pending messages. The stored times of each message are relative to these minimums.
 #[derive(Clone, Copy)]
 struct Base {
     first_received: Micros,
@@ -118,7 +118,7 @@ fn push_standing(bytes: &mut Vec<u8>, standing: Standing) {
     }
 }
 
-/// Reads the state from these columns.
+/// Decodes the state of a segment from its version and the bytes of its column.
 ///
 /// # Errors
 /// The bytes have another version, or are damaged.
@@ -208,8 +208,8 @@ fn read_crowd(
     Ok(all)
 }
 
-/// Reads a pending message. Claims are numbered in the order of their first occurrence, so a number is at
-/// most one more than the maximum so far.
+/// Reads a pending message. Claims are numbered in the order of their first occurrence. The number of a claim
+/// is therefore at most one more than the maximum number so far.
 fn read_compact_pending(
     reader: &mut Reader<'_>,
     claims: &[ClaimId],

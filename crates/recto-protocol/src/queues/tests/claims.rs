@@ -1,4 +1,5 @@
-//! Tests of claims in any state of any log: the result equals that of a check of each message, one after the other.
+//! Tests of claims in any state of any log. Checks that a claim returns the same messages as a check of each
+//! message, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ const CLAIM: ClaimId = ClaimId(u128::MAX);
 /// 2. whether it is due later
 /// 3. whether it is resolved
 /// 4. its pending state, if it is pending
-/// 5. if it was received before it was moved on, the time from which it can be received again
+/// 5. if segment merging moved it here after a receive, the time from which it can be received again
 type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>, Option<i64>);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {
@@ -103,7 +104,7 @@ fn standing_of(standing: u8) -> Standing {
     }
 }
 
-/// Returns an order in which these groups must wait.
+/// Returns an order by which these groups must wait.
 fn order_of(blocked: &BTreeSet<u8>) -> Order {
     let mut head = Head::absent();
     head.last = SEGMENT;
@@ -119,7 +120,7 @@ fn order_of(blocked: &BTreeSet<u8>) -> Order {
     Order::of(&head, SEGMENT, |_| Some((&log, &state)), Protocol::default())
 }
 
-/// Returns the messages that a claim gets, by a check of each message.
+/// Returns the messages that a claim must get, by a check of each message.
 fn expected(
     messages: &[Message],
     state: &State,
@@ -216,8 +217,8 @@ proptest! {
         let (expected, first) = (expects(most, failed_surplus), expects(1, 0));
         let before = state.clone();
         let is_new = |seq: &Seq| !state.pending.contains_key(seq) && messages[usize::from(*seq)].4.is_none();
-        // A claim of one message takes a new message if possible, so `first` shows whether a new
-        // message can be claimed.
+        // A claim of one message takes a new message if possible. The value `first` therefore shows whether a
+        // new message can be claimed.
         let has_new = first.iter().any(is_new);
         // Check that `may_claim` and `has_new` predict the claim. Check also the claim with only
         // the part of the order that concerns this segment.

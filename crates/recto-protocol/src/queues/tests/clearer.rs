@@ -1,5 +1,4 @@
-//! Process in the models that deletes the queue, clears its slot, and makes another queue in the
-//! slot.
+//! Process in the models that deletes the queue, clears its slot, and creates another queue in the slot.
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
@@ -18,12 +17,12 @@ pub(crate) struct Clearer {
     name: u8,
     is_begun: bool,
     clearing: Option<Clearing>,
-    /// Epoch of the deletion.
+    /// Epoch of the slot that began with the deletion.
     deletion: Tenure,
-    /// Segment that is cleared.
+    /// Segment that is being cleared.
     here: Option<(Segment, Live)>,
     log: Option<Log>,
-    /// True if the last command went to the state of the segment that is cleared.
+    /// True if the last command went to the state of the segment that is being cleared.
     purges: bool,
     driver: Driver,
     sender: Option<Sender>,

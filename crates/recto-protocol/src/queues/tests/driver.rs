@@ -1,5 +1,5 @@
-//! Common part of all processes of the models: compare-and-set loops of versioned cells. A process waits for one loop
-//! at a time.
+//! Common part of all processes of the models: the compare-and-set loops of their versioned cells. A process
+//! waits for one loop at a time.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::queues::{
 /// Compare-and-set loops of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Driver {
-    /// Ring, as the process knows it: its version and the open table.
+    /// Ring as the process knows it: its version and its open table.
     pub(crate) known: (Version, BodyTable),
-    /// Known content of the logs before the one to which the process appends.
+    /// Deduplication ids in the logs of the segments before the segment to which the process appends.
     pub(crate) recent: Recent,
-    /// Log of the segment from which the process claims messages. The next field is the order of groups.
+    /// Log of the segment from which the process claims messages. The next field has the order of its groups.
     pub(crate) log_of_claims: Option<Log>,
     pub(crate) order: Option<Order>,
     waits: Waits,
@@ -32,7 +32,7 @@ pub(crate) struct Driver {
     registry: Option<Round<Registry>>,
 }
 
-/// Location of a state.
+/// Location of the state of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Spot {
     pub(crate) address: Address,
@@ -44,15 +44,15 @@ pub(crate) struct Spot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Waits {
     Nothing,
-    /// Responses to this number of commands.
+    /// Responses to this number of commands to a manifest.
     Head(Address, usize),
     Log,
     State(ResolvedBy),
     Ring,
     Registry,
-    /// Entry of a segment in a head.
+    /// Entry of a segment in a manifest.
     Found(Segment),
-    /// Current ring.
+    /// Value of the ring that is being read.
     Reading,
 }
 
@@ -84,7 +84,7 @@ impl Driver {
         }
     }
 
-    /// Returns the known value of a head.
+    /// Returns the known value of a shard's manifest.
     pub(crate) fn head(&self, address: Address) -> Option<&Head> {
         self.heads.get(&address)?.copy()
     }
@@ -94,7 +94,7 @@ impl Driver {
         self.log.as_ref().map(|(_, segment, ..)| *segment)
     }
 
-    /// Returns the known value of the last state, and forgets it.
+    /// Returns the known value of the state that received the last command, and forgets it.
     pub(crate) fn forgets_state(&mut self) -> Option<State> {
         let (_, round) = self.state.take()?;
         round.copy().cloned()
@@ -151,12 +151,12 @@ impl Driver {
         self.tells_registry(asked([wish]), now)
     }
 
-    /// Returns the known value of the ring. `None` before the first command to it.
+    /// Returns the known value of the ring; `None` before the first command to the ring.
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.ring.as_ref()?.copy()
     }
 
-    /// Returns the known value of the registry. `None` before the first command to it.
+    /// Returns the known value of the registry; `None` before the first command to the registry.
     pub(crate) fn registry(&self) -> Option<&Registry> {
         self.registry.as_ref()?.copy()
     }
@@ -183,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// Uses this ring from now on.
+    /// Makes the process use this ring from now on.
     pub(crate) fn learns(&mut self, ring: &Ring) {
         self.known = (ring.version, ring.open().expect("a table is open"));
     }
@@ -301,12 +301,12 @@ impl Driver {
     }
 }
 
-/// Returns the event of these commands, in this order.
+/// Returns these commands as one event of a loop, in this order.
 fn asked<R: Register>(wishes: impl IntoIterator<Item = R::Wish>) -> Event<R> {
     Event::Asked((0..).map(Ticket).zip(wishes).collect())
 }
 
-/// Returns the action to execute, or the response to the last command.
+/// Returns the last action: the action to execute, or the response to the last command.
 fn last<R: Register>(actions: Vec<Action<R>>) -> Action<R> {
     actions.into_iter().last().expect("it goes on")
 }
@@ -319,7 +319,7 @@ fn event_of<R: Replied>(reply: Reply) -> Event<R> {
     }
 }
 
-/// Versioned cell that replies contain.
+/// Versioned cell whose value a reply can contain.
 trait Replied: Register {
     fn of(reply: Reply) -> Option<Self>;
 }

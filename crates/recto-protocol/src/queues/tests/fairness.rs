@@ -1,5 +1,5 @@
-//! Tests of fairness: failing messages do not starve others. The tests claim messages of a segment in which some
-//! messages fail on every receipt.
+//! Tests of fairness: failing messages do not prevent the delivery of other messages. The tests claim
+//! messages of a segment in which some messages fail on every receive.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ const ALL: &str = "each message is received in time";
 /// Duration of a claim.
 const VISIBILITY: Micros = 30;
 
-/// Claim of a receiver, the pause before it, and the delay after which failed messages are available again. `None`:
-/// failed messages are never given back.
+/// Step of a test: a pause, and then a claim of at most `most` messages. Failed messages are available again
+/// after `delay`. `None`: failed messages are never given back.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     most: u16,
@@ -30,16 +30,17 @@ struct Step {
     delay: Option<Micros>,
 }
 
-/// Segment with the deliveries of its messages.
+/// Segment of a test, with the deliveries of its messages so far.
 struct Run<'a> {
-    /// For each message, whether it fails on every receipt.
+    /// For each message, whether it fails on every receive.
     fails: &'a [bool],
     is_ordered: bool,
     log: Log,
     state: State,
     now: Micros,
     protocol: Protocol,
-    /// For each failed message, the messages that were due too at its last receipt, and that were not received since.
+    /// For each failed message, the messages that were also due at its last receive and that were not
+    /// received since.
     passed_over: BTreeMap<Seq, Vec<Seq>>,
 }
 
@@ -85,13 +86,13 @@ impl<'a> Run<'a> {
         self.state.resolved().has(seq)
     }
 
-    /// Returns whether no unresolved message of its group precedes a message.
+    /// Returns whether no unresolved message of the same group precedes this message.
     fn is_first(&self, seq: Seq) -> bool {
         let group = |seq: Seq| self.log.message(seq).and_then(|(_, entry)| entry.group);
         !self.is_ordered || (0..seq).all(|other| self.is_resolved(other) || group(other) != group(seq))
     }
 
-    /// Returns the messages that can be received: those never received, and those that failed.
+    /// Returns the messages that can be received: first the new messages, then the failed messages.
     fn receivable(&self) -> (Vec<Seq>, Vec<Seq>) {
         let all = (0..self.log.next()).filter(|seq| !self.is_resolved(*seq) && self.is_first(*seq));
         let is_due = |seq: &Seq| {
@@ -107,7 +108,7 @@ impl<'a> Run<'a> {
             .partition(|seq| !self.state.pending().contains_key(seq))
     }
 
-    /// Returns the property that a claim breaks, if it breaks one.
+    /// Executes a step. Returns the property that its claim breaks; `None` if it breaks none.
     fn takes(&mut self, number: usize, step: Step) -> Option<&'static str> {
         self.now += step.pause;
         let (new, failed) = self.receivable();
@@ -164,7 +165,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the property that these claims and the claims after them break, if they break one.
+    /// Executes these steps and further claims. Returns the property that a claim breaks; `None` if none
+    /// breaks.
     fn ends(mut self, steps: &[Step]) -> Option<&'static str> {
         for (number, step) in steps.iter().enumerate() {
             if let Some(broken) = self.takes(number, *step) {
@@ -209,7 +211,8 @@ proptest! {
     }
 }
 
-/// Checks that three failing messages, followed by one that succeeds, break a property without a rule.
+/// Checks that a property breaks if the rule is left out, in a segment with three failing messages and one
+/// message that succeeds.
 fn breaks(rule: Rule, broken: &str) {
     let fails = [true, true, true, false];
     let step = |most| Step {

@@ -1,5 +1,5 @@
-//! Tests of segments and tables that a head names but that do not exist: late processes, and versioned cells from
-//! different points in time.
+//! Tests of segments and tables that a shard's manifest names but that do not exist. Processes may be late,
+//! and versioned cells may be from different points in time.
 
 use super::{HERE, SOURCE, TENURE, entry};
 use crate::queues::{
@@ -11,7 +11,8 @@ use crate::queues::{
 
 const CHUNK: Chunk = Chunk(1);
 
-/// Returns a restored head. It names a segment whose versioned cell belongs to another segment.
+/// Returns a manifest that was restored from a backup, and a segment in it whose versioned cell belongs to
+/// another segment.
 fn restored() -> (Segment, Live, Head) {
     let context = HeadContext {
         ring: 1,
@@ -124,8 +125,8 @@ fn moving_ends_if_a_named_segment_is_missing() {
             );
             let found = hears(ShardEvent::Found(Some(live)));
             assert_eq!(found, MoveAction::Over(Moved::Damaged));
-            // If the missing segment is in another shard, a segment here with the same number is a
-            // different one, so the move continues.
+            // If the missing segment is in another shard, a segment with the same number in this shard is a
+            // different segment, so the move continues.
             let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
             let is_damaged = opened == MoveAction::Over(Moved::Damaged);
             assert_eq!(is_damaged, address == HERE, "{opened:?}");
@@ -248,8 +249,8 @@ fn rehoming_ends_if_a_named_source_is_missing() {
             assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
         }
     }
-    // The target table of the copy is missing, so the ring is read again. The copy goes to the open
-    // table of the ring, or is postponed if that is the missing table.
+    // The target table of the copy is missing, so the ring is read again. The copy goes to the open table of
+    // the ring, or is postponed if the open table is the missing table.
     let mut rehoming = begun();
     let gone = || KeepEvent::TableGone(BodyTable(2));
     assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
@@ -324,7 +325,7 @@ fn releasing_goes_on_where_it_failed() {
     ] {
         assert_eq!(releasing.step(event.clone()), action, "{event:?}");
     }
-    // A segment with unresolved messages is not released. A purge resolves its messages.
+    // A segment with unresolved messages is not released. A purge resolves its messages first.
     state.resolved = crate::queues::Resolved::default();
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     assert_eq!(
@@ -354,8 +355,8 @@ fn releasing_goes_on_where_it_failed() {
     clearing.step(ReleaseEvent::Source(StateAnswer::Done));
     let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
     assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
-    // A purge leaves an open segment alone. It also leaves a segment alone whose versioned cell
-    // still contains the log of the previous segment.
+    // A purge does not release an open segment. It also does not release a segment whose versioned cell still
+    // contains the log of the previous segment.
     let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {
         is_sealed: false,

@@ -1,4 +1,4 @@
-//! Tests of a head, command by command: the live segments, and the next versioned cell.
+//! Tests of a shard's manifest, command by command: its live segments, and the choice of versioned cells.
 
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol, WINDOW_MICROS};
 use crate::queues::rules::{Rule, Rules};
@@ -44,8 +44,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
         other => panic!("{other:?}"),
     };
-    // A missing head does not know which tables are closing, so it opens no segment before a
-    // `Fence` command.
+    // A manifest that does not exist yet does not know which tables are closing, so it opens no segment
+    // before a `Fence` command.
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
     assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
     assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
@@ -69,7 +69,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
-    // The versioned cell of the released segment must not be reused yet, so the head is still full.
+    // The versioned cell of the released segment must not be reused yet, so the shard is still full.
     assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
     assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
@@ -96,7 +96,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
 }
 
-/// Returns the response to a process that opens a segment by an old registry: the slot belonged to another queue since.
+/// Returns the response to a process that opens a segment by an old registry, after another queue got the
+/// slot.
 fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut head = Head::absent();
     let protocol = Protocol {
@@ -110,7 +111,7 @@ fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut asks = |wish| head.work_out(&wish, false, &context);
     let reach = Reach::Near;
     let (old, deletion, new) = (Tenure(1), Tenure(2), Tenure(3));
-    // The queue is deleted before its head exists, so `Close` creates the head.
+    // The queue is deleted before the manifest exists, so `Close` creates the manifest.
     assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);

@@ -19,7 +19,7 @@ pub(crate) struct Keeper {
     left: Vec<(Segment, Live)>,
     log: Option<Log>,
     releasing: Option<Releasing>,
-    /// True if the last command went to the state of the segment that is purged.
+    /// True if the last command went to the state of the segment that is being purged.
     purges: bool,
     driver: Driver,
 }
@@ -108,7 +108,7 @@ impl Keeper {
         if now.config.movers == 0 {
             return self.looks_at_another(now);
         }
-        // The segment is sealed now, so look at it again, to release it if possible.
+        // The segment is sealed now. Check it again, to release it if possible.
         let (_, live) = self.left.last_mut()?;
         live.count = Some(0);
         self.looks_at_next(now)

@@ -1,5 +1,5 @@
-//! Model of a claim, the process that gave it, and another process that wants the message: no process hands out a
-//! message that another process could claim already.
+//! Model of a claim, the process that gave it, and another process that wants the message. Checks that no
+//! process hands out a message that another process could already claim.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -7,7 +7,7 @@ use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::rules::{Rule, Rules};
 use crate::queues::{Claim, ClaimId, Clock, Leases, Micros, Segment};
 
-/// Length of a time step.
+/// Length of a time step, in microseconds.
 const TICK: Micros = LEASE_MARGIN_MICROS;
 /// Number of time steps.
 const TICKS: u8 = 8;
@@ -19,7 +19,7 @@ const APART: &str = "nobody is handed a message that another was given since";
 #[derive(Debug, Clone)]
 struct Lease {
     without: Option<Rule>,
-    /// Time by which the wall clock of the other process is ahead.
+    /// Time by which the wall clock of the other process is ahead, in microseconds.
     ahead: Micros,
 }
 
@@ -27,13 +27,13 @@ struct Lease {
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct State {
     ticks: u8,
-    /// Clock when the claim was sent, and the end of the claim.
+    /// Clock when the claim was sent, and the recorded end of the claim.
     sent: Option<(Clock, Micros)>,
     is_stored: bool,
     leases: Leases,
     is_heard: bool,
     is_handed_out: bool,
-    /// True if another process claimed the message before.
+    /// True if another process has claimed the message.
     is_taken: bool,
     is_late: bool,
 }
@@ -139,7 +139,7 @@ impl Model for Lease {
     }
 }
 
-/// Returns a lease with another clock that is ahead by the maximum difference.
+/// Returns the model with another process whose clock is ahead by the maximum difference.
 fn lease(without: Option<Rule>) -> Lease {
     Lease {
         without,

@@ -50,21 +50,21 @@ const HELD: &str = "no message is claimed that another has, whose claim holds";
 const TWICE: &str = "nothing stands twice";
 const OTHERS: &str = "nothing of one queue stands in another";
 
-/// Shard of the models.
+/// Shard in which all models have messages.
 const HERE: Address = Address {
     place: Place(0),
     shard: Shard(0),
 };
-/// Epoch of the slot in which the queue of the models has it.
+/// Epoch of the slot that began when the queue of the models was created.
 const TENURE: Tenure = Tenure(1);
 /// Second shard of some models.
 const THERE: Address = Address {
     shard: Shard(1),
     ..HERE
 };
-/// Queue of the models.
+/// Identifier of the queue of the models.
 const QUEUE: QueueId = QueueId(1);
-/// Message that is moved.
+/// Location of the message that the models move.
 const SOURCE: Origin = Origin {
     address: HERE,
     segment: Segment(1),
@@ -76,13 +76,13 @@ thread_local! {
     pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the number of faults: `usual` by default, `long` in a long run.
+/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Returns a message with this identifier and size. Its other fields have no meaning.
+/// Returns a log entry with this identifier and size. Its other fields have no meaning.
 fn entry(id: u128, size: u32) -> Entry {
     Entry {
         id: MessageId(id),
@@ -112,7 +112,7 @@ fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> St
     }
 }
 
-/// Returns a message of the models.
+/// Returns the log entry of a message of the models.
 fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     Entry {
         id: MessageId(u128::from(message)),
@@ -128,7 +128,7 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     }
 }
 
-/// Sources of the models.
+/// Source texts of the models.
 const MODELS: [&str; 8] = [
     include_str!("fairness.rs"),
     include_str!("heads.rs"),

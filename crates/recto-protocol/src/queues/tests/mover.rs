@@ -1,4 +1,4 @@
-//! Process in the models that moves the message of the first segment.
+//! Process in the models that moves the message of the first segment to another segment.
 
 use super::driver::{Driver, Next, Spot};
 use super::store::{Reply, Request, ResolvedBy};
@@ -93,7 +93,7 @@ impl Mover {
     }
 }
 
-/// Returns the log of the source, as a process that moves the message on has read it.
+/// Returns the log of the source segment, as read by a process that moves the message to a later segment.
 fn log_of_source(entry: Entry) -> Log {
     let (chunk, entries) = (Chunk(0), [entry].into());
     Log {

@@ -10,7 +10,7 @@ use crate::queues::{
     StateAnswer, StateWish, Target,
 };
 
-/// Returns a configuration with two movers.
+/// Returns a configuration with two processes that move the message (movers).
 fn moving() -> Config {
     Config {
         movers: 2,
@@ -57,8 +57,8 @@ fn moving_and_purging() -> Config {
     }
 }
 
-/// Returns a configuration with two movers that move the message to two shards. One of them may continue with the
-/// other's mark.
+/// Returns a configuration with two movers that move the message to two different shards. Each mover may
+/// continue the move of the other mover by its mark.
 fn moving_apart() -> Config {
     Config {
         moves_apart: true,
@@ -66,7 +66,8 @@ fn moving_apart() -> Config {
     }
 }
 
-/// Returns the same configuration; the segment in the other shard, which may contain the message, is purged.
+/// Returns the configuration of `moving_apart` in which the segment in the second shard, which may contain
+/// the message, is purged.
 fn moving_apart_and_purging() -> Config {
     Config {
         keepers: vec![1],
@@ -78,7 +79,7 @@ fn moving_apart_and_purging() -> Config {
     }
 }
 
-/// Returns a configuration with a mover, a worker, and a keeper that purges the source segment.
+/// Returns a configuration with a mover, a worker, and a process that purges the source segment.
 fn moving_and_purging_the_source() -> Config {
     Config {
         movers: 1,
@@ -91,7 +92,7 @@ fn moving_and_purging_the_source() -> Config {
     }
 }
 
-/// Returns a configuration with a mover, and a late worker.
+/// Returns a configuration with a mover and two workers. A worker may be so late that its claim ends.
 fn moving_and_working() -> Config {
     Config {
         movers: 1,
@@ -140,9 +141,9 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
-/// Checks that a process continues only moves of its own kind. A message that is moved on within its shard keeps its
-/// number of receipts. A message that is moved to another shard does not. A process that moves a message on does not
-/// continue its move to another shard, and the reverse.
+/// Checks that a process continues only moves of its own kind. A message that is moved within its shard keeps
+/// its number of receives. A message that is moved to another shard does not keep it. A process that makes
+/// moves of one kind therefore does not continue a move of the other kind.
 #[test]
 fn a_mark_is_gone_on_with_as_it_was_meant() {
     let received = Some(Received {

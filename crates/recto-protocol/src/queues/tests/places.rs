@@ -1,5 +1,4 @@
-//! Models of a queue that is deleted while a process sends to it, and whose slot goes to another
-//! queue.
+//! Models of a queue that is deleted while a process sends to it. Its slot goes to another queue.
 
 use super::world::Config;
 use super::{OTHERS, Q1, usually};
@@ -11,8 +10,8 @@ use crate::queues::{
     State, Tenure, expired_by, is_expired,
 };
 
-/// Returns a configuration with a sender that knows only the old queue, and a process that deletes
-/// that queue and makes another one.
+/// Returns a configuration with a sender that knows only the old queue, and a process that deletes that queue
+/// and creates another queue.
 fn clearing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -23,8 +22,8 @@ fn clearing() -> Config {
     }
 }
 
-/// Returns the same configuration with two processes that clear the slot. Each of them sends to the
-/// next queue.
+/// Returns the configuration of `clearing` with two processes that clear the slot. Each of these processes
+/// sends to the next queue.
 fn clearing_twice() -> Config {
     Config {
         senders: vec![vec![1]],

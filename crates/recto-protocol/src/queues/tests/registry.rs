@@ -1,4 +1,4 @@
-//! Tests of queues that are made, changed and deleted, and of the options of users.
+//! Tests of queues that are created, changed and deleted, and of the options that users state.
 
 use std::sync::Arc;
 
@@ -140,8 +140,8 @@ fn options_are_changed_by_who_knows_them() {
         (Tenure(1), &slower),
         "it is the same use"
     );
-    // The change was applied, but its sender missed the response and sends it again, so the answer
-    // is `Changed`, and not `Outdated`.
+    // The change was applied, but its sender missed the response and sends it again. The response is
+    // therefore `Changed`, and not `Outdated`.
     assert_eq!(
         registries.is_told_after(change(1, Some(1), &slower), true),
         Changed(3)
@@ -193,7 +193,7 @@ fn rejects_dead_letters_in_a_circle() {
         );
         assert!(error.hint().contains("queue"), "{error}");
     }
-    // A change of another option is accepted, because it adds no circle of dead-letter queues.
+    // A change of another option is accepted, because it adds no cycle of dead-letter queues.
     let slower = QueueOptions {
         visibility_seconds: 60,
         ..sends_dead_letters_to("b")
@@ -280,8 +280,8 @@ fn a_place_is_taken_over_when_it_is_cleared() {
 
     assert_eq!(registries.is_told(create(3, "b", &options)), Created(Place(0)));
     let (_, row, _) = registries.registry.named("b").expect("it was made");
-    // The new queue has four shards. The row still lists the 16 shards of the earlier queue, so
-    // that their heads, too, learn which tables are closing.
+    // The new queue has four shards. The row still lists the 16 shards of the earlier queue, so that the
+    // manifests of these shards, too, learn which tables are closing.
     assert_eq!((row.tenure, row.shards().last()), (Tenure(5), Some(Shard(15))));
     // A process that cleared the slot for the first queue reports this too late, so the new queue
     // stays.
@@ -411,7 +411,7 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     assert_eq!(registries.is_told(begin(8, 2, "unit")), Created(Place(3)));
     assert_eq!(registries.is_told(begin(9, 2, "other")), Full);
 
-    // An ended temporary queue makes room for another one, even with the same name.
+    // After the end of a temporary queue, another temporary queue can begin, even with the same name.
     assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), Done);
     assert!(registries.registry.unit(QueueId(1), "unit").is_none());
     assert_eq!(
@@ -553,8 +553,8 @@ fn an_ordered_queue_has_one_shard_by_default() {
     assert_eq!(shards(two), Ok(2));
 }
 
-/// Checks that each of two changes affects only the options that it names. The registry may have
-/// changed between a process's read and its write.
+/// Checks that each of two changes affects only the options that it names, even if the registry changed
+/// between a process's read and its write.
 #[test]
 fn a_change_of_options_changes_what_it_names() {
     let mut registries = Registries::new();

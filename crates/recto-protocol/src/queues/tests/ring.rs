@@ -1,4 +1,5 @@
-//! Models of senders and keepers of a ring of two tables. Tables are closed, emptied, and opened again.
+//! Models of senders, and of processes (keepers) that maintain a ring of two tables. Tables are closed,
+//! emptied, and opened again.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ fn turning() -> Config {
     }
 }
 
-/// Returns the same configuration, in which the outcome of emptying is unknown.
+/// Returns the configuration of `turning` in which the outcome of emptying is unknown.
 fn turning_in_doubt() -> Config {
     Config {
         losses: 1,
@@ -42,7 +43,7 @@ fn turning_in_doubt() -> Config {
     }
 }
 
-/// Returns a configuration with two keepers. One of them considers the other one dead.
+/// Returns a configuration with two keepers. One keeper considers the other keeper dead.
 fn retiring() -> Config {
     keeping(&[
         &[Roll(1), Fence(1), Empty(1), Roll(2)],
@@ -72,8 +73,8 @@ fn dropping() -> Config {
     }
 }
 
-/// Returns a configuration with a process that counts the references to a table. The process is so late that the table
-/// is closed for the second time.
+/// Returns a configuration with a keeper that counts the references to a table. The result is so late that
+/// the table is closed for the second time by then.
 fn counting_late() -> Config {
     Config {
         tables: 3,
@@ -84,8 +85,8 @@ fn counting_late() -> Config {
     }
 }
 
-/// Returns a configuration with a process that fences a table. It reports the fence so late that the table is closing
-/// for the second time.
+/// Returns a configuration with a keeper that fences a table. It reports the fence so late that the table is
+/// closing for the second time by then.
 fn fencing_late() -> Config {
     Config {
         tables: 3,
@@ -96,7 +97,8 @@ fn fencing_late() -> Config {
     }
 }
 
-/// Returns a configuration in which a table is emptied while a process that knows an old ring makes a queue.
+/// Returns a configuration in which a table is emptied while a process that knows an old ring creates a
+/// queue.
 fn making() -> Config {
     Config {
         is_new: true,
@@ -104,8 +106,8 @@ fn making() -> Config {
     }
 }
 
-/// Returns a configuration in which a temporary queue begins while another process looks for ended temporary queues,
-/// and empties their tables.
+/// Returns a configuration in which a temporary queue begins while another process searches for ended
+/// temporary queues and empties their tables.
 fn beginning() -> Config {
     Config {
         senders: vec![],

@@ -9,14 +9,14 @@ use crate::queues::{
     Phase, Rehoming, Ring, RingWish, ShardAction, ShardEvent,
 };
 
-/// Task of a keeper for a table. The keeper skips an impossible task.
+/// Task of a keeper for the table with this number. The keeper skips a task that is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
     Roll(u32),
     Fence(u32),
     Rehome(u32),
     Empty(u32),
-    /// The owner of the table is considered dead.
+    /// Retire the table: the process that empties it is considered dead.
     Retire(u32),
     Drop(u32),
 }
@@ -44,13 +44,13 @@ enum Doing {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RingKeeper {
     name: u8,
-    /// Tasks; the next one is at the end.
+    /// Tasks that are left. The next task is at the end.
     tasks: Vec<Task>,
     task: Option<Task>,
     doing: Option<Doing>,
-    /// Lifetime of the table that the keeper fences.
+    /// Lifetime of the table for which the keeper fences the manifests.
     life: Option<Life>,
-    /// True if the next step is to count the references of a head.
+    /// True if the next step is to count the references of a manifest.
     counts: bool,
     driver: Driver,
 }
@@ -153,7 +153,7 @@ impl RingKeeper {
         }
     }
 
-    /// Fences all heads: one, or none.
+    /// Fences all manifests. There is one manifest, or none before the queue has its slot.
     fn fences(&mut self, is_placed: bool, now: &Now<'_>) -> Option<Request> {
         let table = self.task?.table();
         if !is_placed {

@@ -1,5 +1,5 @@
-//! Tests of the compare-and-set loop of one versioned cell. Waiting commands share a write, and responses describe the
-//! stored value.
+//! Tests of the compare-and-set loop of one versioned cell. Checks that waiting commands share a write, and
+//! that responses describe the stored value.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn log_context(recent: &Recent, protocol: Protocol) -> LogContext<'_> {
     }
 }
 
-/// Returns the value that a conditional write puts. Any other action is an error.
+/// Returns the value that a conditional write puts. Panics if there is any other action.
 fn put<R: crate::queues::Register>(actions: &[Action<R>]) -> R {
     match actions {
         [Action::Cas { put, .. }] => put.clone(),
@@ -147,7 +147,8 @@ fn a_segment_is_sealed_when_it_is_full() {
     }
 }
 
-/// A process that knows an old state receives an acknowledgment with a valid receipt.
+/// Sends an acknowledgment with a valid receipt to a process that knows an old state. Returns the actions of
+/// its loop.
 fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
     let mut log = Log::absent();
     log.segment = Segment(1);
@@ -253,7 +254,7 @@ fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
         round.step(Event::Asked(wishes.collect()), &context);
         let first = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(first.next(), expected, "{carried_bytes}");
-        // The next conditional write carries the commands that did not fit into the first one.
+        // The next conditional write carries the commands that did not fit into the first conditional write.
         if expected < 3 {
             let told = round.step(Event::Decided(1, Decision::Applied), &context);
             assert!(put(&told[usize::from(expected)..]).next() > expected);

@@ -1,4 +1,5 @@
-//! Models of senders, workers and keepers of one shard, whose versioned cells are used again.
+//! Models of senders, workers and keepers (processes that release segments) of one shard, whose versioned
+//! cells are reused.
 
 use super::worker::Act;
 use super::world::Config;
@@ -15,7 +16,7 @@ fn sending() -> Config {
     }
 }
 
-/// Returns a configuration with two workers. One may consider the other one dead.
+/// Returns a configuration with two workers. One worker may consider the other worker dead.
 fn working() -> Config {
     Config {
         senders: vec![vec![1]],
@@ -26,8 +27,8 @@ fn working() -> Config {
     }
 }
 
-/// Returns a configuration with two workers that first do this with a message. One may consider the
-/// other one dead.
+/// Returns a configuration with two workers that first do this action with a message. One worker may consider
+/// the other worker dead.
 fn giving_back(act: Act) -> Config {
     Config {
         workers: vec![2, 2],
@@ -36,7 +37,7 @@ fn giving_back(act: Act) -> Config {
     }
 }
 
-/// Returns a configuration with two messages, of which one at a time can be pending.
+/// Returns a configuration with two messages, of which only one at a time can be pending.
 fn full_of_pending() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -63,7 +64,7 @@ fn recurring() -> Config {
     }
 }
 
-/// Returns the same configuration, in which a response is lost and the second message is not
+/// Returns the configuration of `recurring` in which a response is lost and the second message is not
 /// received.
 fn recurring_in_doubt() -> Config {
     Config {
@@ -74,7 +75,7 @@ fn recurring_in_doubt() -> Config {
     }
 }
 
-/// Returns a configuration with a full segment and another one.
+/// Returns a configuration with a full segment and a second segment.
 fn releasing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -97,7 +98,7 @@ fn ordered() -> Config {
     }
 }
 
-/// Returns the same configuration with two messages, in one segment.
+/// Returns the configuration of `ordered` with two messages, in one segment.
 fn ordered_in_one() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -106,8 +107,8 @@ fn ordered_in_one() -> Config {
     }
 }
 
-/// Returns a configuration with two messages of one deduplication id, and a process that seals the
-/// first message's segment.
+/// Returns a configuration with two messages that have the same deduplication id, and a process that seals
+/// the segment of the first message.
 fn deduplicating() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -119,7 +120,8 @@ fn deduplicating() -> Config {
     }
 }
 
-/// Returns the same configuration with one sender. The segment is released.
+/// Returns the configuration of `deduplicating` with one sender. The segment of the first message is
+/// released.
 fn deduplicating_released() -> Config {
     Config {
         senders: vec![vec![1, 2]],

@@ -1,4 +1,4 @@
-//! Process in the models that sends. It uses the product's state machines, one request after the
+//! Process in the models that sends messages. It uses the state machines of the engine, one request after the
 //! other.
 
 use super::driver::{Driver, Next};
@@ -13,7 +13,7 @@ use crate::queues::{
 /// Sender of a few messages, each in its own request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Sender {
-    /// Messages still to send; the next one is at the end.
+    /// Messages still to send. The next message is at the end.
     messages: Vec<u8>,
     message: u8,
     sending: Option<Sending>,
@@ -21,9 +21,10 @@ pub(crate) struct Sender {
     is_unplaced: bool,
     /// Epoch of the queue's slot, as the sender knows it.
     tenure: Tenure,
-    /// Table of the temporary queue to which the process sends.
+    /// Body table of the temporary queue to which the process sends; `None`: it sends to the queue of the
+    /// models.
     table: Option<BodyTable>,
-    /// Action to execute after the earlier logs were read.
+    /// Action to execute after the logs of earlier segments were read.
     asks: Option<ShardAction>,
     unread: Vec<(Segment, RegisterNumber)>,
 }
@@ -45,7 +46,7 @@ impl Sender {
         }
     }
 
-    /// Returns a sender to a queue that has its slot in another epoch.
+    /// Returns a sender to a queue whose slot has this epoch.
     pub(crate) fn by(tenure: Tenure, messages: &[u8]) -> Self {
         Self {
             tenure,
@@ -53,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// Sends to a temporary queue.
+    /// Makes the process send to a temporary queue with this body table.
     pub(crate) fn in_table(mut self, table: BodyTable) -> Self {
         self.table = Some(table);
         self

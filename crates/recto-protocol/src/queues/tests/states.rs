@@ -1,4 +1,5 @@
-//! Tests of a state, command by command: the messages that can be received, and their results.
+//! Tests of the state of a segment, command by command: which messages can be received, and the results of
+//! receivers.
 
 use super::{HERE, entry, state_context};
 use crate::queues::limits::Protocol;
@@ -58,7 +59,7 @@ impl States {
         answer
     }
 
-    /// Returns the data that a message keeps when it is moved on, after one receipt.
+    /// Returns the receives that a moved message keeps, after one receive.
     fn received_once(&self, seq: u16) -> Option<Received> {
         let pending = self.state.pending().get(&seq)?;
         Some(Received {
@@ -90,7 +91,7 @@ impl States {
 fn returned_messages_are_claimed_again_when_due() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
-    // A repeated claim has the same response.
+    // A repeated claim gets the same response.
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     let (seq, claim) = (0, ClaimId(1));
     let nack = StateWish::Nack {
@@ -219,7 +220,7 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let every_other = (0..4_096).step_by(2);
     assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
     assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
-    // A claim checks only pending messages that can be received.
+    // A claim looks up only pending messages that can be received.
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
     assert_eq!(looks(&mut states, 10), (10, 10));
@@ -243,7 +244,7 @@ fn stops_the_search_at_the_first_due_message() {
     };
     assert_eq!(looks(&resolved(0..4_000, 4_096)), (Some(0), 1));
     assert_eq!(looks(&resolved(0..4_096, 4_096)), (None, 0));
-    // The search checks the ten claimed messages, and ends at the free message after them.
+    // The search looks up the ten claimed messages, and ends at the free message after them.
     let mut states = resolved(0..4_000, 4_096);
     states.claims(1, 10);
     assert_eq!(looks(&states), (Some(0), 11));
@@ -279,8 +280,8 @@ fn messages_that_leave_count_as_pending() {
     let leave = |seq, claim| StateWish::Leave { seq, claim, target };
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
-    // A receiver has the message, so only a command with its claim can move the message. A claimed
-    // message is pending already, so its move needs no further room.
+    // A receiver has the message, so only a command with its claim can move the message. A claimed message is
+    // already pending, so its move needs no further place within the limit of pending messages.
     assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
     let received = states.received_once(0);
     assert_eq!(
@@ -292,8 +293,8 @@ fn messages_that_leave_count_as_pending() {
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Leaving(target, None));
 }
 
-/// Checks that a message that is moved on keeps its data. No receiver loses the message, and its number of attempts
-/// continues in the target.
+/// Checks that a message that is moved within its shard keeps its data. A message that a receiver has is not
+/// moved, and the number of attempts continues in the target segment.
 #[test]
 fn moved_messages_keep_their_attempts() {
     let mut states = States::new(Protocol::default());
@@ -306,8 +307,8 @@ fn moved_messages_keep_their_attempts() {
     assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
     assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
     assert_eq!(states.claims(1, 1), [(0, 1)]);
-    // However long ago the claim was, its receiver may be about to acknowledge the message, so the
-    // message is not moved on.
+    // The receiver may be about to acknowledge the message, however long ago the claim was. The message is
+    // therefore not moved.
     states.clock.wall = 1_000_000_000;
     states.clock.monotonic = 1_000_000_000;
     assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
@@ -351,8 +352,7 @@ fn moved_messages_keep_their_attempts() {
         StateAnswer::Done
     );
     assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
-    // The message is moved on again before it was received in its target segment, and keeps its
-    // attempts.
+    // The message is moved once more before it was received in its target segment, and keeps its attempts.
     let mut there = States::new(Protocol::default());
     let entries = [Entry {
         received,
@@ -429,8 +429,7 @@ fn a_group_waits_for_earlier_and_unread_segments() {
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
     let other = log_of(9, &[]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
-    // The head is older than the segment, and may lack earlier segments, so no message can be
-    // claimed.
+    // The manifest is older than the segment, and may lack earlier segments, so no message can be claimed.
     let older = Head {
         last: Segment(1),
         ..head.clone()
@@ -460,8 +459,8 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(give_back), StateAnswer::Done);
     let nack = StateWish::Nack { seq, claim, until };
     assert_eq!(states.is_told(nack), StateAnswer::Stale);
-    // To resolve a position that has no message yet would lose the next message, so `Remove`
-    // rejects this position.
+    // `Remove` rejects a position that has no message yet. If it resolved the position, the next message
+    // would be lost.
     assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
     let target = Target {
         address: HERE,

@@ -1,5 +1,5 @@
-//! Store of the models: versioned cells, which conditional writes change, and bodies; and the invariants of the
-//! changes.
+//! Store of the models, with versioned cells, which conditional writes change, and bodies. It checks the
+//! invariants of each change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,19 @@ use crate::queues::{
     RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
 };
 
-/// Request to the store.
+/// Request of a process to the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     ReadHead(Address),
     ReadLog(Address, RegisterNumber),
     ReadState(Address, RegisterNumber),
     CasHead(Address, Version, Head),
-    /// The last value: whether the write sets the cell up for another segment than the one that was read.
+    /// The last value says whether the write sets the cell up for another segment than the segment that was
+    /// read.
     CasLog(Address, RegisterNumber, Version, Log, SetsUp),
     CasState(Address, RegisterNumber, Version, State, ResolvedBy),
     Write(BodyTable, Address, Segment, Chunk),
-    /// Gives the queue its slot. From then on, keepers find the queue.
+    /// Gives the queue its slot. From then on, processes that maintain tables find the queue.
     TakePlace,
     ReadPlaces,
     ReadRing,
@@ -39,8 +40,8 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ResolvedBy {
     Claim(ClaimId),
-    /// A purge of the messages of this epoch of the slot, or an older one. It counts as an acknowledgment of these
-    /// messages only.
+    /// A purge of the messages of this epoch of the slot, or of older epochs. It counts as an acknowledgment
+    /// of these messages only.
     Purge(Tenure),
     /// The messages are moved, or no message is resolved.
     Nobody,
@@ -49,7 +50,7 @@ pub(crate) enum ResolvedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SetsUp(pub(crate) bool);
 
-/// Reply of the store.
+/// Reply of the store to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Start,
@@ -66,7 +67,7 @@ pub(crate) enum Reply {
     Places(bool),
 }
 
-/// Content of the store.
+/// Content of the store, and facts for the invariants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) is_placed: bool,
@@ -74,14 +75,14 @@ pub(crate) struct Store {
     pub(crate) registry: Registry,
     pub(crate) shards: BTreeMap<Address, Registers>,
     pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
-    /// Messages that are durably settled.
+    /// Messages that are durably acknowledged or purged.
     pub(crate) acked: BTreeSet<MessageId>,
-    /// Epoch in which a live segment was opened, if another queue had the slot before.
+    /// Epoch in which each live segment was opened, if another queue had the slot before.
     opened_by: BTreeMap<(Address, Segment), Tenure>,
     /// Messages of released segments.
     pub(crate) released: Vec<Copy>,
-    /// Holder of each message, and the end of its claim. Regardless of the stored values, only the holder can release
-    /// the message before that time.
+    /// Holder of each message, and the end of its claim. Before that time, only the holder may release the
+    /// message, regardless of the stored values.
     held: BTreeMap<(Address, Segment, Seq), (ClaimId, Micros)>,
     pub(crate) broken: Option<&'static str>,
 }
@@ -154,7 +155,7 @@ impl Store {
         }
     }
 
-    /// Returns the store before the queue is made.
+    /// Returns the store without the manifest, as it is before the queue is created.
     pub(crate) fn without_a_head(mut self) -> Self {
         self.is_placed = false;
         self.at(HERE).head = Head::absent();
@@ -173,8 +174,8 @@ impl Store {
         self
     }
 
-    /// Adds a copy of the message to the second segment. The process that moved it stopped before it resolved the
-    /// message in the first segment.
+    /// Adds a copy of the message to the second segment, as a process leaves it that stopped before it
+    /// resolved the message in the first segment.
     pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
         let (segment, chunk) = (Segment(2), Chunk(100));
         let live = Live {
@@ -204,7 +205,7 @@ impl Store {
         self
     }
 
-    /// Adds a segment with this message.
+    /// Adds a live segment with this message to the store.
     fn puts(&mut self, segment: Segment, live: Live, chunk: Chunk, entry: Entry) {
         let registers = self.at(HERE);
         registers.head.last = segment;
@@ -334,7 +335,8 @@ impl Store {
         }
     }
 
-    /// Returns the reply to the sender of a request with an unknown outcome. `None` for a request that decides nothing.
+    /// Returns the reply to the sender of a request with an unknown outcome; `None` for a request that
+    /// decides nothing.
     pub(crate) fn unknown(request: &Request) -> Option<Reply> {
         let version = match request {
             Request::CasHead(.., put) => put.version(),
@@ -374,7 +376,8 @@ impl Store {
         messages
     }
 
-    /// Checks Q4: only segments that are sealed and resolved leave the list, and added segments are new.
+    /// Checks Q4: only segments that are sealed and resolved are removed from the manifest, and added
+    /// segments are new.
     fn check_head(&mut self, address: Address, before: &Head, put: &Head) {
         for (segment, live) in &before.live {
             if put.live.contains_key(segment) {
@@ -459,7 +462,7 @@ impl Store {
         }
     }
 
-    /// Checks that no process holds a claimed message, or that the holder's claim has ended.
+    /// Checks that no process holds a message that is claimed now, or that the holder's claim has ended.
     fn check_claims(&mut self, address: Address, before: &State, put: &State, by: ResolvedBy, now: Micros) {
         let at = |seq: &Seq| (address, put.segment, *seq);
         for (seq, pending) in &put.pending {
@@ -503,7 +506,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// Message as it was sent, or as it was moved. One of each may exist.
+/// Message as it was sent (false), or as it was moved (true). Each of the two may exist once.
 pub(crate) type Copy = (MessageId, bool);
 
 fn copy_of(entry: &Entry) -> Copy {

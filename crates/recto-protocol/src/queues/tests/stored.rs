@@ -1,5 +1,5 @@
-//! Tests of the encodings that outlive a process: they never change, and invalid bytes are an
-//! error.
+//! Tests of the encodings that outlive a process. Checks that they never change, and that invalid bytes are
+//! an error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
@@ -17,7 +17,7 @@ use crate::queues::{
     Standing, State, Target, Tenure,
 };
 
-/// Version in the column next to the bytes. Any value is valid.
+/// Version in the column next to the bytes. Any value is valid in these tests.
 pub(super) const VERSION: u64 = 77;
 
 pub(super) fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -34,7 +34,7 @@ pub(super) fn hex(text: &str) -> u128 {
     u128::from_str_radix(text, 16).expect("hexadecimal digits")
 }
 
-/// Returns the text of a field, or `None` for `-`.
+/// Returns the text of a field; `None` if the field is `-`.
 pub(super) fn optional(text: &str) -> Option<&str> {
     (text != "-").then_some(text)
 }
@@ -467,8 +467,7 @@ fn only_rows_that_a_copy_does_not_have_are_needed() {
         (log(VERSION - 1, 9, std::slice::from_ref(&first)), 1),
         (newest.clone(), 2),
         (Log::absent(), 0),
-        // All rows are needed for a copy of another segment, and for a copy that is newer than the
-        // header.
+        // All rows are needed if the copy belongs to another segment or is newer than the header.
         (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
         (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
     ] {

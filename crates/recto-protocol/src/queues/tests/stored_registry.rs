@@ -70,7 +70,7 @@ fn golden_row(text: &str) -> PlaceRow {
     }
 }
 
-/// Returns each registry with its bytes and the bytes of its rows.
+/// Returns the registries of the golden files, each with its bytes and the bytes of its rows.
 fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
     let mut registries: Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let of_each = [

@@ -19,20 +19,20 @@ pub(crate) enum Act {
     GiveBack,
 }
 
-/// Worker that goes through all live segments `passes` times. It finally acknowledges each received
-/// message.
+/// Worker that receives messages from all live segments, `passes` times. It finally acknowledges each
+/// received message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     name: u8,
     passes: u8,
     claims: u8,
-    /// Earlier segments of an ordered queue, as the worker has seen them.
+    /// Logs and states of the earlier segments of an ordered queue, as the worker has read them.
     seen: BTreeMap<Segment, (Log, State)>,
     head: Head,
     left: Vec<(Segment, Live)>,
     driver: Driver,
     has: Vec<Delivery>,
-    /// Actions on received messages; the next one is at the end.
+    /// Actions on received messages. The next action is at the end.
     acts: Vec<Act>,
     acting: Option<(Act, ClaimId)>,
 }
@@ -68,8 +68,8 @@ impl Worker {
                     .collect();
                 self.left.reverse();
                 if !self.seen.is_empty() {
-                    // Look only at the newest segment. For the other segments, the worker uses the
-                    // logs and states that it saw before.
+                    // Read only the newest segment. For the other segments, the worker uses the logs and
+                    // states that it read before.
                     self.left.truncate(1);
                 }
                 self.head = head;

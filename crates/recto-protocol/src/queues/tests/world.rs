@@ -1,4 +1,4 @@
-//! Processes that share a shard, and all possible events.
+//! State of the models: processes that share a shard, and all possible events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use crate::queues::{
     Version,
 };
 
-/// Possible events and their numbers.
+/// Configuration of a model: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
     pub(crate) without: Option<Rule>,
-    /// Messages of each sender.
+    /// Messages that each sender sends.
     pub(crate) senders: Vec<Vec<u8>>,
-    /// Number of passes of each worker.
+    /// For each worker, the number of times that it goes through all segments.
     pub(crate) workers: Vec<u8>,
     /// First actions of each worker on received messages, one after the other. Afterwards, the worker acknowledges.
     pub(crate) acts: Vec<Act>,
-    /// Number of passes of each keeper over the shard in the next field.
+    /// For each keeper, the number of times that it goes through the segments of the shard in the next field.
     pub(crate) keepers: Vec<u8>,
     pub(crate) kept: Address,
-    /// Number of processes that move the message. If there is one, the message exists at the start.
+    /// Number of processes that move the message (movers). If there is a mover, the message exists at the
+    /// start.
     pub(crate) movers: u8,
-    /// True if each mover has its own target shard. The first one moves the message within its
-    /// shard.
+    /// True if each mover has its own target shard. The first mover moves the message within its shard.
     pub(crate) moves_apart: bool,
-    /// True if the movers move the message on within its shard.
+    /// True if the movers move the message to a later segment of its shard.
     pub(crate) goes_on: bool,
     /// True if an earlier process began the move and stopped.
     pub(crate) is_half_moved: bool,
     /// True if a process begins a temporary queue and sends to it, and another process looks for
     /// ended temporary queues.
     pub(crate) has_unit: bool,
-    /// Number of processes that delete the queue and make another one.
+    /// Number of processes that delete the queue and create another queue.
     pub(crate) clearers: u8,
-    /// Tasks of each keeper of the ring.
+    /// For each keeper of the ring, its tasks.
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
     pub(crate) registers: usize,
@@ -59,10 +59,10 @@ pub(crate) struct Config {
     pub(crate) pending: usize,
     /// Number of tables of the ring.
     pub(crate) tables: u32,
-    /// Number of requests with an unknown outcome.
+    /// Number of requests whose outcome is reported as unknown.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// Number of time steps. After a step, leases have ended and versioned cells have rested.
+    /// Number of time steps. A step is so long that leases end and versioned cells have rested.
     pub(crate) ticks: u8,
     /// True if all messages belong to one group, in order.
     pub(crate) is_ordered: bool,
@@ -70,17 +70,17 @@ pub(crate) struct Config {
     pub(crate) deduplicates: bool,
     /// True if keepers seal open segments.
     pub(crate) seals: bool,
-    /// True if keepers purge all segments except that of the moved message.
+    /// True if keepers purge all segments except the segment of the moved message.
     pub(crate) purges: bool,
-    /// True if keepers also purge that segment.
+    /// True if keepers also purge the segment of the moved message.
     pub(crate) purges_source: bool,
-    /// Number of processes that lose replies.
+    /// Number of processes whose replies can be lost.
     pub(crate) lossy: u8,
     /// True if only replies about emptying are lost.
     pub(crate) only_emptying_is_lost: bool,
-    /// True if keepers of the ring know each change of it at once.
+    /// True if keepers of the ring know each change of the ring at once.
     pub(crate) shares_ring: bool,
-    /// True if the first sender makes the queue.
+    /// True if the first sender creates the queue.
     pub(crate) is_new: bool,
     /// Flag that is set when an invariant is found broken.
     pub(super) found: Option<Arc<AtomicBool>>,
@@ -132,7 +132,7 @@ pub(crate) struct Now<'a> {
     pub(crate) ring: (Version, BodyTable),
 }
 
-/// Result that a process received.
+/// Result that a process received, for the invariants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ghost {
     Sent(Placed, MessageId),
@@ -141,7 +141,7 @@ pub(crate) enum Ghost {
     Unknown,
     TableGone,
     Acked(ClaimId),
-    /// The head is older than the versioned cells that it names.
+    /// The shard's manifest is older than the versioned cells that it names.
     Damaged,
 }
 
@@ -185,7 +185,7 @@ pub(crate) struct World {
     is_dropped: bool,
 }
 
-/// Event.
+/// Event of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
     /// A process begins its next step.
@@ -314,7 +314,8 @@ impl World {
         }
     }
 
-    /// Checks Q1: each confirmed message is settled, or it is in the segment that the head names, with its body.
+    /// Checks Q1: each confirmed message is settled, or it is in the segment that the manifest names, with
+    /// its body.
     fn keeps_what_was_sent(&self) -> bool {
         let messages = self.store.messages();
         self.sent.iter().all(|id| {
@@ -337,7 +338,8 @@ impl World {
         emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open { .. })))
     }
 
-    /// Checks that no message exists twice, and that no two messages have the same deduplication id within the window.
+    /// Checks that no message exists twice, and that no two messages have the same deduplication id within
+    /// the deduplication window.
     fn has_each_once(&self, config: &Config) -> bool {
         let messages = self.store.messages();
         let copies = messages.iter().map(|message| (message.id, message.is_moved));
@@ -362,7 +364,7 @@ impl World {
         !(is_others && is_free) || messages.iter().all(|message| message.id >= Clearer::FIRST)
     }
 
-    /// Returns whether a lease, or the rest of a versioned cell, has yet to end.
+    /// Returns whether time must pass: a claim has not ended, or a versioned cell still rests.
     fn waits_for_time(&self) -> bool {
         let mut shards = self.store.shards.values();
         shards.any(|registers| {
@@ -445,7 +447,8 @@ impl Config {
         }
     }
 
-    /// Checks that this invariant breaks without a rule, and no other one earlier. Prints the shortest path to it.
+    /// Checks that this invariant breaks if the model leaves out a rule, and that no other invariant breaks
+    /// earlier. Prints the shortest path to the broken state.
     pub(crate) fn breaks(mut self, rule: Rule, invariant: &'static str) {
         self.without = Some(rule);
         self.found = Some(Arc::new(AtomicBool::new(false)));
@@ -471,8 +474,8 @@ impl Config {
         world.store.broken != Some(invariant) || !self.is_first()
     }
 
-    /// Returns whether to report a broken invariant: always, or only for the first one found, whose path is the
-    /// shortest.
+    /// Returns whether to report a broken invariant: always, or only for the first broken invariant, whose
+    /// path is the shortest.
     fn is_first(&self) -> bool {
         let found = self.found.as_ref();
         found.is_none_or(|found| !found.swap(true, Ordering::Relaxed))

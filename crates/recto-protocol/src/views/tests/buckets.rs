@@ -1,8 +1,9 @@
-//! Model of a view in buckets: the ranges with its entries are split while the record moves from one range to another.
+//! Model of a view in buckets: the ranges that contain its entries are split while the record moves between
+//! the ranges.
 //!
-//! `recto_protocol::buckets` has the models of a split itself, for one row and its writers. This model assumes that a
-//! split works as modeled there. It checks the entries, whose timestamps are the version of the record and not the time
-//! of the write.
+//! `recto_protocol::buckets` has the models of a split itself, for one row and its writers. This model
+//! assumes that splits work as those models show. It checks the entries of a view. Unlike other rows, their
+//! write timestamp is the version of the record, and not the time of the write.
 
 use super::model::{Config, I1, I2, Script};
 use super::reader::PAGES;
@@ -13,7 +14,7 @@ use super::world::{Process, World};
 use crate::views::row::{EntryKey, ViewNumber};
 use crate::views::rules::Rule;
 
-/// For each split, the step that a cached range map knows.
+/// Cached range map of a process: for each split, the step that the range map shows.
 pub(crate) type Steps = Vec<u8>;
 
 /// Split of the range of one key, from bucket 0 to bucket 1.
@@ -21,21 +22,21 @@ pub(crate) type Steps = Vec<u8>;
 pub(crate) struct Cut {
     key: TinyKey,
     step: u8,
-    /// Oldest step that a process with a valid copy may use.
+    /// Oldest step that a process with a valid cached range map may use.
     oldest: u8,
     /// Row of bucket 0 that is being copied to bucket 1.
     copying: Option<Slot>,
 }
 
-/// Last step. In the steps 0 to 4, bucket 1 is unused; takes deletions; also takes writes; is read; and bucket 0 is
-/// left.
+/// Last step of a split. In step 0, bucket 1 is unused. From step 1 on, it receives deletions; from step 2
+/// on, also writes; from step 3 on, it is read. In step 4, bucket 0 receives no writes any more.
 const LEFT: u8 = 4;
 
 fn read(step: u8) -> u8 {
     u8::from(step >= 3)
 }
 
-/// Returns the buckets that take a put or a removal.
+/// Returns the buckets that receive a put or a removal in this step of a split.
 fn takers(step: u8, is_put: bool) -> &'static [u8] {
     match (step, is_put) {
         (0, false) | (0 | 1, true) => &[0],
@@ -70,20 +71,21 @@ impl Store {
         self.cuts.iter().map(|cut| cut.step).collect()
     }
 
-    /// Returns a process's copy, with the current step wherever the copy is no longer valid.
+    /// Returns the cached range map of a process, with the current step for each split whose cached step is
+    /// no longer valid.
     pub(super) fn living_or_read(&self, copy: &Steps) -> Steps {
         let cuts = self.cuts.iter().zip(copy);
         cuts.map(|(cut, step)| if *step >= cut.oldest { *step } else { cut.step })
             .collect()
     }
 
-    /// Returns the buckets to which a copy assigns an entry.
+    /// Returns the buckets to which a cached range map sends an entry.
     pub(super) fn takers(&self, key: &TinyKey, is_put: bool, copy: &Steps) -> &'static [u8] {
         let cut = self.cut_of(key);
         cut.map_or(&[0], |(index, _)| takers(copy[index], is_put))
     }
 
-    /// Returns whether a writer that used a copy to write to these buckets may report success.
+    /// Returns whether a writer that used a cached range map to write to these buckets may report success.
     fn is_done(&self, key: &TinyKey, is_put: bool, copy: &Steps, buckets: &[u8]) -> bool {
         let Some((index, cut)) = self.cut_of(key) else {
             return true;
@@ -95,7 +97,8 @@ impl Store {
                 .all(|bucket| buckets.contains(bucket))
     }
 
-    /// Returns the bucket from which a key is read. With `oldest`, the reader has the oldest valid copy.
+    /// Returns the bucket from which a key is read. With `oldest`, the reader has the oldest valid cached
+    /// range map.
     pub(super) fn reads(&self, key: &TinyKey, oldest: bool) -> u8 {
         let cut = self.cut_of(key);
         cut.map_or(0, |(_, cut)| read(if oldest { cut.oldest } else { cut.step }))
@@ -120,19 +123,19 @@ impl Store {
     }
 }
 
-/// Entry under way, with its target buckets.
+/// Entry whose write is under way, with its target buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Routed {
     request: Request,
     buckets: Vec<u8>,
 }
 
-/// State of a process: its cached range map, and its entries under way.
+/// State of a process: its cached range maps, and its entries whose writes are under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Routes {
-    /// Copy that the process had when it began to read the row.
+    /// Cached range map that the process had when it began to read the row.
     pub(super) looked: Steps,
-    /// Copy by which the process removes entries.
+    /// Cached range map by which the process removes entries.
     removes: Steps,
     routed: Vec<Routed>,
     /// Requests still to send. The writer may be paused before it sends them.
@@ -159,7 +162,8 @@ impl World {
         self.store.goes_on(index);
     }
 
-    /// Returns whether a process may read the range map before its next change, although its copy is valid.
+    /// Returns whether a process may read the range map before its next change, although its cached range map
+    /// is valid.
     pub(super) fn may_read_directory(&self, config: &Config, p: u8) -> bool {
         let process = &self.processes[usize::from(p)];
         let has_more = usize::from(process.asked) < config.scripts[usize::from(p)].requests.len();
@@ -172,7 +176,7 @@ impl World {
         process
     }
 
-    /// Sends entries to the buckets that take them.
+    /// Sends the waiting entries of a process to the buckets that receive them.
     pub(super) fn routes(&mut self, config: &Config, p: u8) {
         let now = self.store.steps();
         let routes = &mut self.processes[usize::from(p)].routes;
@@ -194,9 +198,9 @@ impl World {
         }
     }
 
-    /// Handles the arrival of all entries that a process sent. Returns true if they count as written, and false if a
-    /// put entry now belongs to another bucket. `None`: the removals are sent again, to the buckets that take deletions
-    /// now.
+    /// Handles the arrival of all entries that a process sent. Returns true if they count as written, and
+    /// false if a put entry now belongs to another bucket. `None`: the removals are sent again, to the
+    /// buckets that receive deletions now.
     pub(super) fn is_written(&mut self, p: u8) -> Option<bool> {
         let now = self.store.steps();
         let Routes {
@@ -241,7 +245,7 @@ impl World {
         None
     }
 
-    /// Returns whether an entry that was put by a copy counts as written.
+    /// Returns whether an entry that was put by a cached range map counts as written.
     pub(super) fn is_put(&self, key: &TinyKey, copy: &Steps) -> bool {
         let buckets = self.store.takers(key, true, copy);
         self.store.is_done(key, true, copy, buckets)

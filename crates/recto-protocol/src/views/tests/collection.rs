@@ -1,4 +1,4 @@
-//! Tests of a collection of the schema language: random changes, compared with a simple model.
+//! Tests of collections of the schema language: random changes of records, compared with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
     }
 }
 
-/// Returns the expected content, from each view separately.
+/// Returns the expected content of the views, derived from each view separately.
 fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Shown {
     let Some((row, record)) = row.and_then(|row| Some((row, row.record.as_ref()?))) else {
         return Shown::new();
@@ -107,7 +107,7 @@ fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Sh
         .collect()
 }
 
-/// Runs a change as the engine does without faults. Updates the content of the views. Returns the answer.
+/// Runs a change as the engine does without faults, and updates the content of the views. Returns the answer.
 fn run(
     schema: &ViewedCollection,
     found: &mut Found<Cells, KeyCells>,

@@ -139,8 +139,8 @@ impl World {
         }
     }
 
-    /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
-    /// are sent again.
+    /// Loses the answer of a request that may still arrive. The outcome of a conditional write is reported as
+    /// unknown. Other requests are sent again.
     fn loses(&mut self, config: &Config, p: u8, request: &Request) {
         self.losses -= 1;
         self.take(Some(p), request);

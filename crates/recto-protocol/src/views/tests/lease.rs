@@ -7,11 +7,11 @@ use super::usually;
 use crate::views::member::{Member, RENEWAL_MICROS, Registration, Watch};
 use crate::views::rules::{Rule, Rules};
 
-/// Length of a time step.
+/// Length of a time step, in microseconds.
 const TICK: i64 = RENEWAL_MICROS;
 /// Number of time steps.
 const TICKS: u8 = 12;
-/// Time by which the observer's clock is ahead.
+/// Time by which the observer's clock is ahead of the process's clock, in microseconds.
 const APART: i64 = 3_600_000_000;
 
 const SAFE: &str = "who is found dead has no lease";
@@ -51,7 +51,7 @@ struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ended {
     Applied,
-    /// Not applied. The value is the current counter.
+    /// The renewal was not applied. The value is the current counter.
     Refused(u64),
 }
 

@@ -23,13 +23,13 @@ pub(crate) mod tiny;
 mod unique;
 mod world;
 
-/// Returns the number of faults: `usual` by default, `long` in a long run.
+/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Sources of the models.
+/// Source texts of the models.
 const MODELS: [&str; 7] = [
     include_str!("buckets.rs"),
     include_str!("dead.rs"),

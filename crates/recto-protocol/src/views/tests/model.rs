@@ -12,15 +12,16 @@ use crate::views::row::{Micros, Version};
 use crate::views::rules::{Rule, Rules};
 use crate::views::write::Answer;
 
-/// Possible events and their numbers.
+/// Configuration of a model: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// Rules that are left out.
+    /// Rules that the model leaves out.
     pub(crate) without: [Option<Rule>; 2],
     /// For each process, its requests, one after the other.
     pub(crate) scripts: Vec<Script>,
-    /// First row of the record, with token 0 and version 0. All views of the first schema have its entries.
+    /// Record at the start, in a row with token 0 and version 0. All views of the first schema have its
+    /// entries.
     pub(crate) first: Option<super::tiny::Record>,
     pub(crate) schema: Option<Tiny>,
     /// Schema to which a view is added concurrently.
@@ -29,7 +30,7 @@ pub(crate) struct Config {
     pub(crate) is_recorded: bool,
     /// True if the later schema lacks a view, which is being dropped.
     pub(crate) drops: bool,
-    /// Number of requests with an unknown outcome.
+    /// Number of requests whose outcome is reported as unknown.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
     /// Process that may crash; `None`: any process.
@@ -44,19 +45,19 @@ pub(crate) struct Config {
     pub(crate) clocks_stand_still: bool,
     /// True if another process resolves the intents of dead processes.
     pub(crate) sweeps: bool,
-    /// Keys of the first view from which pages are read concurrently, one after the other.
+    /// Keys of the first view from which a reader reads pages concurrently, one key after the other.
     pub(crate) reads: Vec<u8>,
-    /// Entries whose ranges are split.
+    /// Keys of entries whose ranges are split.
     pub(crate) cuts: Vec<super::store::TinyKey>,
-    /// Place and version of an entry that exists from the start, although no change wrote it.
+    /// Place and version of an orphan: an entry that exists from the start, although no change wrote it.
     pub(crate) orphan: Option<(u8, Version)>,
 }
 
-/// Process of a model.
+/// Process of a model, with its requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) requests: Vec<TinyRequest>,
-    /// Time of its wall clock.
+    /// Time of the wall clock of the process, in microseconds.
     pub(crate) clock: Micros,
     /// True if the process has not joined yet.
     pub(crate) is_new: bool,
@@ -100,7 +101,7 @@ impl Config {
         self.scripts.len() as u8 - 1
     }
 
-    /// Explores all possible events.
+    /// Explores all possible sequences of events.
     pub(crate) fn check(self) -> impl Checker<Self> {
         self.checker().spawn_bfs().join()
     }
@@ -125,8 +126,8 @@ impl Config {
         }
     }
 
-    /// Checks that one of the invariants breaks without a rule. The search is depth first: it finds a path, although
-    /// not the shortest one, through a fraction of the states.
+    /// Checks that one of the invariants breaks if the model leaves out a rule. The search is depth first: it
+    /// finds a path, although not the shortest one, through a fraction of the states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without[0] = Some(rule);
         let checker = self.checker();

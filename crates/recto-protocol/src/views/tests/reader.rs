@@ -12,18 +12,19 @@ use crate::views::rules::{Rule, Rules};
 
 pub(crate) const PAGES: &str = "a page shows what stays, and nothing that is not there";
 
-/// Time of the reader's wall clock, which is ahead.
+/// Time of the reader's wall clock, which is ahead of the writers' clocks.
 const CLOCK: i64 = 20;
 
-/// Reader of one key after the other.
+/// Reader of pages, which reads one key after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Reader {
     keys_read: u8,
     seen: Option<Seen<u8, Option<u8>>>,
     found: Option<TinyFound>,
-    /// True if the record was at the key, acknowledged, since the reader began to read the key.
+    /// True if the record has been at the key since the reader began to read the key, in an acknowledged
+    /// version.
     stays: bool,
-    /// Key. The next field: whether the record was at the key at any time since.
+    /// Key that is being read. The next field says whether the record was at the key at any time since then.
     key: u8,
     stood: bool,
 }
@@ -175,8 +176,8 @@ fn pages_beside_deletes() {
 #[test]
 fn without_the_base_after_the_entry() {
     let mut config = reading(&[delete(), insert(1)]);
-    // Leave out a second rule, because it would hide the fault: an entry that is newer than its
-    // base row decides nothing.
+    // Leave out a second rule, which would hide the fault. By that rule, a reader does not decide about an
+    // entry that is newer than its base row.
     config.without[1] = Some(Rule::NewerEntryIsUnknown);
     config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
 }
@@ -187,7 +188,8 @@ fn without_the_stamp_of_what_is_removed() {
     config.breaks(Rule::RemoveAtOwnStamp, &[I1]);
 }
 
-/// Checks pages of an expiring record when the reader's clock is ahead: by that clock, the record has expired.
+/// Checks that pages are correct if the record has expired by the reader's clock, which is ahead of other
+/// clocks.
 #[test]
 fn pages_of_what_expires_by_the_clock_of_who_reads() {
     let config = Config {
@@ -202,8 +204,8 @@ fn without_leaving_what_has_expired() {
     reading(&[expiring(1, 10)]).breaks(Rule::ExpiredIsLeft, &[I1]);
 }
 
-/// Checks that `NewerEntryIsUnknown` is only a safeguard: an entry that is newer than its base row decides nothing. If
-/// the base row is read after the entry, it is never older, because entries are written after the result of the
+/// Checks that `NewerEntryIsUnknown` is only a safeguard: no model breaks without it. If the base row is read
+/// after the entry, it is never older than the entry, because entries are written after the result of the
 /// conditional write is known.
 #[test]
 fn entries_newer_than_their_base() {
@@ -230,9 +232,9 @@ fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     config
 }
 
-/// Checks that old orphans can be removed while the record changes. `repair` removes such orphans together, without a
-/// new version of the record. It reads the record only at a quorum, without the serial read that `NewerEntryIsUnknown`
-/// requires.
+/// Checks that old orphans can be removed while the record changes. `repair` removes many such orphans at
+/// once, without a new version of the record. It reads the record only at a quorum, without the serial read
+/// that `NewerEntryIsUnknown` requires.
 #[test]
 fn old_orphans_are_removed_beside_changes() {
     for without in [None, Some(Rule::NewerEntryIsUnknown)] {

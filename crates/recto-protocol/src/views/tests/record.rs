@@ -10,8 +10,8 @@ use crate::views::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Tokens, 
 use crate::views::rules::Rule;
 use crate::views::write::{Action, Answer, Decision, Event, StepContext, Write};
 
-/// Returns a configuration with processes whose clocks differ, each with its requests, on a record at place 1, without
-/// faults.
+/// Returns a configuration without faults: processes whose clocks differ change a record at place 1, each by
+/// its requests.
 fn writers(scripts: &[&[TinyRequest]]) -> Config {
     let clock = |index: usize| if index == 1 { 10 } else { 0 };
     let scripts = scripts.iter().enumerate();
@@ -25,7 +25,8 @@ fn writers(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the same configuration with one more process, which resolves the intents of dead processes.
+/// Returns the configuration of `writers` with one more process, which resolves the intents of dead
+/// processes.
 fn swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = writers(scripts);
     config.scripts.push(Script::default());
@@ -219,8 +220,8 @@ fn without_earlier_tokens() {
 #[test]
 fn without_doubt_about_what_is_forgotten() {
     let mut config = losing(&[move_to(2)], &[move_to(3)]);
-    // A row forgets tokens only after several changes, and a model of so many would have too many
-    // states. So let the row remember only one token.
+    // A row forgets tokens only after several changes, and a model with so many changes would have too many
+    // states. Therefore let the row remember only one token.
     config.without[1] = Some(Rule::TokensRemembered);
     config.breaks(Rule::ForgottenIsUnknown, &[I3]);
 }
@@ -298,7 +299,7 @@ fn without_a_row_for_the_deleted() {
     config.breaks(Rule::DeletedRowStays, &[I3]);
 }
 
-/// Checks that versions need not be two apart: no model breaks without this rule.
+/// Checks that versions need not be two apart: no invariant breaks without the rule `VersionGap`.
 #[test]
 fn versions_one_apart() {
     let config = Config {
@@ -310,8 +311,9 @@ fn versions_one_apart() {
     config.holds("versions one apart", &["all asked and quiet"]);
 }
 
-/// Checks the outcome when a hot record changed so often since it was read that it no longer remembers the expected
-/// token. A write that was sent once is known to be lost. The outcome of a write that was sent again is unknown.
+/// Checks the outcome of a lost write if the row changed so often since it was read that it no longer
+/// remembers the expected token. A write that was sent once is known to be lost. The outcome of a write that
+/// was sent again is unknown.
 #[test]
 fn a_lost_write_sent_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -339,7 +341,7 @@ fn a_lost_write_sent_once_is_known_to_be_lost() {
     }
 }
 
-/// Checks that a row with too many keys to remove is resolved first, within the same write.
+/// Checks that a write first resolves a row that has too many keys to remove, and then changes it.
 #[test]
 fn too_much_to_remove_is_resolved_first() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -359,8 +361,8 @@ fn too_much_to_remove_is_resolved_first() {
         let token = u128::from(place) * 2 + 1;
         let mut actions = write.step(Event::Read(found.clone()), &here(token));
         if place == 18 {
-            // No write was marked as done, so the row lists the maximum number of keys to remove.
-            // So this write first resolves the current version.
+            // No write was marked as done, so the row lists the maximum number of keys to remove. This write
+            // therefore first resolves the current version.
             let Some(Action::Cas(conditional)) = actions.pop() else {
                 panic!("no conditional write")
             };

@@ -1,12 +1,12 @@
-//! Models of a view that is added while records are written, by processes that know the view, that do not know it yet,
-//! and that join.
+//! Models of a view that is added while records are written. Some processes know the view, some do not know
+//! it yet, and some join meanwhile.
 
 use super::model::{Config, DROPPED, I1, Script};
 use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, move_to, record};
 use super::usually;
 use crate::views::rules::Rule;
 
-/// Returns a configuration with processes that know the first schema, and learn of the second one at any time.
+/// Returns a configuration with processes that know the first schema, and read the second schema at any time.
 fn adding(scripts: &[&[TinyRequest]]) -> Config {
     let scripts = scripts.iter();
     Config {
@@ -18,8 +18,8 @@ fn adding(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the same configuration, in which the added view is the only one. Tests with more processes use it, because
-/// it has fewer requests.
+/// Returns the configuration of `adding` in which the added view is the only view. Tests with more processes
+/// use it, because it has fewer requests.
 fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[])),
@@ -28,7 +28,7 @@ fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the same configuration with one more process, which resolves the intents of dead processes.
+/// Returns the configuration of `adding` with one more process, which resolves the intents of dead processes.
 fn adding_swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding(scripts);
     config.scripts.push(Script::default());
@@ -73,7 +73,7 @@ fn a_view_is_added_and_a_writer_is_frozen() {
     config.holds("a view is added, one frozen", &["all asked and quiet", "ready"]);
 }
 
-/// Returns a configuration with writers that end in order.
+/// Returns a configuration with writers that end regularly and remove their registrations.
 fn leaving() -> Config {
     Config {
         leaves: 2,
@@ -174,8 +174,8 @@ fn without_registering_first() {
     joining().breaks(Rule::RegisterBeforeCatalog, &[I1]);
 }
 
-/// Returns a configuration in which the view is recorded and one process knows it. Another process, which does not know
-/// the view, reads rows of the first one.
+/// Returns a configuration in which the view is recorded and the last process knows it. The other processes
+/// do not know the view, and read rows that the last process wrote.
 fn half_way(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding_the_first(scripts);
     config.is_recorded = true;

@@ -14,15 +14,15 @@ pub(crate) type TinyRow = Row<super::tiny::Record, u8>;
 pub(crate) type TinyFound = Found<super::tiny::Record, u8>;
 pub(crate) type TinyKey = EntryKey<u8>;
 
-/// Request under way.
+/// Request to the store that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant, reason = "a model has few of them")]
 pub(crate) enum Request {
     /// Stores the intent of a process.
     Note(super::world::Intent),
-    /// Conditional write, with the number of its change, if it makes one.
+    /// Sends a conditional write. The number identifies its change, if it makes a change.
     Cas(Conditional<Tiny>, Option<u8>),
-    /// Puts an entry at a version, in a bucket.
+    /// Puts an entry at a version into a bucket.
     Put(TinyEntry, Version, u8),
     Remove(TinyKey, Version, u8),
     Done(Version),
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// Returns the same request to another bucket.
+    /// Returns the same request, directed to another bucket.
     pub(crate) fn to(&self, bucket: u8) -> Self {
         let mut sent = self.clone();
         if let Self::Put(_, _, to) | Self::Remove(_, _, to) = &mut sent {
@@ -62,7 +62,7 @@ impl Request {
     }
 }
 
-/// Row of a view with Cassandra's semantics: timestamps of each cell, and a deletion that hides all
+/// Row of a view with the semantics of Cassandra: a timestamp for each cell, and a deletion that hides all
 /// cells that are not newer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
@@ -123,7 +123,7 @@ pub(crate) struct Store {
     done: Option<Version>,
     views: BTreeMap<(TinyKey, u8), Slot>,
     pub(crate) cuts: Vec<Cut>,
-    /// Entry that no change wrote, and its version.
+    /// Orphan: an entry that no change wrote, and its version.
     orphan: Option<(TinyKey, Version)>,
 }
 
@@ -142,8 +142,8 @@ impl Store {
         self.orphan = Some((key, version));
     }
 
-    /// Returns whether a deletion hides the planted entry that has no record. Its timestamp is at
-    /// least that of the entry.
+    /// Returns whether a deletion hides the planted orphan, an entry that has no record. The timestamp of the
+    /// deletion is at least that of the entry.
     pub(crate) fn has_removed_orphan(&self) -> bool {
         self.orphan
             .as_ref()
@@ -166,8 +166,8 @@ impl Store {
         self.base.as_ref().map(|row| &row.tokens)
     }
 
-    /// Applies a conditional write if its condition holds. `is_heard`: whether its sender receives
-    /// the result, after which no read misses the write.
+    /// Applies a conditional write if its condition holds. `is_heard` is true if its sender receives the
+    /// result. After that, no read misses the write.
     pub(crate) fn cas(&mut self, conditional: &Conditional<Tiny>, is_heard: bool) -> Decision {
         self.missed = None;
         if conditional.expected.as_ref() != self.tokens() {
@@ -239,8 +239,8 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// Returns the entries of these views without the orphan. With `oldest`, the reader has the
-    /// oldest valid copy of the range map.
+    /// Returns the entries that these views show, without the orphan. With `oldest`, the reader has the
+    /// oldest valid cached range map.
     pub(crate) fn shown(
         &self,
         views: &[crate::views::row::ViewNumber],

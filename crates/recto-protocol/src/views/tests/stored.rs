@@ -1,5 +1,5 @@
-//! Tests of the encodings that outlive a process: they never change, and invalid bytes are an
-//! error.
+//! Tests of the encodings that outlive a process. Checks that they never change, and that invalid bytes are
+//! an error.
 
 use std::collections::BTreeSet;
 
@@ -253,7 +253,8 @@ fn row(record: Option<[Option<&[u8]>; 4]>, expires_at: Option<i64>) -> Row<Cells
     }
 }
 
-/// Returns the row of the base table as a store would return it after these writes.
+/// Returns the row of the base table as a store returns it after the conditional write of `row` and of the
+/// `done` mark.
 fn stored(table: &BaseTable, row: &Row<Cells, KeyCells>, done: Option<Version>) -> Cells {
     let user = 7_i32.to_be_bytes();
     let mut cells: Vec<Option<Vec<u8>>> = vec![None; table.table().columns().len()];

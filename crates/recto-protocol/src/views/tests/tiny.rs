@@ -1,4 +1,4 @@
-//! Collection that is small enough for models of all possible events of one record.
+//! Collection that is so small that models can explore all possible events of one record.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{Change, Request};
@@ -26,7 +26,7 @@ pub(crate) const BY_NOTE: ViewNumber = ViewNumber(2);
 /// Second view by place, which a later schema adds.
 pub(crate) const ADDED: ViewNumber = ViewNumber(3);
 
-/// Collection in one generation of its schema.
+/// Collection of the models, in one generation of its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Tiny {
     pub(crate) generation: Generation,
@@ -143,12 +143,12 @@ pub(crate) const fn delete() -> TinyRequest {
     request(Change::Delete)
 }
 
-/// Returns a request that only raises the version above this one.
+/// Returns a request that only raises the version of the record, above `above`.
 pub(crate) const fn raise(above: i64) -> TinyRequest {
     request(Change::Raise(Version(above)))
 }
 
-/// Returns the same request on condition of this version.
+/// Returns the request with the condition that the stored version is `version`.
 pub(crate) const fn at(version: i64, mut request: TinyRequest) -> TinyRequest {
     request.if_version = Some(Version(version));
     request

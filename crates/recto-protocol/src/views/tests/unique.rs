@@ -1,6 +1,6 @@
-//! Models of records that want the same unique value. The same step functions as in the engine
-//! change each record. A process reads the record and the claim, and takes the claim. Then it
-//! writes the row on condition of its tokens, and releases old claims.
+//! Models of several records that want the same unique value. The same step functions as in the engine change
+//! each record. A process reads the record and the claim, and takes the claim. Then it writes the row on
+//! condition of its tokens, and releases old claims.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -30,7 +30,7 @@ const NOW: i64 = 10;
 
 type Record = u8;
 
-/// Collection whose records have the value or not.
+/// Collection with one unique value. Each record has the value or does not have it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Wanting;
 
@@ -82,14 +82,14 @@ impl Arranged for Wanting {
     }
 }
 
-/// Possible events and their numbers.
+/// Configuration of a model: its records and processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 struct Config {
     without: Option<Rule>,
-    /// Record that has the value at first.
+    /// Record that has the value at the start.
     first: Option<Record>,
-    /// True if this record has no claim: the constraint was added later, and the record's own
-    /// process takes the claim.
+    /// True if this record has no claim at the start: the constraint was added later, and the process of the
+    /// record takes the claim.
     is_added: bool,
     /// True if records are inserted instead of put.
     inserts: bool,
@@ -97,7 +97,7 @@ struct Config {
     scripts: Vec<(Record, Vec<bool>)>,
     losses: u8,
     crashes: u8,
-    /// Number of changes whose deadline passes before they end.
+    /// Number of changes whose deadline passes before the changes end.
     deadlines: u8,
     /// Number of leases that end during a change.
     lapses: u8,

@@ -1,5 +1,5 @@
-//! State of the models, and its possible next events: processes that change one record, one that sweeps, and one that
-//! adds or drops a view.
+//! State of the models, and its possible next events. Some processes change the record, one process resolves
+//! intents of dead processes, and one process adds or drops a view.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::views::rules::{Rule, Rules};
 use crate::views::segments::{DEAD_SEGMENT_SECONDS, DeadSegment, IntentPlace, Segments, dead_segment_by};
 use crate::views::write::{Answer, Write};
 
-/// Intent: its process, and the request of that process.
+/// Intent, identified by its process and the request of that process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Intent {
     pub(crate) process: u8,
@@ -70,7 +70,8 @@ pub(crate) struct World {
     pub(super) freezes: u8,
     pub(super) leaves: u8,
     pub(super) deadlines: u8,
-    /// Applied changes in their order. The next field has the answers.
+    /// Applied changes, in the order in which they were applied. The next field has the answers of all
+    /// changes.
     pub(super) applied: Vec<(Intent, Version, Option<u8>)>,
     pub(super) answers: BTreeMap<Intent, Answer>,
     pub(super) broken: Option<&'static str>,
@@ -79,14 +80,14 @@ pub(crate) struct World {
     pub(super) has_moved: bool,
 }
 
-/// Event.
+/// Event of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
     Begins(u8),
     Reads(u8),
     ReadsMissing(u8),
     Reloads(u8),
-    /// A process starts again to resolve an intent.
+    /// A process starts again to resolve an intent after a failure.
     BeginsAgain(u8),
     /// A request arrives, and its sender receives the result.
     Arrives(Option<u8>, Request),
@@ -110,7 +111,7 @@ pub(crate) enum Happening {
     Builds(BuildStep),
     MarkerExpires,
     Page(Reading),
-    /// A process sends entries.
+    /// A process sends its waiting entries to their buckets.
     Routes(u8),
     /// The split of a range continues.
     Cut(usize),

@@ -1,5 +1,5 @@
-//! Claims of a change, between the read of its row and the conditional write. They are taken one after the other, each
-//! by a [`Taking`].
+//! Takes the claims of a change, after the read of its row and before the conditional write. The claims are
+//! taken one after the other, each by a [`Taking`].
 
 use super::{Action, Actions, Answer, Event, NotWritten, State, Write};
 use crate::views::arranged::Arranged;

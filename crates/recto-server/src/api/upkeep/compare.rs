@@ -17,13 +17,13 @@ use crate::api::caller::Caller;
 use crate::api::request;
 use crate::problem::Problem;
 
-/// `POST /v1/store:verify` with `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`: checks that
-/// views match their records.
+/// Handles `POST /v1/store:verify` with `{"collections": ["…"], "rows_per_second": 50000,
+/// "resume_token": "…"}`: checks that views match their records.
 pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Verify).await
 }
 
-/// `POST /v1/store:repair`, with the same body: also repairs differences.
+/// Handles `POST /v1/store:repair`, with the same body: also repairs differences.
 pub(in crate::api) async fn repair(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Repair).await
 }
@@ -54,14 +54,15 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Returns the counts of a report, for logs, which must not contain keys.
+/// Returns the counts of a report for the log. They contain no keys.
 fn counts(report: &VerifyReport) -> Json {
     json!({ "views": report.views.len(), "wrong": report.wrong(), "left": report.left() })
 }
 
 impl Caller {
-    /// Returns a session to compare views of these collections, or of all that the caller sees. The caller needs the
-    /// right to read, because the report contains keys of rows that differ, and for a repair the right to write.
+    /// Returns a session to compare views of these collections, or of all that the caller sees. The
+    /// caller needs the right to read, because the report contains keys of rows that differ. For a
+    /// repair, the caller also needs the right to write.
     async fn comparing(&self, right: Right, asked: &mut VerifyRequest) -> Result<Arc<dyn Session>, Problem> {
         let session = self.store_session(right)?;
         if asked.collections.is_empty() {

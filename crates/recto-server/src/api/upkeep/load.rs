@@ -17,9 +17,10 @@ use crate::api::request;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// `POST /v1/store:load`: the body is the file. The server receives the whole file before it stores any row, so that
-/// a damaged file stores nothing. The same file from any client is the same load: a load that was stopped continues
-/// from the same place.
+/// Handles `POST /v1/store:load`: loads the file in the body. The server receives the whole file
+/// before it stores any row, so that it stores nothing of a damaged file. Requests with the same
+/// file and options are the same load, even from different clients. A load that was stopped
+/// continues where it ended.
 pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let known = [names_of::<LoadOptions>(), names_of::<CsvOptions>()].concat();
     let parameters = request::parameters(&uri, &known)?;
@@ -79,8 +80,8 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Returns whether the uploaded file cannot be read or decompressed. An error of the file of rejects is an error of
-/// the server.
+/// Returns whether the error means that the uploaded file cannot be read or decompressed. An error
+/// of the file of rejected rows is an error of the server.
 fn is_of_file(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && error.part() != Some(ErrorPart::Rejects)
 }

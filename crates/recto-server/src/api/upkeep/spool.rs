@@ -1,4 +1,5 @@
-//! Storage of an uploaded file during its load, and of its rejects until no client needs them.
+//! Storage of an uploaded file during its load, and of the rejected rows until no client needs
+//! them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -20,19 +21,20 @@ use recto_api::parameters::to_pairs;
 /// Number of bytes to collect before a write to the file.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Time for which the rest of a load (its rejects) is kept. A client whose connection broke during the reply repeats
-/// its request within this time.
+/// Time for which the server keeps the rejected rows of a load. A client whose connection broke
+/// during the reply repeats its request within this time.
 const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Minimum number of bytes that a client must send within its stall time. The load of a slower client ends, so that
-/// another load can begin.
+/// Minimum number of bytes that a client must send within the stall time. The server ends the load
+/// of a slower client, so that another load can begin.
 pub(super) const MIN_SENT_BYTES: u64 = 256 << 10;
 
 /// Name of the complete file.
 const FILE_NAME: &str = "file";
 
-/// Prefix of the name of an incomplete file. The number of the process and a number of the file follow, because the
-/// write of an abandoned file may overlap with the next upload.
+/// Prefix of the name of an incomplete file. The process id and a number follow. The name is
+/// different for each upload, because writes of an abandoned upload may overlap with the next
+/// upload.
 const SENT_PREFIX: &str = "sent-";
 
 /// Number of the next incomplete file.
@@ -47,8 +49,8 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Receives a whole file. The file gets its own folder. The same load gets the same folder, so that it finds the
-    /// rejects of an earlier attempt.
+    /// Receives a whole file and stores it in a folder of its own. A repeated load gets the same
+    /// folder, so that it finds the rejected rows of the earlier attempt.
     pub(super) async fn receive(
         upkeep: &Upkeep,
         name: &str,
@@ -108,7 +110,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // Use `remove_dir`, which removes only an empty folder, so that rejects are kept.
+        // Use `remove_dir`, which removes only an empty folder, so that rejected rows are kept.
         let _ = self.path.parent().map(fs::remove_dir);
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of progress, and the result.
+//! Replies of long operations: lines of progress, rejected rows, and the result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,16 +26,18 @@ const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// look dead.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time to wait for an error at the start, before the reply begins.
+/// Time for which a reply waits for an error at the start. Such an error becomes an ordinary
+/// problem reply.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum time that a client may take for one line at the end.
+/// Maximum time that a client may take to accept one of the last lines: rejected rows and the
+/// result.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Number of lines that may wait for the client.
+/// Maximum number of lines that wait for the client.
 const LINES_AHEAD: usize = 4;
 
-/// Maximum number of bytes of rejects in one line.
+/// Maximum number of bytes of rejected rows in one line.
 const REJECT_BYTES: usize = 48 << 10;
 
 /// Latest progress of an operation. New progress replaces progress that was not sent.
@@ -54,7 +56,7 @@ impl LatestProgress {
     }
 }
 
-/// Result of an operation, and its file of rejects.
+/// Result of an operation, and the file with the rows that a load rejected.
 #[derive(Debug)]
 pub(super) struct OperationResult {
     result: Json,
@@ -71,7 +73,7 @@ impl From<Json> for OperationResult {
 }
 
 impl OperationResult {
-    /// Adds a file of rejects, which is sent before the result.
+    /// Adds a file of rejected rows, which the reply contains before the result.
     pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
         self.rejects = rejects;
         self
@@ -129,7 +131,8 @@ fn line_of(name: &str, value: &Json) -> Bytes {
     format!("{}\n", json!({ name: value })).into()
 }
 
-/// Sends the progress and the result of an operation. It drops the operation if the client disconnects.
+/// Sends the progress and the result of an operation. If the client disconnects, drops the
+/// operation, which stops it.
 async fn tell(
     told: LatestProgress,
     mut work: BoxFuture<'static, Result<OperationResult, Problem>>,
@@ -166,7 +169,7 @@ async fn tell(
     }
 }
 
-/// Sends the file of rejects. Returns whether the client took all of it.
+/// Sends the file of rejected rows. Returns whether the client accepted all of it.
 async fn send_rejects(sender: &mpsc::Sender<Line>, rejects: Option<PathBuf>) -> bool {
     let Some(path) = rejects else {
         return true;
@@ -203,7 +206,7 @@ fn read_piece(
     Ok((file, piece))
 }
 
-/// Sends a line. Returns whether the client took it in time.
+/// Sends a line. Returns whether the client accepted it in time.
 async fn send(sender: &mpsc::Sender<Line>, line: Line) -> bool {
     let sent = tokio::time::timeout(LINE_TIMEOUT, sender.send(line)).await;
     matches!(sent, Ok(Ok(())))

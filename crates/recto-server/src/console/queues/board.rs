@@ -27,7 +27,7 @@ const MAX_QUEUES_SHOWN: usize = 100;
 /// Parameter with the name of the queue after which the board starts.
 const AFTER: &str = "after";
 
-/// Handles requests for the board.
+/// Handles `GET /queues`: returns the board, which is a table of all queues.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -62,7 +62,7 @@ fn answer(content: &Markup) -> Response {
     page(StatusCode::OK, &layout, content)
 }
 
-/// Returns the message of a store that has no queues.
+/// Returns the message that replaces the board for a store that has no queues.
 fn not_here(error: &Error) -> Markup {
     html! {
         section.empty {
@@ -73,7 +73,7 @@ fn not_here(error: &Error) -> Markup {
     }
 }
 
-/// Queues that the token may read.
+/// Data of the board: the queues that the token may read, and their histories.
 struct Board<'a> {
     queues: BTreeMap<&'a str, &'a QueueStatus>,
     histories: &'a Histories,
@@ -156,8 +156,8 @@ impl Board<'_> {
         }
     }
 
-    /// Returns the number of dead letters, which are messages of another queue. If the token may not read that queue,
-    /// returns only its name.
+    /// Returns the number of messages in the queue for dead letters. If the token may not read that
+    /// queue, returns only its name.
     fn dead_letters(&self, queue: &QueueStatus) -> Markup {
         let to = queue.options.dead_letters.as_ref().and_then(Option::as_ref);
         html! {

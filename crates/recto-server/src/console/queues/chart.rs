@@ -10,7 +10,7 @@ use super::words::per_second;
 /// Size of the drawing. Style sheets scale it.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 28.0;
-/// Free space above and below, for the width of the line.
+/// Free space above and below the line, so that the whole width of the line is visible.
 const MARGIN: f64 = 1.5;
 
 /// Returns the current rate, and a chart of the rates. All flows of a queue have the same scale, so that a person can
@@ -40,7 +40,8 @@ pub(super) fn depth(history: &History) -> Markup {
     )
 }
 
-/// Draws steps of values up to `top`, with a text for people who cannot see them.
+/// Draws steps of values as a line. Values are from 0 to `top`. `words` describes the chart for
+/// people who cannot see it.
 fn line(steps: &[Step], top: f64, words: &str) -> Markup {
     let points = points(steps, top);
     html! {

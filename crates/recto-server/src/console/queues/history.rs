@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use recto::Environment;
 use recto::session::{QueueStatus, QueueTotals};
 
-/// Maximum number of queues with a history. Further queues have none.
+/// Maximum number of queues whose history is kept. Further queues have no chart.
 const MAX_QUEUES_WATCHED: usize = 1_000;
 /// Maximum number of samples of a queue.
 const MAX_LOOKS: usize = 64;
@@ -25,7 +25,7 @@ pub(super) struct Histories {
     queues: Mutex<BTreeMap<String, VecDeque<Look>>>,
 }
 
-/// State of a queue at one time.
+/// Sample: the state of a queue at one time.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at_millis: u64,
@@ -43,7 +43,8 @@ pub(super) enum Flow {
 
 pub(super) const FLOWS: [Flow; 3] = [Flow::Sent, Flow::Received, Flow::Acknowledged];
 
-/// Value for a part of a chart. The start and the end of the part are from 0 to 1.
+/// Value of a chart in a part of its time span. `from` and `to` are positions in the span, from 0
+/// to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     pub(super) from: f64,
@@ -163,7 +164,7 @@ impl History {
         self.steps(|before, look| rate(flow, before, look))
     }
 
-    /// Returns the number of messages in the queue.
+    /// Returns the number of messages in the queue at each sample.
     pub(super) fn depths(&self) -> Vec<Step> {
         self.steps(|_, look| look.messages as f64)
     }
@@ -193,8 +194,8 @@ impl History {
 }
 
 fn seconds(before: &Look, look: &Look) -> f64 {
-    // The minimum of 1 ms only prevents a division by zero, because `note` keeps its readings at
-    // least MIN_STEP_MILLIS apart.
+    // The minimum of 1 ms only prevents a division by zero. `note` keeps samples at least
+    // MIN_STEP_MILLIS apart.
     look.at_millis.saturating_sub(before.at_millis).max(1) as f64 / 1_000.0
 }
 
@@ -259,8 +260,8 @@ mod tests {
         assert_eq!(one.depths(), []);
     }
 
-    /// Waits until the next sample counts. Each reading of the seeded clock advances it by one step, which is shorter
-    /// than the minimum distance.
+    /// Waits until the next sample counts. Each reading of the seeded clock advances it by a step
+    /// that is shorter than MIN_STEP_MILLIS.
     fn later(environment: &Environment) {
         let began = environment.monotonic_nanos();
         while environment.monotonic_nanos() - began < MIN_STEP_MILLIS * NANOS_PER_MILLI {}

@@ -10,7 +10,7 @@ use super::queue_access::QueueAccess;
 use super::words::{between, micros};
 use crate::access::Right;
 
-/// Maximum number of messages that are read.
+/// Maximum number of messages on the page.
 pub(super) const MAX_PEEKED: u32 = 50;
 /// Maximum number of characters of a text that are shown.
 const MAX_SHOWN_CHARACTERS: usize = 240;
@@ -24,8 +24,8 @@ const MAX_ID_CHARACTERS: usize = 8;
 pub(super) const POSITION: &str = "position";
 pub(super) const MESSAGE: &str = "message";
 
-/// Returns the oldest messages. They do not change while a person reads them: the page refreshes only the figures
-/// above them.
+/// Returns the oldest messages. The page refreshes only the figures above them, so that the
+/// messages do not change while a person reads them.
 pub(super) fn oldest(
     asked: &QueueAccess,
     status: &QueueStatus,
@@ -113,7 +113,7 @@ fn age(message: &PeekedMessage, now_micros: i64) -> String {
     micros(&message.sent_at).map_or_else(String::new, |sent| between(sent, now_micros))
 }
 
-/// Returns the state of a message, and its remaining time.
+/// Returns the state of a message, and the time until it changes.
 fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     let words = match message.state.as_str() {
         "in_flight" => "in flight",

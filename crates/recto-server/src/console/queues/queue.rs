@@ -28,7 +28,7 @@ pub(super) const REDRIVEN: &str = "redriven-";
 /// Suffix of a notice about moved messages, if there are more messages to move.
 pub(super) const MORE: &str = "-more";
 
-/// Handles requests for the page.
+/// Handles `GET /queues/{queue}`: returns the page of a queue with its oldest messages.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -56,8 +56,8 @@ pub(super) async fn get(
     Ok(answer(&asked.name, &content))
 }
 
-/// `GET /queues/{queue}/figures`: returns only the figures, because the page requests them often, and messages may be
-/// long.
+/// Handles `GET /queues/{queue}/figures`: returns only the figures. The page requests them often,
+/// and the messages of the whole page may be long.
 pub(super) async fn get_figures(
     State(app): State<App>,
     Extension(access): Extension<Access>,

@@ -23,7 +23,7 @@ pub(super) struct QueueAccess {
 }
 
 impl QueueAccess {
-    /// Returns the queue of this name, for a token that has this right.
+    /// Returns the queue of this name. Fails if the token does not have this right.
     pub(super) fn of(app: &App, access: Access, name: String, right: Right) -> Result<Self, Problem> {
         access.check_queue(&name, right)?;
         Ok(Self {
@@ -45,7 +45,7 @@ impl QueueAccess {
         may(&self.access, &self.name, right)
     }
 
-    /// Returns the address of an action on the queue.
+    /// Returns the address of an action on the queue, such as `send`.
     pub(super) fn action(&self, action: &str) -> String {
         format!("{}/{action}", href(&self.name))
     }
@@ -59,8 +59,8 @@ impl QueueAccess {
         }
     }
 
-    /// Redirects to the page of the queue with a message. If the token may not read the queue, redirects to the page
-    /// `otherwise`.
+    /// Redirects to the page of the queue, which shows a message. If the token may not read the
+    /// queue, redirects to the page of the action `otherwise`.
     pub(super) fn done(&self, done: &str, otherwise: &str) -> Response {
         let to = if self.may(Right::Read) {
             href(&self.name)
@@ -70,7 +70,7 @@ impl QueueAccess {
         Redirect::to(&format!("{to}?done={done}")).into_response()
     }
 
-    /// Returns a page about an action on the queue.
+    /// Returns the page of an action on the queue.
     pub(super) fn page(&self, here: &str, problem: Option<&Problem>, content: &Markup) -> Response {
         let layout = Layout {
             title: here,

@@ -22,7 +22,7 @@ use recto::problem::ProblemType;
 const TO: &str = "to";
 const MAX_MESSAGES: &str = "max_messages";
 
-/// Returns the form.
+/// Handles `GET /queues/{queue}/redrive`: returns the form.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -33,7 +33,8 @@ pub(super) async fn ask(
     Ok(answer(&asked, &Parameters::new(), None).await?)
 }
 
-/// Moves the messages, or shows the form again with the error.
+/// Handles `POST /queues/{queue}/redrive`: moves the messages, or shows the form again with the
+/// error.
 pub(super) async fn redrive(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -51,7 +52,8 @@ pub(super) async fn redrive(
     }
 }
 
-/// Moves the messages. The token also needs the right to send to the target queue.
+/// Moves the messages that the form requests. The token also needs the right to send to the target
+/// queue.
 async fn moved(asked: &QueueAccess, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
     let to = first(sent, TO).unwrap_or_default();
     asked

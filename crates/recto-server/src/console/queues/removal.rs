@@ -18,7 +18,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Shows the message and asks for confirmation.
+/// Handles `GET /queues/{queue}/remove`: shows the message and asks for confirmation.
 pub(super) async fn ask_remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -50,7 +50,7 @@ pub(super) async fn ask_remove(
     Ok(asked.page("Remove", None, &content))
 }
 
-/// Removes a message.
+/// Handles `POST /queues/{queue}/remove`: removes a message.
 pub(super) async fn remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -64,7 +64,7 @@ pub(super) async fn remove(
     Ok(asked.done(if was_there { "removed" } else { "gone" }, "purge"))
 }
 
-/// Shows the number of messages and asks for confirmation.
+/// Handles `GET /queues/{queue}/purge`: shows the number of messages and asks for confirmation.
 pub(super) async fn ask_purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -74,7 +74,7 @@ pub(super) async fn ask_purge(
     Ok(purge_page(&asked, None).await?)
 }
 
-/// Removes all messages.
+/// Handles `POST /queues/{queue}/purge`: removes all messages.
 pub(super) async fn purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,

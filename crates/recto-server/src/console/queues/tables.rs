@@ -20,14 +20,14 @@ use crate::app::App;
 
 /// Size of the drawing. Style sheets scale it.
 const SIZE: f64 = 200.0;
-/// Distance of the tables from the middle.
+/// Distance of the tables from the middle of the ring.
 const RADIUS: f64 = 80.0;
-/// Maximum radius of a table.
+/// Maximum radius of the circle of a table.
 const MAX_TABLE_RADIUS: f64 = 16.0;
-/// Radius of a table, as a share of its part of the ring.
+/// Radius of the circle of a table, as a share of the length of the ring that the table has.
 const FILLED: f64 = 0.4;
 
-/// Handles requests for the page.
+/// Handles `GET /queue-tables`: returns the tables of message bodies.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -151,7 +151,8 @@ fn age(table: &QueueTable) -> String {
     age.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Formats a number of messages or bytes that refer to a table. `≥` marks a number that is not exact.
+/// Formats a number of messages or bytes that use a table. `≥` marks a number that is a lower
+/// bound.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

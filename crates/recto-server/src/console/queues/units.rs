@@ -8,7 +8,7 @@ use super::queue_access::{QueueAccess, href};
 use super::words::{age, depth};
 use crate::problem::Problem;
 
-/// Returns the work units that have begun, or nothing without work units.
+/// Returns the list of work units that have begun; nothing if there are none.
 pub(super) async fn units(asked: &QueueAccess) -> Result<Markup, Problem> {
     // A name with `/` is the name of a work unit, which has no work units itself.
     if asked.name.contains('/') {

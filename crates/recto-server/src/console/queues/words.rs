@@ -27,7 +27,7 @@ pub(super) fn paused(status: &QueueStatus) -> Markup {
     }
 }
 
-/// Time since which the oldest message is due.
+/// Returns the time for which the oldest message has been due.
 pub(super) fn age(status: &QueueStatus) -> Markup {
     let age = status
         .age_seconds
@@ -58,12 +58,12 @@ pub(super) fn between(earlier_micros: i64, later_micros: i64) -> String {
     duration(u64::try_from(later_micros.saturating_sub(earlier_micros)).unwrap_or(0))
 }
 
-/// Formats a number of seconds of an option.
+/// Formats the value of an option, which is a number of seconds.
 pub(super) fn seconds(seconds: u32) -> String {
     duration(u64::from(seconds) * u64::from(MICROS_PER_SECOND))
 }
 
-/// Converts a time of the API to microseconds.
+/// Converts a time as the API writes it to microseconds since 1970.
 pub(super) fn micros(time: &str) -> Option<i64> {
     Some(time.parse::<jiff::Timestamp>().ok()?.as_microsecond())
 }

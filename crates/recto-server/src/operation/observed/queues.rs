@@ -13,7 +13,7 @@ use recto::{Result, Session};
 use super::{Deed, Observed};
 
 impl<S: Session> Observed<S> {
-    /// Begins an operation that changes a queue.
+    /// Begins the audit entry of an operation that changes a queue.
     fn begin_queue(&self, action: &'static str, queue: &str) -> Deed {
         let mut deed = self.begin_change(action);
         deed.detail("queue", queue);

@@ -1,5 +1,5 @@
-//! Export of spans to a collector. The log leaves out the lines of the SDK, like those of other libraries, so this
-//! module logs once what operators must know.
+//! Export of spans to a collector. The server's log omits the messages of the SDK, as of all
+//! libraries. This module therefore logs when the export starts to fail or to drop spans.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,14 +22,14 @@ use super::transport::Transport;
 pub(super) struct Counts {
     /// Number of spans that ended.
     pub(super) ended: AtomicU64,
-    /// Number of ended spans that were taken from the queue.
+    /// Number of ended spans that the exporter took from the queue.
     taken: AtomicU64,
     /// Number of ended spans that a collector accepted.
     pub(super) exported: AtomicU64,
-    /// Maximum number of waiting spans.
+    /// Maximum number of spans in the queue.
     queued_spans: u64,
     is_dropping: AtomicBool,
-    /// Reason of the last failure, if there was no reply.
+    /// Reason of the last export that got no reply from the collector.
     reason: Mutex<Option<String>>,
 }
 
@@ -45,9 +45,12 @@ impl Counts {
         }
     }
 
-    /// Counts a span that ends. Logs once if spans end faster than they are sent. The SDK drops a span when the queue
-    /// is full, so the number of ended spans then grows beyond the number of spans taken from the queue. (A batch,
-    /// which is at most as large as the queue, may be between the two.)
+    /// Counts a span that ends. Logs once if spans end faster than they are exported.
+    ///
+    /// The SDK drops a span when the queue is full, and does not report it. Dropped spans are
+    /// ended, but never taken from the queue. The difference of the two counts therefore shows that
+    /// spans were dropped. It must exceed twice the length of the queue, because a batch, which can
+    /// be as large as the queue, may be in transit.
     pub(super) fn end(&self) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         let waiting = ended.saturating_sub(self.taken.load(Ordering::Relaxed));
@@ -69,7 +72,7 @@ impl Counts {
     }
 }
 
-/// Starts the export with the settings of the environment.
+/// Starts the export with the settings of the environment variables.
 ///
 /// # Errors
 /// A setting cannot be used. The error contains no value, because a value may be a secret.
@@ -102,7 +105,8 @@ pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkT
         .build())
 }
 
-/// Returns the identity of this server: the settings of the environment, or `recto` with its version.
+/// Returns the attributes that identify this server in traces: those of the environment variables,
+/// or `recto` with its version.
 fn resource() -> Resource {
     let told = Resource::builder().build();
     let name = told.get(&Key::from_static_str("service.name"));

@@ -11,7 +11,7 @@ use crate::config::Config;
 #[derive(Debug)]
 pub(crate) struct Traces;
 
-/// Parent of the spans of pages.
+/// Placeholder of the span under which the spans of pages are created.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent;
 

@@ -24,7 +24,8 @@ pub(super) fn is_wanted(variable: &impl Fn(&str) -> Option<String>) -> bool {
     !is_disabled && is_otlp && endpoint(variable).is_some()
 }
 
-/// Returns the warning of a build without traces at the start of the server, if the environment asks for traces.
+/// Returns a warning if the environment asks for traces, which this build cannot export. The server
+/// logs it at its start.
 #[cfg(any(test, not(feature = "opentelemetry")))]
 pub(super) fn said_without(variable: &impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     is_wanted(variable).then_some(
@@ -53,19 +54,22 @@ mod exporting {
 
     use super::{endpoint, lists};
 
-    /// Maximum number of waiting spans, for any setting.
+    /// Maximum length of the queue of spans that wait for export. A larger setting is reduced to
+    /// it.
     pub(crate) const MAX_QUEUED_SPANS: u64 = 65_536;
-    /// Default number of waiting spans (`OTEL_BSP_MAX_QUEUE_SIZE`), from the specification.
+    /// Default length of the queue of spans (`OTEL_BSP_MAX_QUEUE_SIZE`), from the specification.
     pub(crate) const DEFAULT_QUEUED_SPANS: u64 = 2_048;
     /// Default time limit for the reply of a collector, in milliseconds, from the specification.
     const DEFAULT_EXPORT_TIME_MS: u64 = 10_000;
     /// Maximum time limit for the reply of a collector, in milliseconds.
     const MAX_EXPORT_TIME_MS: u64 = 60_000;
-    /// Default delay of a batch of spans, in milliseconds, from the specification.
+    /// Default interval between two exports (`OTEL_BSP_SCHEDULE_DELAY`), in milliseconds, from the
+    /// specification.
     const DEFAULT_DELAY_MS: u64 = 5_000;
-    /// Minimum delay of a batch, in milliseconds. Without a delay, the sending thread would never rest.
+    /// Minimum interval between two exports, in milliseconds. Without an interval, the exporting
+    /// thread would never rest.
     const MIN_DELAY_MS: u64 = 10;
-    /// Maximum delay of a batch, in milliseconds.
+    /// Maximum interval between two exports, in milliseconds.
     const MAX_DELAY_MS: u64 = 3_600_000;
 
     /// Samplers of the SDK.
@@ -88,11 +92,12 @@ mod exporting {
         pub(crate) queued_spans: u64,
         pub(crate) delay: Duration,
         pub(crate) export_time: Duration,
-        /// True if requests use the `traceparent` of their clients.
+        /// True if the server continues the traces of its clients, which the header `traceparent`
+        /// identifies.
         pub(crate) takes_parents: bool,
         /// File of certificate authorities to trust instead of those of the machine.
         pub(crate) certificate: Option<PathBuf>,
-        /// Certificate of this server for the collector, and its key.
+        /// Certificate and key with which this server authenticates to the collector.
         pub(crate) client: Option<(PathBuf, PathBuf)>,
     }
 
@@ -136,7 +141,8 @@ mod exporting {
         }
     }
 
-    /// Returns warnings for the start of the server, about settings that it does not follow.
+    /// Returns warnings about settings that the server does not support. The server logs them at
+    /// its start.
     pub(crate) fn not_followed(variable: &impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
         let is_other = |name: &str, known: &[&str]| {
             variable(name).is_some_and(|value| !known.contains(&value.to_ascii_lowercase().as_str()))

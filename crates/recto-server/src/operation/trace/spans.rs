@@ -24,10 +24,11 @@ use crate::config::Config;
 
 /// Maximum time for which a stopping server waits until the last spans are exported.
 pub(crate) const MAX_FLUSH_TIME: Duration = Duration::from_secs(5);
-/// Maximum length of a `tracestate` that is kept. The specification requires no more.
+/// Maximum length of a client's `tracestate` header, in bytes. A longer header is ignored, because
+/// the specification does not require programs to keep it.
 const MAX_TRACE_STATE_BYTES: usize = 512;
 
-/// Paths of frequent requests that are not worth a span.
+/// Paths of requests that have no span, because they are frequent and not interesting.
 const UNTRACED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Creates spans, if the environment variables request traces.
@@ -168,8 +169,8 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Returns a method as an attribute and as a part of a span's name. All unknown methods are the
-/// same.
+/// Returns two names of a method: the value of an attribute, and the start of a span's name. All
+/// unknown methods have the same names, so that clients cannot create new ones.
 fn method(method: &Method) -> (&'static str, &'static str) {
     let known = match *method {
         Method::GET => "GET",
@@ -229,7 +230,7 @@ impl Drop for Open {
     }
 }
 
-/// Parent of the spans of pages.
+/// Context of a request's span, under which the spans of its pages are created.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent(Option<SpanContext>);
 
@@ -241,8 +242,8 @@ impl RequestSpan {
         Parent(self.0.as_ref().map(|open| open.span.span_context().clone()))
     }
 
-    /// Ends the span, and adds the route, if one matched the request, and the status of the
-    /// response.
+    /// Ends the span. Before, it adds the status of the response, and the route if one matched the
+    /// request.
     pub(crate) fn end(self, route: Option<&str>, status: StatusCode, request_id: &str) {
         let Some(mut open) = self.0 else {
             return;
@@ -266,8 +267,9 @@ impl RequestSpan {
 pub(crate) struct PageSpan(Option<Open>);
 
 impl PageSpan {
-    /// Ends the span, and adds the page with its number of rows, or the error. The collection is
-    /// added only to successful spans: in others, it is arbitrary text of the request.
+    /// Ends the span. Before, it adds the collection and the number of rows of the page, or the
+    /// error. A failed span has no collection, because its name may be arbitrary text of the
+    /// request.
     pub(crate) fn end(self, collection: &str, page: Result<(&PageReply, usize), &Error>) {
         let Some(mut open) = self.0 else {
             return;

@@ -88,7 +88,8 @@ async fn exchange(client: HttpsClient, request: Request<Bytes>) -> Result<Respon
     Ok(Response::from_parts(head, body))
 }
 
-/// Returns the text of an error and its causes. The outermost error of the library only says that the request failed.
+/// Returns the text of an error and of its causes. The text of the outermost error alone would only
+/// say that the request failed.
 fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -125,8 +126,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let Some((certificate, key)) = &settings.client else {
         return Ok(builder.with_no_client_auth());
     };
-    // The message may contain this error, because an error of reading a key file never contains the
-    // key.
+    // The message may contain the error of the library, because this error never contains the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("{}: no PEM private key can be read: {error}", key.display()))?;
     builder

@@ -1,4 +1,4 @@
-//! Batches of changes.
+//! Checks batches of changes.
 
 use serde_json::{Value as Json, json};
 
@@ -58,8 +58,9 @@ pub(crate) async fn hold_the_later_of_two_changes(client: Client) {
     assert_eq!(found.status, 200);
 }
 
-/// Rejects a put of a different record with the key of an append-only record, and accepts a put of the same record.
-/// Within one batch, both stores detect the difference. For stored records, only the embedded store does.
+/// A batch that puts a different record with the key of an append-only record is rejected. A put of
+/// the same record is accepted. If the different record is stored and not in the batch, only the
+/// embedded store rejects it.
 pub(crate) async fn do_not_change_what_is_appended(client: Client) {
     let line = |seq: i32, line: &str| json!({ "collection": "log", "put": { "stream": "kept", "seq": seq.to_string(), "line": line } });
     let reply = send(
@@ -181,8 +182,8 @@ pub(crate) async fn have_a_limit(client: Client) {
     assert!(problem["detail"].as_str().unwrap().contains("10000"), "{problem}");
 }
 
-/// Cassandra accepts logged batches only up to a size. The server rejects larger batches before it writes anything. The
-/// embedded store has no such limit.
+/// Checks a batch that exceeds the size limit of a logged batch of Cassandra. The server rejects it
+/// before it writes anything. The embedded store has no such limit.
 pub(crate) async fn too_large_for_cassandra_are_refused_whole(client: Client) {
     let text = "x".repeat(2_000);
     let changes: Vec<Json> = (0..100)

@@ -1,4 +1,4 @@
-//! Collections of the schema.
+//! Checks requests for the collections of the schema.
 
 use hyper::Method;
 use serde_json::json;

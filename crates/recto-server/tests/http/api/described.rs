@@ -1,4 +1,4 @@
-//! Description of the API. Every response of the suite is checked against it.
+//! Checks the description of the API itself. All other tests check their responses against it.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 
-/// Returns a value of a schema, and its text in an address.
+/// Returns a valid value of a parameter, as JSON and as text in an address.
 fn value_of(schema: &Json) -> (Json, String) {
     if let Some(values) = schema["enum"].as_array() {
         return (values[0].clone(), values[0].as_str().unwrap().to_owned());
@@ -102,7 +102,7 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
     assert_eq!(checked, 4 * (15 + 16 + 5));
 }
 
-/// Returns a target for a path of the description, with names that may exist.
+/// Returns a path of the description with its placeholders replaced by valid names.
 fn target_of(template: &str) -> String {
     let mut target = String::new();
     for part in template.split('{') {
@@ -115,7 +115,7 @@ fn target_of(template: &str) -> String {
     target
 }
 
-/// Returns a value that no parameter of this schema accepts. Returns `None` if the parameter accepts any text.
+/// Returns a value that violates the schema of a parameter; `None` if the schema allows any text.
 fn wrong_value(schema: &Json) -> Option<&'static str> {
     match schema["type"].as_str() {
         _ if !schema["enum"].is_null() || !schema["items"]["enum"].is_null() => Some("no such name"),
@@ -164,7 +164,7 @@ pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
     assert!(checked > 150, "{checked}");
 }
 
-/// Checks that the `items` of each array can be read by client generators.
+/// Checks that each array in the document has `items`, which client generators require.
 fn check_arrays(of: &Json, at: &str) {
     match of {
         Json::Object(members) => {

@@ -1,4 +1,4 @@
-//! Explanations of lists.
+//! Checks explanations: the plan and the cost of a list of records.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Exports: all records as a stream.
+//! Checks exports, which return all records as a stream.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -98,8 +98,8 @@ pub(crate) async fn go_on_after_a_cut(client: Client) {
     assert_all(&found);
 }
 
-/// Interrupts an export after every two tokens until it is complete. Returns the exported keys and the number of
-/// requests.
+/// Exports with several requests. Each request is interrupted after two resume tokens, and the next
+/// one continues. Returns the exported keys and the number of requests.
 async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>, usize) {
     let mut found = Vec::new();
     let mut token = String::new();
@@ -112,7 +112,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
             parameters.push(("resume_token", &*token));
             body["resume_token"] = token.clone().into();
         }
-        // Requests use the address and the body in turn: a token of one form is valid in the other.
+        // Send the parameters in the address and in the body in turn. A token of one form is valid
+        // in the other.
         let reply = if requests % 2 == 1 {
             client.get(&listed(EXPORT, &parameters)).await
         } else {
@@ -141,8 +142,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
     (found, requests)
 }
 
-/// Exports with a filter that a view serves, and with a filter that is applied to every row. Each is requested by
-/// address and by body.
+/// Exports return the records of a filter, whether a view serves the filter or a filter scan checks
+/// each row. The parameters may be in the address or in the body.
 pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     seed(&client).await;
     for (filter, expected) in [
@@ -177,8 +178,8 @@ pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     twice.problem(400, "invalid-parameter");
 }
 
-/// Clients that see only some rows can resume exports with their own tokens. Tokens of clients that see other rows are
-/// rejected.
+/// A token with a row filter can resume its own exports. It cannot resume an export of a token with
+/// another row filter.
 pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
     seed(&client).await;
     let scoped = |rows: &'static str| {
@@ -253,7 +254,8 @@ pub(crate) async fn refuse_tokens_that_are_not_theirs(client: Client) {
     }
 }
 
-/// The server does not write without bound to a client that does not read. A disconnect ends the export.
+/// The server does not read ahead of a client that does not read. The export ends when the client
+/// disconnects.
 pub(crate) async fn are_not_read_ahead_of_the_client(client: Client) {
     seed(&client).await;
     let mut stream = TcpStream::connect(client.address).await.unwrap();

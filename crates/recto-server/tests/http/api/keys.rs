@@ -1,4 +1,4 @@
-//! Keys in paths.
+//! Checks keys of records in paths.
 
 use serde_json::json;
 

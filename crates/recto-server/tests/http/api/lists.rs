@@ -1,4 +1,5 @@
-//! Parameters of a list: filters (AIP-160), sort orders (AIP-132), fields, positions and caching.
+//! Checks the parameters of a list: filters (AIP-160), sort orders (AIP-132), fields, positions and
+//! caching.
 
 use hyper::Method;
 use serde_json::{Value as Json, json};
@@ -247,7 +248,7 @@ pub(crate) async fn link_to_their_neighbours(client: Client) {
     assert_eq!(ats(&client.get(&first).await.json()), [5, 4]);
 }
 
-/// Returns the target of a relation, resolved against the list's address.
+/// Returns the target of the link with this relation in a `Link` header.
 fn link(header: &str, relation: &str) -> Option<String> {
     let ending = format!(">; rel=\"{relation}\"");
     let links = header.split(", ");
@@ -255,7 +256,7 @@ fn link(header: &str, relation: &str) -> Option<String> {
     found.next().map(|link| format!("/v1/collections/notes/{link}"))
 }
 
-/// `records:query` returns the list, with its parameters as JSON.
+/// `records:query` returns the same list as a GET. Its parameters are JSON in the body.
 pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let note = |id: i64| json!({ "put": { "tenant": "by body", "at": id, "id": id } });
     client.write("notes", (0..7).map(note).collect()).await;
@@ -313,7 +314,8 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     client.get(query).await.problem(405, "method-not-allowed");
 }
 
-/// Keys of many kilobytes make tokens that fit into no address. Their pages can be turned by a body.
+/// Keys of many kilobytes make page tokens that are too long for an address. The pages can be
+/// requested with the token in the body.
 pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
     use base64::Engine as _;
     let row = |index: u8| {

@@ -1,4 +1,4 @@
-//! Methods, and addresses without a resource.
+//! Checks methods that a resource does not support, and addresses without a resource.
 
 use std::collections::BTreeSet;
 
@@ -46,8 +46,8 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
     }
 }
 
-/// Compares the response to OPTIONS and the 405 response of each path with the methods in the
-/// description.
+/// Compares the `Allow` headers of each path, in the response to OPTIONS and in the 405 response,
+/// with the methods in the description.
 async fn check_described(client: &Client) {
     let document = client.get("/openapi.json").await.json();
     for (template, item) in document["paths"].as_object().unwrap() {

@@ -1,4 +1,5 @@
-//! Queues: create, inspect, change and delete queues; send, receive and settle messages.
+//! Checks requests for queues: create, inspect, change and delete queues; send, receive and settle
+//! messages.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Requests for one record.
+//! Checks requests for one record.
 
 use hyper::Method;
 use serde_json::{Value as Json, json};
@@ -91,7 +91,8 @@ pub(crate) async fn have_exact_numbers(client: Client) {
     assert_eq!(problem["field"], "seq", "{problem}");
 }
 
-/// Accepts an object as a map with text keys, and blobs as base64 or as hex after `\x`.
+/// A map with text keys may be written as an object, and a blob as base64 or as hex digits after
+/// `\x`.
 pub(crate) async fn take_what_else_means_the_same(client: Client) {
     let mut given = everything();
     given["name"] = json!("same");
@@ -110,7 +111,7 @@ pub(crate) async fn take_what_else_means_the_same(client: Client) {
     assert_eq!(page["records"][0]["bytes"], "3q2+7w==");
 }
 
-/// Returns a record with a value of every type, in its written form. The key is canonical.
+/// Returns a record with a value of every type, in the form in which replies contain it.
 pub(crate) fn everything() -> Json {
     json!({
         "name": "a b", "flag": true, "tiny": -128, "small": 32767, "count": -2_147_483_648,

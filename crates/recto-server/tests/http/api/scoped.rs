@@ -1,4 +1,5 @@
-//! Limits of a token. The tests of tokens cover attacks on row filters.
+//! Checks what a token with limited rights can see and change. Attacks on row filters are tested in
+//! `serve/tokens.rs`.
 
 use std::collections::BTreeMap;
 
@@ -215,7 +216,8 @@ pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
     assert!(named.all(is_of_none), "{paths}");
 }
 
-/// Returns everything that a response shows, with the requested bounds removed.
+/// Returns the parts of a response that could reveal hidden rows: status, headers and body. Removes
+/// the requested bounds, so that responses to different ranges are comparable.
 async fn shown(
     client: &Client,
     (method, target, body): (Method, String, String),
@@ -240,7 +242,8 @@ async fn shown(
     text.replace(&low, "LOW").replace(&high, "HIGH")
 }
 
-/// Hidden rows cannot be found by bisection: ranges with and without hidden rows have equal responses.
+/// A client cannot find hidden rows by bisection. A range with hidden rows has the same response as
+/// a range without rows.
 pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     const FIRST: i64 = 1_000_000;
     let row = |at: i64, title: &str| json!({ "put": { "tenant": "hidden", "at": FIRST + at, "id": 1, "title": title } });
@@ -312,7 +315,8 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
         };
     }
     assert_eq!(low, FIRST + 21, "the way led to a hidden row");
-    // If a view serves the row filter, the server reads no hidden rows, and so it reports the cost.
+    // If a view serves the row filter, the server reads no hidden rows. The response may therefore
+    // contain the cost.
     let pinned = granted(&client, [("notes", &reads, "tenant = \"hidden\"")]).await;
     let page = pinned.get(&notes(&[("page_size", "2")])).await;
     assert!(
@@ -322,7 +326,8 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     );
 }
 
-/// If a token's filter is the reason why a list is rejected, the response says so and names the missing parameter.
+/// If a list is rejected because of the token's row filter, the response says so and names the
+/// parameter that would help.
 pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
     let scoped = granted(&client, [("notes", &[Right::Read], "title = \"mine\"")]).await;
     let target = notes(&[("filter", "tenant = \"told\"")]);

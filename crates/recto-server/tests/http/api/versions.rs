@@ -1,5 +1,5 @@
-//! Records with versions: conditions, patches and outcomes. The tests run on the embedded store, and on a store in
-//! memory that has no transactions, as Cassandra has none.
+//! Checks records with versions: conditions, patches and outcomes. The tests run on the embedded
+//! store, and on a store in memory that has no transactions, like Cassandra.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,10 +35,11 @@ writes = "overwrite"
 
 const BATCH: &str = "/v1/collections/users/records:batchWrite";
 
-/// Time limit of a request to a slow store.
+/// Time limit of a request to a server whose store is slow.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Returns a store with the limits of Cassandra: it has no transactions, and it detects no conflicts.
+/// Returns a store in memory with the limits of Cassandra: it has no transactions, and it does not
+/// report that an insert found another record.
 fn memory() -> Arc<dyn Store> {
     let limits = Limits {
         remote: true,
@@ -97,7 +98,7 @@ on_each_store! {
     rejects_invalid_requests_and_changes_nothing,
 }
 
-/// Checks unique fields on a store with transactions.
+/// A uniqueness conflict names the field. Only a store with transactions has unique fields.
 #[test]
 fn names_the_field_of_a_uniqueness_conflict() {
     let folder = tempfile::tempdir().unwrap();
@@ -569,7 +570,7 @@ fn types_of_patches_are_told() {
     });
 }
 
-/// Store that writes views later than clients wait.
+/// Store whose writes of views take longer than the time limit of a request.
 struct Slow(Arc<dyn Store>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Views: their states, comparison with records, and repair.
+//! Checks requests for views: their states, comparison with records, and repair.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::versions::over;
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";
 
-/// Returns a client whose token has these grants: a name, rights, and a filter for rows.
+/// Returns a client with these grants. Each grant has a name, rights, and a row filter.
 async fn granted(recto: &Recto, grants: &[(&str, &[Right], &str)]) -> Client {
     let grants = grants.iter().map(|(name, rights, rows)| {
         let grant = Grant {
@@ -42,7 +42,8 @@ fn last_line(reply: &Reply) -> Json {
     serde_json::from_str(reply.text().lines().next_back().unwrap()).unwrap()
 }
 
-/// Creates three users, and removes view entries of users whose status is `here` from the store.
+/// Returns a store whose view lacks entries. It has three users, and the view entries of users with
+/// status `here` were removed.
 async fn drifted() -> (Recto, Client) {
     let recto = store().await;
     let client = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;

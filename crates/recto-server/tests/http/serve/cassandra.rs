@@ -1,4 +1,4 @@
-//! Server whose Cassandra stalls, dies and restarts. The test has its own node.
+//! Checks a server whose Cassandra node stalls, dies and restarts. The test has its own node.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use recto_testkit::rig::{Cluster, Nodes};
 
 use super::support::{Reply, Served, serve_store, store_at};
 
-/// Time limit of a request to the store.
+/// Time limit of the server's requests to the store.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
-/// Time limit of the store's response to a readiness check, as in the guide.
+/// Time limit of the store's response to a readiness check. It is the limit that the guide names.
 const READY_TIME: Duration = Duration::from_secs(2);
-/// Additional time for a response in this test, on a busy machine.
+/// Tolerance for a response that is late because the machine is busy.
 const GRACE: Duration = Duration::from_secs(2);
-/// Maximum time for the driver to find a restarted node.
+/// Maximum time until the driver of Cassandra reconnects to a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
 /// Number of concurrent requests of each kind while the store is unreachable.
 const SIDE_BY_SIDE: usize = 8;
@@ -30,7 +30,7 @@ async fn timed(asked: impl Future<Output = Reply>) -> (Reply, Duration) {
     (reply, began.elapsed())
 }
 
-/// Checks readiness and health while the store is unreachable.
+/// Checks that `/readyz` fails and `/healthz` succeeds while the store is unreachable.
 async fn is_not_ready(served: &Served) {
     let (ready, took) = timed(served.get("/readyz")).await;
     assert_eq!(
@@ -89,7 +89,7 @@ async fn all_are_told(served: &Served) {
     futures::future::join_all(asked).await;
 }
 
-/// Checks that the server finds the store again and then works as before.
+/// Checks that the server reconnects to the store and then reads and writes again.
 async fn comes_back(served: &Served) {
     let began = Instant::now();
     while served.get("/readyz").await.status != 200 {
@@ -98,8 +98,8 @@ async fn comes_back(served: &Served) {
     }
     assert_eq!(served.get(LIST).await.status, 200);
     assert_eq!(served.get(CONSOLE).await.status, 200);
-    // Repeat the write, because a process that could not reach the store for long has no lease for
-    // a while.
+    // Repeat the write. A process that could not reach the store for long has lost its lease as a
+    // writer, and gets a new lease later.
     loop {
         let written = served.ask("PUT", RECORD, &[], r#"{"note":"back"}"#).await;
         if matches!(written.status, 200..=204) {
@@ -124,8 +124,8 @@ async fn a_store_that_is_away_is_told_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(Nodes::One, folder.path()).expect("tests need a Cassandra");
     let served = serve_node(&cluster, Some(REQUEST_TIME)).await;
-    // `patient` has no short time limit for pages. Its readiness check has the same time limit
-    // nevertheless.
+    // `patient` has no short time limit for requests to the store. Its readiness check has the same
+    // time limit nevertheless.
     let patient = serve_node(&cluster, None).await;
     comes_back(&served).await;
 

@@ -1,4 +1,5 @@
-//! HTTP/2, by prior knowledge and over TLS: many requests on one connection, and clients that misuse it.
+//! Checks HTTP/2, with prior knowledge and over TLS: many requests on one connection, and clients
+//! that misuse it.
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -13,9 +14,10 @@ use super::frames::{Frame, Frames, GOAWAY, MAX_CONCURRENT_STREAMS, RST_STREAM, S
 use super::support::{PATIENCE, Served, eventually, serve};
 use super::tls;
 
-/// Maximum number of concurrent requests of one connection, as in the guide.
+/// Maximum number of concurrent requests of one connection. It is the limit that the guide names.
 const MAX_STREAMS: usize = 128;
-/// Limit that a client assumes before it receives the server's limit, as RFC 9113 recommends.
+/// Limit of concurrent requests that a client assumes until the server announces its limit, as RFC
+/// 9113 recommends.
 const INITIAL_STREAMS: usize = 100;
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 const BATCH: &str = "/v1/collections/orders/records:batchWrite";
@@ -67,7 +69,7 @@ fn request(method: &str, url: &str) -> Request<()> {
 impl Client {
     async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let mut builder = h2::client::Builder::new();
-        // This limit applies until the server announces its own.
+        // Use this limit until the server announces its own.
         builder.initial_max_send_streams(INITIAL_STREAMS);
         let (sender, connection) = builder.handshake(stream).await.unwrap();
         Self {
@@ -101,7 +103,7 @@ impl Client {
         Answer::of(response).await.unwrap()
     }
 
-    /// Returns the result of the connection.
+    /// Closes the connection, and returns its result.
     async fn ended(self) -> Result<(), h2::Error> {
         drop(self.sender);
         tokio::time::timeout(PATIENCE, self.connection)
@@ -111,7 +113,8 @@ impl Client {
     }
 }
 
-/// Checks that pages equal those of HTTP/1.1, and that a body larger than the window of a stream arrives whole.
+/// Checks that a page equals the page over HTTP/1.1, and that a body larger than the flow-control
+/// window arrives whole.
 async fn reads_and_writes(served: &Served, client: &mut Client) {
     let page = client.ask("GET", LIST, "").await;
     assert_eq!(page.status, 200);
@@ -145,7 +148,7 @@ async fn spoken_by_prior_knowledge() {
     let served = serve(|_| {}).await;
     let mut client = Client::to(&served).await;
     reads_and_writes(&served, &mut client).await;
-    // The host is in `:authority`. The server checks it as in HTTP/1.1.
+    // The host is in `:authority`. The server must check it like the `Host` header of HTTP/1.1.
     let (response, _) = client.begin(request("GET", "http://evil.example/"), false).await;
     assert_eq!(Answer::of(response).await.unwrap().status, 421);
     let (response, _) = client
@@ -163,7 +166,8 @@ async fn spoken_by_prior_knowledge() {
     client.ended().await.unwrap();
 }
 
-/// A body after the headers of a HEAD response would be a protocol error for the client.
+/// Responses to HEAD have no body, also those of rejected requests. A client would treat a body as
+/// a protocol error.
 #[tokio::test(flavor = "multi_thread")]
 async fn head_has_no_body_whoever_answers() {
     let (served, tokens) = super::support::serve_with_tokens(&["*:all"]).await;

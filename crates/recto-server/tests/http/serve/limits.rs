@@ -1,4 +1,5 @@
-//! Limits of requests. Each limit has its own status, and a request beyond it does not affect other clients.
+//! Checks the limits of requests. Each limit has its own status. A request beyond a limit does not
+//! affect other clients.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -36,7 +37,7 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
     assert_eq!(served.get("/healthz").await.status, 200);
 }
 
-/// The response names the form of request that accepts text that is too long for a URL.
+/// If a filter is too long for a URL, the response says that the filter can be sent in a body.
 #[tokio::test(flavor = "multi_thread")]
 async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
     let served = serve(|config| config.limits.url_bytes = 1_000).await;
@@ -65,7 +66,7 @@ async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
         .await;
     assert_eq!(exported.status, 200);
     assert!(exported.body.contains("acme") && !exported.body.contains("umbrella"));
-    // The server rejects the request if a page of another site sends it.
+    // The server also rejects the request with a body if a page of another site sends it.
     let foreign = ["Origin: http://evil.example"];
     assert_eq!(
         served
@@ -76,8 +77,8 @@ async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
     );
 }
 
-/// If the bytes are not a request, hyper writes the response before the server's own code runs. The response therefore
-/// has no headers of the server, and no content that a browser could interpret.
+/// Malformed HTTP gets a response without headers and without a body. The HTTP library (hyper)
+/// writes this response before any code of the server runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_malformed_requests_with_an_empty_body() {
     let served = serve(|_| {}).await;
@@ -165,8 +166,8 @@ async fn too_many_at_once_are_told_to_come_back() {
     })
     .await;
     let slow = stalled_put(&served).await;
-    // Poll the metrics, because a request for metrics takes no slot. A request for a slot could
-    // take the only slot before the slow request arrives.
+    // Poll the metrics, because requests for metrics are not limited. A request for records could
+    // itself reach the limit of one, before the slow request arrives.
     eventually("it has come, beside the request for metrics", || async {
         served.metric("recto_http_in_flight").await >= 2.0
     })
@@ -215,8 +216,8 @@ async fn a_body_that_never_comes_is_told_and_changes_nothing() {
 async fn answers_probes_and_metrics_while_busy_for_any_host() {
     let served = serve(|config| config.limits.concurrent_requests = 1).await;
     let slow = stalled_put(&served).await;
-    // Poll the metrics, because a request for metrics takes no slot. A request for a slot could
-    // take the only slot before the slow request arrives.
+    // Poll the metrics, because requests for metrics are not limited. A request for records could
+    // itself reach the limit of one, before the slow request arrives.
     eventually("it is being answered", || async {
         served.metric("recto_http_in_flight").await > 1.5
     })
@@ -232,7 +233,7 @@ async fn answers_probes_and_metrics_while_busy_for_any_host() {
     drop(slow);
 }
 
-/// An unread export and an incomplete file take no slot of a page.
+/// Exports and uploads do not count toward the limit of concurrent requests for pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_and_work_on_the_store_have_places_of_their_own() {
     let served = serve(|config| {
@@ -270,7 +271,8 @@ async fn exports_and_work_on_the_store_have_places_of_their_own() {
     .await;
 }
 
-/// One token cannot take all slots, neither with requests that do not end nor with exports that it does not read.
+/// One token cannot use up a limit of concurrent requests, neither with requests that do not end
+/// nor with exports that it does not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_has_its_share_of_places() {
     let (mut served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -353,7 +355,8 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
     assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
 }
 
-/// Responses outside the API also describe the error, in the format that the client accepts.
+/// Requests outside `/v1` also get a description of the error, in the format that the client
+/// accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn returns_errors_in_the_format_the_client_accepts() {
     let served = serve(|_| {}).await;
@@ -422,8 +425,8 @@ async fn more_connections_than_may_be_wait_their_turn() {
 const HEAD: &str = "POST /v1/collections/orders/records:batchWrite HTTP/1.1\r\nHost: localhost\r\n\
                     Content-Type: application/json\r\n";
 
-/// A request without a token is rejected before its body is read. Its connection either stays usable, or the response
-/// announces its end.
+/// A request without a token is rejected before its body is read. Afterward, either the connection
+/// can be used again, or the response says that it closes.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_before_the_body_without_breaking_the_connection() {
     let (served, _) = serve_with_tokens(&["orders:read"]).await;

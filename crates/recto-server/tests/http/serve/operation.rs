@@ -1,4 +1,4 @@
-//! Reports of a server about itself.
+//! Checks the reports of a server about itself: health, readiness, metrics, and the audit log.
 
 use std::time::Duration;
 
@@ -42,7 +42,8 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
 }
 
-/// Checks the metrics of two records with the same unique value, and of a list that uses two views.
+/// The metrics count changes that conflict with a unique value, and seeks of a list that reads two
+/// views.
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_and_seeks_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +76,8 @@ partition = ["city"]
     assert!(served.metric("recto_page_seeks_total{shape=\"intersect\"}").await > 1.5);
 }
 
-/// The console proposes views for earlier queries of all clients, served or not, without their values.
+/// The console proposes views for the queries that the server received from any client. It shows
+/// them without their values.
 #[tokio::test(flavor = "multi_thread")]
 async fn proposes_views_for_earlier_queries() {
     let served = serve(|_| {}).await;
@@ -101,7 +103,8 @@ async fn proposes_views_for_earlier_queries() {
     assert_eq!(served.get(&unserved).await.status, 400);
     assert_eq!(served.get(&format!("{records}shoe%20%3D%203")).await.status, 400);
     let page = served.get(design).await;
-    // Records that are overwritten can have views by their key only. The design still covers the other queries.
+    // A collection whose records are overwritten can have views by their key only. The page lists
+    // the queries that such views cannot serve.
     assert_eq!(page.status, 200);
     let (served_now, rest) = page
         .body
@@ -147,7 +150,8 @@ async fn health_and_readiness() {
     assert_eq!(served.ask("POST", "/healthz", &[], "").await.status, 405);
 }
 
-/// A server that cannot serve one of its collections serves the others, and reports the problem.
+/// A server with one unavailable collection serves the other collections, and reports the
+/// unavailable one.
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_collections_are_seen() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,16 +181,16 @@ async fn unavailable_collections_are_seen() {
     assert!(served.metric("recto_collections_unavailable").await < 0.5);
 }
 
-/// A server whose clock is a year ahead of the time recorded in its store serves requests, and reports everywhere that
-/// it expires nothing.
+/// A server whose clock is a year ahead of the time recorded in its store serves requests. It
+/// reports in several places that it expires nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_clock_is_seen() {
     const DAY_MICROS: i64 = 86_400_000_000;
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = |days: i64| {
-        // Add an hour a year (ten seconds a day), because each reading of the former clock advanced
-        // that clock.
+        // Add ten seconds a day, which is an hour a year. Each reading of the former clock advanced
+        // that clock, and the new clock must be later.
         let environment = Environment::seeded(1, (20_000 + days) * DAY_MICROS + days * 10_000_000);
         Recto::open_with(&address, OpenOptions::new().create().environment(environment))
     };
@@ -243,7 +247,8 @@ async fn request_ids_come_back_if_they_are_plain() {
     assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
 }
 
-/// The audit log records who changed which record, but not the content of the record.
+/// The audit log contains the token and the operation of each change, but not the content of the
+/// record.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_stand_in_the_audit_log() {
     let (served, tokens) = serve_with_tokens(&["*:all", "orders:read"]).await;

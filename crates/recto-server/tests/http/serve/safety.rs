@@ -1,4 +1,5 @@
-//! Actions that a page of another site cannot do, and security headers of each response.
+//! Checks that pages of other sites cannot change data, and that each response has security
+//! headers.
 
 use recto_server::{Config, ServeError, Server};
 

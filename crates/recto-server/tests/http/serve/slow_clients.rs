@@ -1,4 +1,4 @@
-//! Clients that are slow, disconnect, or send invalid HTTP.
+//! Checks clients that are slow, disconnect, or send invalid HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ async fn only_one_is_open(served: &Served) {
         served.metric("recto_http_connections").await < 1.5
     })
     .await;
-    // Wait for requests too, because a connection that was not accepted yet may open after the
-    // first check.
+    // Wait for requests in flight too. A connection that the server has not accepted yet is not
+    // counted, and may open after the first check.
     eventually("requests end", || async {
         served.metric("recto_http_in_flight").await < 1.5
     })
@@ -39,7 +39,7 @@ async fn headers_that_trickle_in_end_the_connection() {
     let began = Instant::now();
     let mut stream = served.connect().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
-    // Send single bytes at long intervals, which the server does not count as progress.
+    // Send single bytes at long intervals. They must not extend the time limit for headers.
     for _ in 0..100 {
         if stream.write_all(b"X").await.is_err() {
             break;

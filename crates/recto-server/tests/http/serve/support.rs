@@ -1,4 +1,5 @@
-//! Store, server over it, and client that sends its bytes unchanged.
+//! Shared parts of the suite: a store, a server over it, and a client that sends its bytes
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,7 +32,7 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 
-/// Maximum time that a test waits for anything.
+/// Maximum time that a test waits for an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of orders of each tenant.
 pub(crate) const ORDERS: i32 = 10;
@@ -83,7 +84,7 @@ pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
     store_at(&address).await
 }
 
-/// Opens the store of [`store`] at an address.
+/// Opens a store with the records of [`store`] at an address.
 pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
     let recto = Recto::open_with(address, OpenOptions::new().create())
         .await
@@ -213,13 +214,14 @@ impl Served {
         self.ask("GET", path, &[], "").await
     }
 
-    /// Sends a request with a token.
+    /// Sends a request with an access token.
     pub(crate) async fn with(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
         self.ask(method, path, &[&format!("Authorization: Bearer {token}")], body)
             .await
     }
 
-    /// Returns a number of `/metrics`, which must be open to everybody.
+    /// Returns the value of a metric in `/metrics`, which must be open to everybody; 0 if there is
+    /// none.
     pub(crate) async fn metric(&self, line: &str) -> f64 {
         let text = self.get("/metrics").await.body;
         let value = text
@@ -261,7 +263,7 @@ pub(crate) async fn read_to_end(stream: &mut (impl tokio::io::AsyncRead + Unpin)
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads one response with a content length, and leaves the connection open.
+/// Reads one response that has a `Content-Length`, and leaves the connection open.
 pub(crate) async fn read_reply(stream: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let read = async {
@@ -298,7 +300,7 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
 /// Approximate size of the orders of [`put_large_orders`], in bytes.
 pub(crate) const LARGE_BYTES: usize = 400 * 60_000;
 
-/// Writes more data than an unread connection accepts.
+/// Writes more data than the buffers of a connection hold, so that an unread export stalls.
 pub(crate) async fn put_large_orders(served: &Served) {
     let note = "x".repeat(60_000);
     for batch in 0..40 {
@@ -311,7 +313,7 @@ pub(crate) async fn put_large_orders(served: &Served) {
     }
 }
 
-/// Starts an export, and reads only its beginning.
+/// Starts an export, and stops reading it as soon as its first bytes arrive.
 pub(crate) async fn begin_export(served: &Served, token: &str) -> TcpStream {
     let mut stream = served.connect().await;
     let head = format!(

@@ -1,4 +1,4 @@
-//! TLS: requests, time limits, and replacement of the certificate while the server runs.
+//! Checks TLS: requests, time limits, and replacement of the certificate while the server runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) async fn served(folder: &Path) -> Served {
     .await
 }
 
-/// Connects over TLS with one trusted certificate, and offers these protocols.
+/// Connects over TLS. Trusts only this certificate, and offers these protocols.
 pub(crate) async fn connect(
     served: &Served,
     trusted: &CertificateDer<'static>,
@@ -50,7 +50,7 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Requests the server's health over TLS with one trusted certificate.
+/// Requests `/healthz` over TLS. Trusts only this certificate.
 async fn ask(served: &Served, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
     let mut stream = connect(served, trusted, &[]).await?;
     stream
@@ -93,7 +93,7 @@ async fn a_new_certificate_is_taken_while_the_server_runs() {
     })
     .await;
     ask(&served, &old).await.unwrap_err();
-    // With an invalid key file, the server keeps the certificate and key that it has.
+    // An invalid key file does not replace the certificate and the key in use.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     ask(&served, &new).await.unwrap();

@@ -1,4 +1,4 @@
-//! Access rights: tokens, their scopes, and rows that no request can reach.
+//! Checks access tokens: their rights, and that no request reaches rows outside their row filter.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::support::{
 };
 
 const RECORDS: &str = "/v1/collections/orders/records";
-/// List of one partition. No view serves a list of all partitions.
+/// List of the records of one partition. No view serves a list of all partitions.
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +119,7 @@ async fn a_running_server_sees_tokens_come_and_go_within_a_second() {
     assert_eq!(served.with(&second, "GET", LIST, "").await.status, 200);
 }
 
-/// A running export ends when its token is revoked, and its response does not look complete.
+/// A running export ends when its token is revoked. Its response does not look complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_ends_with_its_token() {
     let (served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -205,7 +205,7 @@ async fn no_request_reaches_rows_beyond_the_filter() {
         usize::try_from(ORDERS).unwrap()
     );
 
-    // Page tokens of a token that sees more rows are not valid here.
+    // The page token of a reader with more rows is not valid for this reader.
     let page = served
         .with(
             all,
@@ -245,7 +245,7 @@ async fn keys_and_batches(served: &super::support::Served, scoped: &str, all: &s
     assert_eq!(served.with(scoped, "GET", &theirs, "").await.status, 404);
     assert!(served.with(scoped, "PUT", &theirs, body).await.status >= 400);
     assert!(served.with(scoped, "DELETE", &theirs, "").await.status >= 400);
-    // The key in the path is permitted; the key in the record belongs to another tenant.
+    // The path has a permitted key; the body has the key of another tenant.
     assert!(
         served
             .with(scoped, "PUT", &format!("{RECORDS}/acme,1"), body)

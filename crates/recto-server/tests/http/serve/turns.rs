@@ -1,4 +1,4 @@
-//! Pages that compute for long, and other requests at the same time.
+//! Checks that pages which compute for long do not delay other requests.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,15 @@ use tokio::task::JoinSet;
 
 use super::support::{SCHEMA, Served, eventually, read_reply, serve_store};
 
-/// Number of pages that are requested concurrently and repeatedly.
+/// Number of connections that request pages one after another.
 const PAGES: usize = 8;
 /// Number of rows that each page reads.
 const ROWS: usize = 5_000;
 const NOTE_BYTES: usize = 1_000;
-/// Size of the cache. It is far smaller than the rows, so each page reads them from the file.
+/// Size of the store's cache, in bytes. It is far smaller than the rows, so that each page reads
+/// the file.
 const CACHE_BYTES: usize = 256 << 10;
-/// Number of health probes.
+/// Number of health requests whose response times are measured.
 const PROBES: usize = 21;
 const SOON: Duration = Duration::from_millis(50);
 
@@ -49,7 +50,8 @@ async fn ask(stream: &mut TcpStream, path: &str) -> u16 {
     read_reply(stream).await.status
 }
 
-/// Requests pages one after another, with a filter that no row matches, until the task is dropped.
+/// Requests pages on several connections until the tasks are dropped. Each page has a filter that
+/// no row matches.
 async fn pages_without_end(served: &Served) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..PAGES {
@@ -65,7 +67,7 @@ async fn pages_without_end(served: &Served) -> JoinSet<()> {
     tasks
 }
 
-/// Sends probes on these connections in turn. Returns the median response time.
+/// Sends health requests on these connections in turn. Returns the median response time.
 async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     let mut times = Vec::new();
     for probe in 0..PROBES {
@@ -78,8 +80,8 @@ async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     times[PROBES / 2]
 }
 
-/// The test checks the median of many probes. Other load on the machine may delay single probes; a page that does not
-/// yield delays most of them.
+/// Checks the median of many response times. Other load on the machine may delay single responses.
+/// A page that does not yield delays most of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_is_told_soon_beside_pages_that_compute() {
     let (session, folder) = cold().await;

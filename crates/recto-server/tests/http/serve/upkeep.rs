@@ -1,4 +1,5 @@
-//! Maintenance of the store: rights, limits, one run at a time, and the effect of a shutdown.
+//! Checks maintenance requests: their rights and limits, one operation at a time, and the effect of
+//! a shutdown.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::support::{ORDERS, Served, read_to_end, serve, serve_with_tokens};
 const LOAD: &str = "/v1/store:load?collections=orders&name=orders.csv";
 const FILE: &str = "tenant,id,note\nacme,100,sent\nacme,ten,sent\n";
 
-/// Returns the last line of a chunked response.
+/// Returns the last line of a response that is chunked NDJSON.
 fn last_line(body: &str) -> Json {
     let mut lines = body.lines().filter(|line| line.starts_with('{'));
     serde_json::from_str(lines.next_back().unwrap_or_else(|| panic!("no lines: {body:?}"))).unwrap()
@@ -121,7 +122,7 @@ async fn a_unique_constraint_is_dropped_by_name_only() {
     );
 }
 
-/// Starts a load: sends the head of the request, and a part of its file.
+/// Starts a load: sends the head of the request, and the first bytes of its file.
 async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
     let mut stream = served.connect().await;
     let head = format!(
@@ -141,15 +142,16 @@ async fn runs_one_load_at_a_time_and_names_it_on_shutdown() {
     .await;
     let waiting: Mutex<Vec<tokio::net::TcpStream>> = Mutex::default();
     super::support::eventually("a load holds its place", async || {
-        // Begin another load in each attempt. The server rejects it if it arrives while the server
-        // handles the POST of the previous attempt.
+        // Begin another upload in each attempt. The server rejects an upload that arrives while it
+        // still handles the POST of the previous attempt.
         let half = half_a_load(&served).await;
         waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
         reply.status == 409 && reply.body.contains("anyone is already running a load")
     })
     .await;
-    // A load takes no slot of other requests, and does not prevent maintenance of another kind.
+    // An upload does not count toward the limits of other requests, and does not prevent other
+    // maintenance.
     assert_eq!(served.get("/v1/collections").await.status, 200);
     assert_eq!(served.ask("POST", "/v1/store:check", &[], "").await.status, 200);
     served.tell();
@@ -185,7 +187,7 @@ async fn a_file_has_limits_of_its_own() {
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");
     assert!(answer.contains("urn:recto:problem:request-timeout"), "{answer}");
-    // Send single bytes at long intervals, which the server does not count as progress.
+    // Send single bytes at long intervals. They must not extend the time limit of the upload.
     let mut slow = half_a_load(&served).await;
     let (mut reads, mut writes) = slow.split();
     let trickle = async {
@@ -241,7 +243,7 @@ async fn a_load_takes_all_options_of_csv() {
         let record: Json = serde_json::from_str(&reply.body).unwrap();
         assert_eq!(record.get("note").and_then(Json::as_str), note, "{}", reply.body);
     }
-    // Loads with the same options are the same load. Loads with other options are different loads.
+    // The same file with the same options is the same load. With other options it is another load.
     for (options, already_loaded) in [
         (options.to_owned(), true),
         (options.replace("hex", "base64"), false),

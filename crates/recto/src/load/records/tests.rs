@@ -219,7 +219,7 @@ fn utf_16_is_refused() {
 }
 
 proptest! {
-    /// The output of a CSV writer is read back, cell by cell, with any sizes of reads.
+    /// Checks that the output of a CSV writer is read back cell by cell, with any sizes of reads.
     #[test]
     fn cells_are_what_was_written(
         rows in prop::collection::vec(prop::collection::vec("[a,\"\r\n é]{0,6}", 2..4), 1..6),
@@ -239,7 +239,8 @@ proptest! {
         prop_assert_eq!(cells_of(&text, batch), rows);
     }
 
-    /// Nothing panics and nothing is lost: every byte except line ends and blank lines is in a record.
+    /// Checks that any bytes are split without panic and without loss: every byte except line ends
+    /// and blank lines is in a record.
     #[test]
     fn any_bytes_split_alike_in_pieces_of_any_size(
         text in prop::collection::vec(prop::sample::select(b"a,\"\r\n\xFF".to_vec()), 0..60),

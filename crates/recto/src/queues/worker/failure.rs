@@ -1,9 +1,10 @@
-//! Failure of a handler.
+//! Failure of a message handler.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Reason why a handler did not complete its message. `?` converts any error to a failure.
+/// Reason why a handler did not complete its message. The operator `?` converts any error to a
+/// failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub(super) error: String,
@@ -12,7 +13,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure with this reason.
+    /// Creates a failure with this reason. The attempt counts.
     pub fn new(error: impl Into<String>) -> Self {
         Self {
             error: error.into(),
@@ -21,8 +22,8 @@ impl Failure {
         }
     }
 
-    /// Creates a failure for a message that was not handled. The message is given back at once without a reason, and
-    /// the attempt does not count.
+    /// Creates a failure for a message whose handling did not begin. The message is given back at
+    /// once without a reason, and the attempt does not count.
     pub fn not_begun() -> Self {
         Self {
             is_counted: false,
@@ -30,7 +31,8 @@ impl Failure {
         }
     }
 
-    /// Sets the exact delay after which the message can be received again.
+    /// Sets the exact delay after which the message can be received again. Without it, the delay
+    /// grows with each attempt.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);

@@ -1,4 +1,5 @@
-//! Workers, which receive messages, handle several concurrently, and settle them.
+//! Workers, which receive messages, handle several concurrently, and report the outcomes to the
+//! queue.
 //!
 //! | module | content |
 //! |---|---|
@@ -29,11 +30,11 @@ pub use source::Source;
 pub const DEFAULT_CONCURRENCY: usize = 8;
 /// Maximum number of messages that are handled concurrently. It equals the maximum number that one call receives.
 pub const MAX_CONCURRENCY: usize = 1_000;
-/// Default delay of a message that failed for the first time.
+/// Default delay after the first failure of a message.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Default maximum of a growing delay.
+/// Default maximum of the delay after a failure, which grows with each failure.
 const GROWN_DELAY: Duration = Duration::from_secs(15 * 60);
-/// Maximum delay of a message.
+/// Maximum delay that a worker can set for a failed message.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Default time for which handlers may continue after the worker began to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
@@ -41,13 +42,18 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 type Handler<M> = Arc<dyn Fn(M) -> BoxFuture<'static, std::result::Result<(), Failure>> + Send + Sync>;
 type Observer = Arc<dyn Fn(&WorkEvent<'_>) + Send + Sync>;
 
-/// Receives messages and passes each to a handler.
+/// Worker that receives messages and passes each to a handler.
 ///
-/// While a handler runs, the worker extends the lease of its message. If the handler returns `Ok`, the worker
-/// acknowledges the message. If the handler fails or panics, the worker gives the message back with the reason. The
-/// delay grows with each failure, until the message becomes a dead letter. Acknowledgments are sent in groups. A
-/// message can go to another receiver if the store was unreachable for the time of its lease. In that case, and if the
-/// message was removed or purged, the worker drops the handler at its next await.
+/// While a handler runs, the worker extends the lease of its message. The outcome of the handler
+/// decides what follows:
+///
+/// - If it returns `Ok`, the worker acknowledges the message. Acknowledgments are sent in groups.
+/// - If it fails or panics, the worker gives the message back with the reason. The delay grows with
+///   each failure, until the message becomes a dead letter.
+///
+/// A message can go to another receiver if the store was unreachable for the time of its lease. In
+/// that case, and if the message was removed or purged, the worker drops the handler at its next
+/// await.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -97,19 +103,20 @@ impl<S: Source> fmt::Debug for Worker<S> {
     }
 }
 
-/// Result of a worker.
+/// Counts that a worker returns at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Worked {
-    /// Number of messages that were handled and durably acknowledged.
+    /// Number of messages that were handled and whose acknowledgment is durable.
     pub done: u64,
     /// Number of failures and panics of handlers after which the message was given back.
     pub failed: u64,
-    /// Number of messages that were given back without counting the attempt, because the worker stopped or the handler
-    /// did not begin.
+    /// Number of messages that were given back without counting the attempt. The worker stopped, or
+    /// the handler did not begin.
     pub given_back: u64,
-    /// Number of messages that were handled or begun, but then went to another receiver, were removed, or could not be
-    /// settled. All of them except the removed messages are received again.
+    /// Number of messages whose handler began or ended without effect on the queue. The message
+    /// went to another receiver, was removed, or its outcome could not be stored. All of these
+    /// messages except removed messages are received again.
     pub lost: u64,
 }
 
@@ -117,7 +124,7 @@ pub struct Worked {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkEvent<'e> {
-    /// A message was handled and durably acknowledged.
+    /// A message was handled, and its acknowledgment is durable.
     Done,
     /// A handler failed or panicked.
     Failed {
@@ -128,16 +135,16 @@ pub enum WorkEvent<'e> {
         /// Delay before the message is received again, unless it becomes a dead letter.
         delay: Duration,
     },
-    /// The message went to another receiver, or was removed.
+    /// A message went to another receiver or was removed while its handler ran.
     Lost,
     /// The outcome of a message could not be stored. The message is received again.
     NotSettled(&'e Error),
-    /// Messages cannot be received now. The worker retries.
+    /// The queue cannot be reached, so no message is received. The worker retries.
     Unreachable(&'e Error),
-    /// The maximum number of messages of the queue is in flight. The worker waits until some are settled. Each worker
-    /// reports this event once.
+    /// Too many messages of the queue are in flight (received and not resolved). The worker waits
+    /// until some are resolved. Each worker reports this event once.
     TooManyInFlight(&'e Error),
-    /// The queue is paused. The worker waits; it reports each pause once.
+    /// The queue is paused. The worker waits until it is resumed, and reports each pause once.
     Paused,
 }
 
@@ -169,44 +176,46 @@ impl<S: Source> Worker<S> {
         self
     }
 
-    /// Sets the time for which messages are leased: 1 s to 12 hours. Default: the visibility timeout of the queue. If
-    /// this process dies, its messages are received again after this time.
+    /// Sets the time for which messages are leased: 1 s to 12 hours. Default: the visibility
+    /// timeout of the queue. If this process dies, other receivers get its messages after this
+    /// time.
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = Some(visibility);
         self
     }
 
-    /// Sets the delays of failed messages. After the first failure, a message is received again after about `first`.
-    /// Each further delay is twice as long, up to `longest`. The actual delay is random, between half of this time and
-    /// all of it, so that messages that failed together do not return together. Default: 1 s and 15 minutes. Both are
-    /// at most 30 days.
+    /// Sets the delays after failures. After the first failure, a message is received again after
+    /// about `first`. Each further delay is twice as long, up to `longest`. The actual delay is
+    /// random, between half of this time and all of it, so that messages that failed together do
+    /// not return together. Default: 1 s and 15 minutes. Both values are at most 30 days.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         (self.first_delay, self.longest_delay) = (first, longest);
         self
     }
 
-    /// Sets the time for which handlers may continue after the worker is to stop. Default: 30 s. After this time, the
-    /// worker drops the handlers and gives their messages back. It then still waits until the queue has stored all
-    /// outcomes, even if the store is slow.
+    /// Sets the time for which handlers may continue after the worker begins to stop. Default: 30
+    /// s. After this time, the worker drops the handlers and gives their messages back. It then
+    /// still waits until the queue has stored all outcomes, even if the store is slow.
     pub fn stop_within(mut self, grace: Duration) -> Self {
         self.stop_within = grace;
         self
     }
 
-    /// Makes the worker stop when there is no message to receive.
+    /// Makes the worker stop when no message can be received.
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;
         self
     }
 
-    /// Sets a function that is called for each event.
+    /// Sets a function that the worker calls for each event.
     pub fn observe(mut self, observer: impl Fn(&WorkEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    /// Works until the queue is deleted, or empty with [`until_empty`](Self::until_empty). If the future is dropped,
-    /// the handlers are dropped, too, and their messages are received again when their leases end.
+    /// Runs the worker until the queue is deleted or, with [`until_empty`](Self::until_empty),
+    /// until no message can be received. If the future is dropped, the handlers are dropped, too,
+    /// and their messages are received again when their leases end.
     ///
     /// # Errors
     /// The errors of [`run_until`](Self::run_until).
@@ -214,9 +223,9 @@ impl<S: Source> Worker<S> {
         self.run_until(std::future::pending()).await
     }
 
-    /// Works until `stop` completes. Then the worker receives no more messages, and finishes or gives back the messages
-    /// that are being handled. If the store is unreachable, the worker waits for it. If the store was closed, the
-    /// worker ends.
+    /// Runs the worker until `stop` completes. It then receives no more messages, and finishes or
+    /// gives back the messages that are being handled. If the store is unreachable, the worker
+    /// waits for it. If the store was closed, the worker ends.
     ///
     /// # Errors
     /// - [`ErrorKind::Unavailable`]: the store was closed.
@@ -247,7 +256,7 @@ impl<S: Source> Worker<S> {
         self.visibility.unwrap_or_else(|| self.source.visibility())
     }
 
-    /// Returns the delay of a message that failed after it was received `attempts` times.
+    /// Returns the delay for a message that failed after it was received `attempts` times.
     fn delay(&self, attempts: u16) -> Duration {
         let doublings = u32::from(attempts.saturating_sub(1)).min(31);
         let longest = self

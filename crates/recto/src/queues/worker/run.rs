@@ -18,15 +18,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queues::error::is_closed;
 use crate::queues::{Receive, Settled};
 
-/// Maximum time of one receive while there is no message.
+/// Maximum time of one receive request while the queue has no message.
 const WAIT: Duration = Duration::from_secs(20);
-/// Maximum time of one receive of a worker that stops when there is no message.
+/// Maximum time of one receive request, for a worker that stops when no message can be received.
 const EMPTY_WAIT: Duration = Duration::from_millis(100);
-/// Wait after the first failed receive. Each further wait is twice as long.
+/// Wait after the first failed receive request. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum wait after a failed receive.
+/// Maximum wait after a failed receive request.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Number of extensions in the time of a lease. Two consecutive extensions can fail before the lease ends.
+/// Number of times that a worker extends a lease in the time of the lease. Two consecutive
+/// extensions can fail before the lease ends.
 const EXTENSIONS_PER_LEASE: u32 = 3;
 
 type Handled = std::result::Result<(), Failure>;
@@ -40,37 +41,38 @@ struct Running<R> {
     end: End,
 }
 
-/// Reason why the worker dropped a handler.
+/// Reason why the handler of a message ended.
 #[derive(Clone, Copy)]
 enum End {
-    /// The worker did not drop it.
+    /// The handler ended by itself.
     Handled,
     /// The message went to another receiver, or was removed.
     Lost,
-    /// The worker stops.
+    /// The worker stopped before the handler ended.
     Stopped,
 }
 
-/// State of a running worker.
+/// State of a worker while it runs.
 struct Work<S: Source> {
     worker: Worker<S>,
     handling: JoinSet<Handled>,
     running: HashMap<Id, Running<S::Receipt>>,
-    /// Handled messages, and failed or dropped messages, that must be settled.
+    /// Messages whose outcome must be sent to the queue. `done` was handled; `failed` failed or was
+    /// dropped.
     done: Vec<Finished<S::Receipt>>,
     failed: Vec<Finished<S::Receipt>>,
-    /// Messages whose handlers have ended and that are not settled yet. Their leases are extended until they are
-    /// settled.
+    /// Messages whose handlers have ended and whose outcome the queue has not stored yet. Their
+    /// leases are extended until then.
     owed: HashMap<Id, S::Receipt>,
-    /// Number of consecutive failed receives.
+    /// Number of consecutive receive requests that failed.
     failures: u32,
-    /// True if the worker met the limit of messages in flight and reported it. It reports the limit
-    /// once, because a slow worker meets it after each message.
+    /// True if the worker has reported that too many messages are in flight. It reports this once,
+    /// because a slow worker reaches the limit after each message.
     is_limited: bool,
-    /// True if the queue was paused at the last receive.
+    /// True if the last receive request found the queue paused.
     is_paused: bool,
     is_stopping: bool,
-    /// Error because of which the worker stops. `None`: it runs, or its user stops it.
+    /// Error because of which the worker stops. `None`: the worker runs, or its caller stops it.
     fatal: Option<Error>,
     worked: Worked,
 }
@@ -127,8 +129,8 @@ pub(super) async fn run<S: Source>(
     }
 }
 
-/// Waits until the future completes, and removes it. Without a future, never completes. If this call is dropped, a
-/// later call continues with the same future.
+/// Waits until a future completes, and removes it. Without a future, never completes. If this call
+/// is dropped, a later call continues with the same future.
 async fn done<T>(under_way: &mut Option<BoxFuture<'_, T>>) -> T {
     match under_way {
         Some(future) => {
@@ -158,7 +160,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Returns the number of further messages that the worker can handle.
+    /// Returns the number of further messages that the worker can handle now.
     fn free(&self) -> usize {
         let taken = self.running.len() + self.owed.len();
         self.worker.concurrency.saturating_sub(taken)
@@ -372,7 +374,7 @@ impl<S: Source> Work<S> {
     }
 }
 
-/// Returns the message of a handler's panic.
+/// Returns the text with which a handler panicked.
 fn panic_text(error: JoinError) -> String {
     let said = error.into_panic();
     let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());

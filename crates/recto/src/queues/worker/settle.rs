@@ -1,4 +1,4 @@
-//! Settling of messages: requests that report their outcomes to the queue.
+//! Settling of messages: requests that tell the queue whether messages were handled.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::queues::Settled;
 use crate::queues::error::is_closed;
 
-/// Maximum number of attempts to settle a message.
+/// Maximum number of attempts to send the outcome of a message.
 const MAX_ATTEMPTS: u32 = 5;
-/// Wait before the second attempt. Each further wait is twice as long.
+/// Wait before the second attempt to send an outcome. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Outcome of a message.
+/// Outcome of the handling of a message.
 pub(super) enum Outcome {
     /// The message was handled.
     Done,
@@ -31,17 +31,17 @@ pub(super) enum Outcome {
     GivenBack,
 }
 
-/// Message whose handler has ended.
+/// Message whose handler has ended, with its outcome.
 pub(super) struct Finished<R> {
     pub(super) id: Id,
     pub(super) receipt: R,
     pub(super) outcome: Outcome,
 }
 
-/// Response of the queue for each message.
+/// Messages with their outcomes, and the responses of the queue.
 pub(super) type SettledMessages = Vec<(Id, Outcome, Result<Settled>)>;
 
-/// Acknowledges messages.
+/// Acknowledges the messages that were handled.
 pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> SettledMessages {
     let receipts: Vec<_> = done.iter().map(|done| done.receipt.clone()).collect();
     let acked = repeated(|| source.ack(&receipts)).await;
@@ -59,7 +59,7 @@ pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt
     }
 }
 
-/// Gives messages back.
+/// Gives back the messages that failed or were not handled.
 pub(super) async fn give_back<S: Source>(
     source: Arc<S>,
     failed: Vec<Finished<S::Receipt>>,
@@ -82,7 +82,7 @@ async fn give_one_back<S: Source>(
     (finished.id, finished.outcome, settled)
 }
 
-/// Repeats a request that may succeed when it is repeated.
+/// Sends a request, and repeats it after errors that may not occur again.
 async fn repeated<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
     let mut attempt = 1;
     loop {

@@ -1,4 +1,4 @@
-//! Origin of the messages of a worker.
+//! Interface to the queue from which a worker receives its messages.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::queues::{Message, Queue, Receipt, Receive, Settled};
 
-/// Origin of messages: a [`Queue`], or a queue that is used in another way.
+/// Queue from which a worker receives messages: a [`Queue`], or another implementation.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// Type of messages.
+    /// Type of the messages.
     type Message: Send + 'static;
     /// Type of receipts, which prove that a message was received.
     type Receipt: Clone + Send + Sync + 'static;
@@ -19,7 +19,7 @@ pub trait Source: Send + Sync + 'static {
     fn receipt(message: &Self::Message) -> Self::Receipt;
     /// Returns the number of times that a message was received so far.
     fn attempts(message: &Self::Message) -> u16;
-    /// Returns the default visibility timeout.
+    /// Returns the default visibility timeout: the time for which a receiver has a message.
     fn visibility(&self) -> Duration;
     /// Returns whether the last receive returned nothing because the queue is paused.
     fn is_paused(&self) -> bool {
@@ -27,11 +27,13 @@ pub trait Source: Send + Sync + 'static {
     }
     /// Receives messages. If the future is dropped, the messages are given back.
     async fn receive(&self, receive: Receive) -> Result<Vec<Self::Message>>;
-    /// Acknowledges messages.
+    /// Acknowledges messages, so that they are not delivered again. Returns the outcome for each
+    /// receipt.
     async fn ack(&self, receipts: &[Self::Receipt]) -> Result<Vec<Settled>>;
-    /// Gives a message back.
+    /// Gives a message back, so that it can be received again after `delay`. `error` is the reason.
     async fn nack(&self, receipt: &Self::Receipt, delay: Duration, error: &str) -> Result<Settled>;
-    /// Gives back a message on which no receiver worked. It can be received at once, and the attempt does not count.
+    /// Gives back a message that was not handled. It can be received again at once, and the attempt
+    /// does not count.
     async fn give_back(&self, receipt: &Self::Receipt) -> Result<Settled>;
     /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
     async fn extend(&self, receipts: &[Self::Receipt], visibility: Duration) -> Result<Vec<Settled>>;

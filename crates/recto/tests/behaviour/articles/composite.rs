@@ -1,7 +1,8 @@
-//! *Paging and Filtering with Apache Cassandra*, from views. The article says: "to support arbitrary
-//! combinations of filters … tables must be created and maintained", and "maintaining consistency between
-//! these tables is not the scope of this document". Recto does maintain them: these tests use one collection,
-//! six composite views, and every combination of the four filters.
+//! Cases of the article *Paging and Filtering with Apache Cassandra*, served by views. The article
+//! says: "to support arbitrary combinations of filters … tables must be created and maintained",
+//! and "maintaining consistency between these tables is not the scope of this document". Recto does
+//! maintain them: these tests use one collection, six composite views, and every combination of the
+//! four filters.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +34,8 @@ const VIEWS: [[usize; 4]; 6] = [
 
 type Row = [String; 5];
 
-/// Query of a view: equality on its first columns, optionally a range on the next column, in the order of the
-/// other columns.
+/// Query that one view serves: equality on its first columns, optionally a range on the next
+/// column, in the order of the other columns.
 struct ViewQuery {
     view: [usize; 4],
     equal: usize,
@@ -67,13 +68,14 @@ impl ViewQuery {
         columns.join(", ")
     }
 
-    /// Returns the columns that no equality fixes, and then the key.
+    /// Returns the columns by which the result is ordered: the columns that no equality fixes, then
+    /// the key.
     fn order(&self) -> Vec<usize> {
         let free = self.view[self.equal..].iter().copied();
         free.chain([4]).collect()
     }
 
-    /// Returns the expected result: the names of the rows, page by page.
+    /// Returns the names of the rows that the query must return, as one text for each page.
     fn expected(&self, rows: &[Row]) -> Vec<String> {
         let is_in_range = |row: &Row| {
             let bounds = self.range.as_ref();
@@ -126,7 +128,8 @@ async fn put(table: &Collection<DynamicRecord>, row: &Row) {
     table.put(&record).await.unwrap();
 }
 
-/// Checks the first, next and previous pages of all queries that these views serve.
+/// Compares the first, next and previous pages of all queries that the views serve with the
+/// expected rows.
 async fn check_all(table: &Collection<DynamicRecord>, rows: &[Row]) {
     let mut sets = BTreeSet::new();
     let mut questions = Vec::new();

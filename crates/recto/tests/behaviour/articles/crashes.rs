@@ -1,6 +1,7 @@
-//! The article says: "If the second deletion fails". A process that suspends or unsuspends a user dies at
-//! each call of the change: before the call, after it, or while concurrent calls are executed. The next
-//! process makes the list agree with the records.
+//! Checks that the list of suspended users agrees with the records after a crash. A process that
+//! suspends or unsuspends a user dies at each call of the change: before the call, after it, or
+//! while concurrent calls are executed. The next process then repairs the list. The article *Sorted
+//! Pagination in Cassandra* mentions the problem: "If the second deletion fails".
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,25 +19,25 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::subject::words_of;
 use crate::common::{Fresh, stores};
 
-/// Upper bound of the number of calls of a change.
+/// Upper bound of the number of calls to the store in a change of a user.
 const MOST_CALLS: u32 = 8;
-/// Maximum duration of the calls that are concurrent with a call that is never executed.
+/// Time for which calls that are concurrent with the killed call may continue.
 const BESIDE: Duration = Duration::from_millis(300);
-/// Number of processes that die concurrently.
+/// Maximum number of changes that the test executes, and kills, concurrently.
 const AT_ONCE: usize = 8;
-/// Number of a user that does not exist.
+/// Number of a user without a record.
 const NOBODY: u32 = 9_999;
 
-/// Change of a user.
+/// Change of a user's record that a process executes.
 #[derive(Debug, Clone, Copy)]
 enum Doing {
     Suspend,
     Unsuspend,
-    /// The user moves from one list to another.
+    /// Moves the user from the list of active users to the list of suspended users.
     Move,
 }
 
-/// Process that will die.
+/// Process that changes one user and dies at one of its calls.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     doing: Doing,
@@ -45,7 +46,7 @@ struct Life {
     number: u32,
 }
 
-/// Outcome of a change whose process died.
+/// Result of a change whose process died.
 #[derive(Debug)]
 struct Gone {
     life: Life,
@@ -71,7 +72,8 @@ impl Life {
         lives
     }
 
-    /// Returns the status of the user before the change and after it.
+    /// Returns the status of the user before the change and after it. `None`: the user has no
+    /// record.
     fn statuses(self) -> [Option<&'static str>; 2] {
         match self.doing {
             Doing::Suspend => [None, Some(SUSPENDED)],
@@ -93,8 +95,8 @@ impl Life {
         1 + self.number % 28
     }
 
-    /// Changes the user in a process that dies during the change. Returns `None` if the change does not have
-    /// this call.
+    /// Changes the user in a process that dies at the given call. Returns `None` if the change has
+    /// fewer calls.
     async fn run(self, store: &Arc<dyn Store>) -> Option<Gone> {
         let killing = Killing::new(store, self.cut, |table| table != "recto_writers");
         let recto = Recto::with_store(Arc::clone(&killing) as Arc<dyn Store>, OpenOptions::new())
@@ -125,7 +127,8 @@ impl Life {
     }
 }
 
-/// Uses a new store, so that the processes of other tests cannot count as dead.
+/// Runs the test in a new store, because the processes of other tests in the same store could also
+/// be regarded as dead.
 pub(crate) async fn dying_between_the_tables(recto: Recto) {
     let recto = Fresh::new(stores::kind_of(&recto)).open().await;
     recto.apply(&stores::parse(super::SCHEMA)).await.unwrap();
@@ -177,7 +180,7 @@ pub(crate) async fn dying_in(recto: Recto) {
     assert!(applied < gone.len(), "nobody died before the answer");
 }
 
-/// Returns the suspended users according to the records.
+/// Returns the ids of the users that the records show as suspended.
 async fn records(recto: &Recto) -> BTreeSet<String> {
     let mut suspended = BTreeSet::new();
     for life in Life::all() {
@@ -188,7 +191,8 @@ async fn records(recto: &Recto) -> BTreeSet<String> {
     suspended
 }
 
-/// Returns the suspended users according to the list, newest first, read by pages.
+/// Returns the ids of the users that the view of suspended users lists. Reads all pages, newest
+/// suspension first.
 async fn list(recto: &Recto) -> BTreeSet<String> {
     let mut query = by_status(recto, SUSPENDED).first(7);
     let (mut users, mut days) = (BTreeSet::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! *Paging and Filtering with Apache Cassandra*.
+//! Cases of the article *Paging and Filtering with Apache Cassandra*, with one collection for each
+//! of its tables.
 
 use recto::{DynamicRecord, ErrorKind, Page, PageQuery, Recto};
 use recto_model::Direction;
@@ -19,7 +20,7 @@ pub(super) const ROWS: [[&str; 5]; 7] = [
     ["A01", "B02", "C03", "D06", "06"],
     ["A02", "B03", "C04", "D07", "07"],
 ];
-/// Page size of the article.
+/// Page size that the article uses.
 pub(super) const SIZE: u32 = 2;
 
 /// Returns the table with its seven rows. Every test puts the same rows, so the tests can run concurrently.
@@ -35,12 +36,13 @@ async fn table(recto: &Recto) -> Subject {
     subject
 }
 
-/// Returns the names of a page's rows, for example `D01, D02`. The last clustering column names a row.
+/// Returns the names of a page's rows, for example `D01, D02`. The name of a row is the value of
+/// its last clustering column.
 pub(super) fn names(page: &Page<DynamicRecord>) -> String {
     words(page, &["cluster_03"])
 }
 
-/// Returns all pages, each by the cursor of the last row of the previous page.
+/// Returns all pages of a query. Each page begins after the last row of the previous page.
 pub(super) async fn forwards(query: &PageQuery<DynamicRecord>) -> Vec<Page<DynamicRecord>> {
     let mut pages = vec![query.clone().first(SIZE).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {
@@ -228,8 +230,8 @@ pub(crate) async fn general_patterns_of_ranges(recto: Recto) {
     }
 }
 
-/// The article says: "It is not possible in general to page without filtering". Recto rejects such queries,
-/// and scans nothing.
+/// Checks that Recto rejects a query without a filter on the partition, and scans nothing. The
+/// article says: "It is not possible in general to page without filtering".
 pub(crate) async fn paging_without_a_filter(recto: Recto) {
     let table = table(&recto).await;
     let error = table.text("", "").await.unwrap_err();
@@ -243,8 +245,8 @@ pub(crate) async fn paging_without_a_filter(recto: Recto) {
     );
 }
 
-/// The article says: "It may be possible … when the cardinality of partition keys is very low, but we have
-/// not explored this". Recto supports it.
+/// Checks that one query can list several partitions. The article says: "It may be possible … when
+/// the cardinality of partition keys is very low, but we have not explored this".
 pub(crate) async fn the_partition_as_a_list(recto: Recto) {
     let table = table(&recto).await;
     let query = table.text(r#"partition = "A02" OR partition = "A01""#, "cluster_01 desc");

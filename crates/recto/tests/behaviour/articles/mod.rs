@@ -1,6 +1,6 @@
-//! The cases of the two articles on which Recto is based, on both stores, and the cases of views in memory
-//! too. The tests use the results that the articles print, or the correct results where the articles are
-//! wrong.
+//! Cases of the two articles on which Recto is based, on both stores. The cases with views also run
+//! on stores in memory. The tests expect the results that the articles print, or the correct
+//! results where the articles are wrong.
 //!
 //! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven
 //!   rows, and exact-match and range filters, ascending and descending. First, next and previous
@@ -116,7 +116,7 @@ crate::on_both_stores! { super::super::SCHEMA;
     }
 }
 
-/// Defines the tests of the cases of views on stores in memory.
+/// Defines tests that run the cases with views on stores in memory.
 macro_rules! in_memory {
     ($($store:ident, $transactions:expr;)+) => {
         $(mod $store {

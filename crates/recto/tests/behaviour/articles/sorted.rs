@@ -1,4 +1,5 @@
-//! *Sorted Pagination in Cassandra*.
+//! Cases of the article *Sorted Pagination in Cassandra*, with one collection for each of its
+//! tables.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,14 @@ use serde_json::{Value as Json, json};
 use crate::common::Subject;
 use crate::common::subject::{words, words_of};
 
-/// User of the article.
+/// Id of the user whose timeline the article reads.
 const USER: &str = "346e896a-c6b4-4d4e-826d-a5a9eda50636";
 const OTHER_USER: &str = "446e896a-c6b4-4d4e-826d-a5a9eda50636";
 
 const NOBODY: &str = "546e896a-c6b4-4d4e-826d-a5a9eda50636";
 
-/// Returns a time UUID of an hour, counted from a fixed hour. A later hour gives a greater UUID.
+/// Returns the id of a post: a time UUID for this number of hours after a fixed hour. A later hour
+/// gives a greater UUID.
 fn post(hour: u32) -> String {
     // Each hour increments the middle field of the time, because the low field counts steps of only
     // 100 ns.
@@ -205,8 +207,9 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     assert!(error.to_string().contains("bucket"), "{error}");
 }
 
-/// The article says: "The manager doesn't know when the suspension happened, they only know who is the user".
-/// The reverse lookup finds the time, and one batch deletes both rows.
+/// Checks that a reverse lookup finds the time of a suspension, and that one batch deletes both
+/// rows. The article says: "The manager doesn't know when the suspension happened, they only know
+/// who is the user".
 pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     let mut by_status = Subject::new(&recto, "users_by_status");
     let mut lookup = Subject::new(&recto, "suspended_users");
@@ -240,8 +243,9 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert_eq!(words_of(&[found], &["occurred_on"]), "2016-05-01T00:00:00.000Z");
 }
 
-/// The article says: "Using the token function we could paginate large sets of data". A scan returns every
-/// user once, in no meaningful order, and continues where an earlier scan stopped.
+/// Checks that a scan returns every user once, in no meaningful order, and continues where an
+/// earlier scan stopped. The article says: "Using the token function we could paginate large sets
+/// of data".
 pub(crate) async fn a_whole_table_by_token(recto: Recto) {
     const USERS: u32 = 2_500;
     let mut users = Subject::new(&recto, "all_users");

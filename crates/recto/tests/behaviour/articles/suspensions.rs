@@ -1,5 +1,5 @@
-//! *Sorted Pagination in Cassandra*, as one collection: the reverse lookup is its base table, and the list by
-//! status is a view.
+//! Suspended users of the article *Sorted Pagination in Cassandra*, as one collection. Its base
+//! table is the reverse lookup by user, and its view is the list by status.
 
 use futures::future::join_all;
 use recto::{Collection, DynamicRecord, ErrorKind, Page, PageQuery, Recto};
@@ -34,7 +34,8 @@ pub(crate) fn by_status(recto: &Recto, status: &str) -> PageQuery<DynamicRecord>
         .order_by("occurred_on desc")
 }
 
-/// Reads a list page by page, and each page backwards.
+/// Returns the reasons of the rows of a list, one text for each page. Checks that each page before
+/// a page is the same when it is read backwards.
 async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
     let mut pages = vec![query.clone().first(2).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {

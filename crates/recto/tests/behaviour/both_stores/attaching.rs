@@ -1,4 +1,5 @@
-//! Attached tables: tables that Recto rejects, and values that only Cassandra has.
+//! Tests of attached tables (tables of other programs): tables that Recto rejects, and values that
+//! only Cassandra can store.
 
 use futures::TryStreamExt as _;
 use recto::session::{AttachRequest, PageRequest, Pages, ScanRequest};
@@ -34,7 +35,7 @@ fn request(table: &str, from: &CassandraAddress) -> AttachRequest {
     }
 }
 
-/// Creates a keyspace on Cassandra, and returns its address.
+/// Creates a keyspace in Cassandra, and returns its address.
 async fn keyspace() -> CassandraAddress {
     let source = Fresh::named(Kind::Cassandra, "attached");
     source.open().await.close().await.unwrap();
@@ -44,7 +45,8 @@ async fn keyspace() -> CassandraAddress {
     }
 }
 
-/// Rejects tables of Recto, because they contain deleted and expired records for some days.
+/// Checks that Recto rejects a table of another Recto store, because such a table contains deleted
+/// and expired records for some days.
 pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     let source = Fresh::named(Kind::Cassandra, "attached");
     let users = source.open().await;
@@ -65,8 +67,9 @@ pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     assert!(recto.schema().collections.is_empty());
 }
 
-/// In Cassandra, each type has empty values of zero bytes, which the drivers show as null. In a key, such a
-/// value has no position that Recto could express.
+/// Checks that Recto reads a value of zero bytes as null if its type is not a text, as the drivers
+/// do. Recto rejects a page with such a value in a key, because the row has no position in Recto's
+/// order.
 pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
@@ -131,10 +134,11 @@ pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     assert!(scanned.unwrap_err().to_string().contains("column c of its key"));
 }
 
-/// Number of rows behind a row with an empty key. It is larger than one step of a scan.
+/// Number of rows after the row with an empty key. It is larger than one step of a scan.
 const ROWS_BEHIND: i32 = 1_005;
 
-/// A condition excludes a row with an empty key, and a scan reaches each row behind it.
+/// Checks that a condition can exclude a row with an empty key, and that a scan then returns each
+/// row after it.
 pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
@@ -183,8 +187,8 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     assert!(error.to_string().contains("column c of its key"), "{error}");
 }
 
-/// Reads elements of zero bytes: fields of tuples become null. Elements of lists, sets and maps cause an
-/// error that names the field.
+/// Checks how Recto reads elements of zero bytes. In tuples, such an element becomes null. In
+/// lists, sets and maps, it causes an error that names the field.
 pub(crate) async fn reads_empty_elements(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());

@@ -1,4 +1,5 @@
-//! Pages of partitions in buckets work like pages of other partitions.
+//! Checks that pages of partitions that are stored in buckets have the same rows as pages of other
+//! partitions.
 
 use std::sync::Arc;
 
@@ -42,10 +43,11 @@ writes = "overwrite"
 bucket = SHARDED
 "#;
 
-/// A view whose buckets are one partition of the store each, and a view whose buckets have several shards.
+/// Names of the views of the tests. Each bucket of `split` is one partition of the store. Each
+/// bucket of `spread` has several shards.
 const VIEWS: [&str; 2] = ["split", "spread"];
 
-/// Number of rows of each bucket, on a store that counts rows.
+/// Number of rows of each bucket, if the store counts rows.
 const BUCKET_ROWS: usize = 5;
 /// Number of posts of each author. The authors have at least 8 buckets, 3 buckets, and 1 bucket.
 const POSTS: [(&str, i64); 3] = [("ada", 38), ("bob", 13), ("cyd", 2)];
@@ -189,7 +191,8 @@ async fn pages_are_under_their_budgets(split: &Split, view: &str) {
     assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
 }
 
-/// A page sends as many concurrent requests as it has sources, multiplied by the number of shards.
+/// Checks the maximum number of sources of a page: 128 divided by the number of shards. A page
+/// sends one concurrent request to each shard of each source.
 pub(crate) async fn of_shards_take_fewer_sources(recto: Recto) {
     let split = Split::new(&recto).await;
     let authors = |count: usize| {
@@ -232,7 +235,7 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }
 
-/// A collection that is one partition changes while its bucket is split.
+/// Checks a collection that is a single partition: it changes while its bucket is split.
 pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     const ROWS: i32 = 300;
     let recto = Split::new(&recto).await.recto;
@@ -292,7 +295,8 @@ pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     );
 }
 
-/// For few rows, the estimate is exact on Cassandra too.
+/// Checks the estimated number of rows. If there are few rows, the estimate is exact on Cassandra,
+/// too.
 pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
     let split = Split::new(&recto).await;
     let estimate = async |query: PageQuery<DynamicRecord>| {

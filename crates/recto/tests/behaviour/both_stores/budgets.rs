@@ -1,4 +1,4 @@
-//! Guarantee 7: a budget ends a page early, the page reports this, and no row is lost.
+//! Tests of guarantee 7: a budget ends a page early, the page reports it, and no row is lost.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 use super::pages::{events, times};
 use crate::common::Subject;
 
-/// Returns the rows of all pages of a query, from one end to the other, and the reasons for which the pages
-/// stopped.
+/// Reads all pages of a query, from the first to the last or in reverse. Returns the rows, and for
+/// each page the reason why it ended early.
 async fn traverse(query: &PageQuery<DynamicRecord>, forwards: bool) -> (Vec<String>, Vec<Option<Stop>>) {
     let (mut found, mut stops) = (Vec::new(), Vec::new());
     let mut next = if forwards {

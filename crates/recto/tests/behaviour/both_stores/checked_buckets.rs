@@ -1,5 +1,5 @@
-//! `verify` finds faults in buckets that the tests plant by CQL. `repair` corrects them while other clients
-//! write and read.
+//! Checks that `verify` finds faults in buckets, which the tests create by CQL, and that `repair`
+//! corrects them while other clients write and read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,17 +28,18 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Number of rows of each stream. Each of three buckets has a third.
+/// Number of rows of each partition. Each of its three buckets has a third of them.
 const ROWS: i64 = 12;
 const EACH: i64 = 4;
-/// Size of a row, as the bucket counts it.
+/// Size of a row in bytes, as the size of a bucket counts it.
 const COUNTED: u64 = 100;
-/// Sampling so that no row is sampled, and so that all rows are.
+/// Sampling intervals: with `NONE` no row is sampled, and with `ALL` every row is sampled.
 const NONE: i64 = 1 << 40;
 const ALL: i64 = 1;
-/// Pause of the writer and of the reader during a repair.
+/// Pause of the writer and of the reader after each operation, during a repair.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Timestamp of faults that were planted long ago.
+/// CQL clause that gives a fault an old write timestamp, as if the fault had existed for a long
+/// time.
 const LONG_AGO: &str = " USING TIMESTAMP 1700000000000000";
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -121,7 +122,7 @@ impl Plain {
         .await;
     }
 
-    /// Writes three ranges, without the range that is left out.
+    /// Writes the three key ranges of a partition, except the range of the bucket `without`.
     async fn pieces(&self, stream: &str, without: Option<i64>, next_bucket: i64) {
         for bucket in (0..3).filter(|bucket| Some(*bucket) != without) {
             let start = if bucket == 0 {
@@ -144,7 +145,8 @@ impl Plain {
         .await;
     }
 
-    /// Plants a stream for each kind of fault. Returns the rows of each stream after the repair.
+    /// Creates a partition for each kind of fault. Returns the rows that each partition must have
+    /// after the repair.
     async fn plant(&self) -> BTreeMap<&'static str, Vec<i64>> {
         let all: Vec<i64> = (0..ROWS).collect();
         let mut streams = BTreeMap::new();
@@ -205,7 +207,7 @@ pub(crate) async fn verify(recto: &Recto, repair: bool) -> VerifyReport {
     recto.verify(&request, &|_| {}).await.unwrap()
 }
 
-/// Returns the rows of a stream, read by pages.
+/// Returns the rows of a partition, read page by page.
 async fn ats(recto: &Recto, stream: &str) -> Vec<i64> {
     let events = recto.dynamic("events").unwrap();
     let query = events.query().filter(format!("stream = {stream:?}"));

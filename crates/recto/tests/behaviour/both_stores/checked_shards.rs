@@ -1,5 +1,5 @@
-//! `verify` finds rows in wrong shards, which the tests plant by CQL, and `repair` moves them to their own
-//! shards.
+//! Checks that `verify` finds rows in wrong shards, which the tests write by CQL, and that `repair`
+//! moves them to their own shards.
 
 use recto::{Environment, Recto, StoreAddress, Value};
 use recto_cassandra::CassandraConfig;
@@ -23,7 +23,7 @@ writes = "overwrite"
 bucket = { target = "64KiB", shards = 3 }
 "#;
 
-/// Number of rows of each stream.
+/// Number of rows of each partition.
 const ROWS: i64 = 40;
 const SHARDS: u8 = 3;
 
@@ -40,7 +40,7 @@ fn shard_of(at: i64) -> u32 {
     shard
 }
 
-/// Returns a wrong shard for a row.
+/// Returns a shard to which the row with this key does not belong.
 fn other_of(at: i64) -> u32 {
     (shard_of(at) + 1) % u32::from(SHARDS)
 }
@@ -60,7 +60,8 @@ async fn put(recto: &Recto, stream: &str, at: i64) {
     hot.put(&row).await.unwrap();
 }
 
-/// Returns the rows of a stream, and the planted rows among them.
+/// Returns the keys of all rows of a partition, and of the rows among them that the test wrote into
+/// a wrong shard.
 async fn rows(recto: &Recto, stream: &str) -> (Vec<i64>, Vec<i64>) {
     let hot = recto.dynamic("hot").unwrap();
     let page = hot.query().filter(format!("stream = {stream:?}")).first(1_000);

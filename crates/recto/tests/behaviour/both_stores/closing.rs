@@ -1,4 +1,5 @@
-//! Closing a store: acknowledged writes stay, and every handle reports that the store is closed.
+//! Checks that a closed store keeps acknowledged writes, and that every handle of it reports that
+//! the store is closed.
 
 use futures::StreamExt;
 use recto::{ErrorKind, Recto};

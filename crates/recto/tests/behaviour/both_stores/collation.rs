@@ -1,4 +1,4 @@
-//! Views that sort text by a language.
+//! Tests of views that sort text by the rules of a language.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fields = []
 
 const GERMAN: &str = r#"collate = { name = "de" }"#;
 
-/// Names in German order. Names with the same sort key are in the order of their bytes. The list is written
-/// by hand.
+/// Names in German order, written by hand. Names with the same sort key are in the order of their
+/// bytes.
 const NAMES: [&str; 22] = [
     "",
     "Aal",
@@ -70,7 +70,7 @@ const NAMES: [&str; 22] = [
     "Zorn",
 ];
 
-/// Cities in Swedish order.
+/// Cities in Swedish order, written by hand.
 const CITIES: [&str; 7] = [
     "Arvika",
     "Örebro",
@@ -110,7 +110,7 @@ fn compare(locale: &str, left: &str, right: &str) -> Ordering {
     collation(locale).compare(left.as_bytes(), right.as_bytes())
 }
 
-/// Compares texts by the German collation. Missing texts come last.
+/// Compares texts by the German collation. A missing text comes last.
 fn compare_names(left: Option<&str>, right: Option<&str>) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare("de", left, right),
@@ -159,7 +159,7 @@ impl People {
         people.query().filter(filter)
     }
 
-    /// Returns the ids of the selected people, in the order of their names.
+    /// Returns the ids of the people that `is_asked` selects, in the order of their names.
     fn by_name(&self, is_asked: impl Fn(&Person) -> bool) -> Vec<i32> {
         let mut asked: Vec<&Person> = self.all.iter().filter(|person| is_asked(person)).collect();
         asked.sort_by(|one, other| compare_names(one.name, other.name).then(one.id.cmp(&other.id)));
@@ -410,7 +410,8 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     assert_eq!(in_order(query.filter(r#"word > "b""#)).await, ["zebra", "Zorn"]);
 }
 
-/// Words that are in the order of their bytes in the base table, and in the order of a language in a view.
+/// Schema of words: the base table orders them by their bytes, and a view orders them by a
+/// language.
 const PLAIN: &str = r#"
 [collection.words]
 fields = { book = "text", word = "text", page = "int" }
@@ -491,8 +492,8 @@ COLLATE
     }
 }
 
-/// Changes the catalog so that the sort keys of all views have this collation number, as another release
-/// could have recorded it.
+/// Changes the recorded version of the collation of all views to `number`. The catalog then looks
+/// as if another release of Recto had created the sort keys.
 async fn record_number(recto: &Recto, number: u32) {
     let tables = recto.store().list_tables().await.unwrap();
     let table = Arc::new(

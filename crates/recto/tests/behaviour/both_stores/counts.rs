@@ -1,4 +1,4 @@
-//! Counts of the rows of a query, up to a limit.
+//! Tests of the counted number of rows of a query, up to a limit.
 
 use futures::TryStreamExt;
 use recto::session::{Action, RecordChange, Records};
@@ -9,7 +9,8 @@ use super::pages::events;
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind};
 
-/// Counts the rows of a query up to `limit`. Returns the number, and whether it is a minimum.
+/// Counts the rows of a query up to `limit`. Returns the number, and whether there may be more
+/// rows.
 async fn count_up_to(query: &PageQuery<DynamicRecord>, limit: u32) -> (u64, bool) {
     let page = query.clone().count(Count::UpTo(limit)).await.unwrap();
     let counted = page.row_count().unwrap();
@@ -85,7 +86,8 @@ pub(crate) async fn of_more_rows_than_are_read_at_a_time(recto: Recto) {
     );
 }
 
-/// An embedded store knows totals and ranks without reading the rows. Cassandra does not.
+/// Checks that an embedded store reports total numbers and ranks of rows without reading the rows,
+/// and that Cassandra does not.
 pub(crate) async fn are_exact_with_ranks_on_an_embedded_store(recto: Recto) {
     let number = match kind_of(&recto) {
         Kind::Embedded => 3_000,
@@ -187,7 +189,8 @@ order = ["-id"]
 fields = []
 "#;
 
-/// The rows of a view on Cassandra may be stale, and rows of the base table may have no record.
+/// Checks that a count leaves out stale entries of a view on Cassandra, and base rows without a
+/// record.
 pub(crate) async fn leave_out_rows_that_are_no_records(recto: Recto) {
     let recto = Fresh::new(kind_of(&recto)).open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();

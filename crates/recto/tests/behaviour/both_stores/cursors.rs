@@ -1,4 +1,5 @@
-//! Guarantees 3 and 5: cursors are positions, they belong to their query, and no other query opens them.
+//! Tests of guarantees 3 and 5: a cursor is a position in the order of its query, and no other
+//! query accepts it.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::pages::{events, times};
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Subject};
 
-/// Schema of one collection, for stores that one test uses alone.
+/// Schema of one collection, for tests that need their own store.
 const SMALL: &str = r#"
 [collection.events]
 fields = { stream = "text", at = "int", id = "int", kind = "text", note = "text" }
@@ -186,7 +187,8 @@ pub(crate) async fn of_other_keys_are_refused(recto: Recto) {
     assert!(error.hint().is_some());
 }
 
-/// A copy of the data on the other store, with the same cursor keys, continues from a cursor of this store.
+/// Checks that a cursor continues on a copy of the data on the other store, if the copy has the
+/// same cursor keys.
 pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     let (_, query) = events(&recto, "cursor_moved", 9).await;
     let page = query.first(3).await.unwrap();

@@ -1,4 +1,4 @@
-//! Guarantee 4: knowledge of a page about the rows beyond its ends.
+//! Tests of guarantee 4: whether a page knows that rows exist before and after it.
 
 use recto::Recto;
 

@@ -1,4 +1,5 @@
-//! Plans of tables in buckets reveal nothing about hidden rows to a session with a row filter.
+//! Checks that plans of queries on tables in buckets reveal nothing about hidden rows to a session
+//! with a row filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +31,10 @@ order = ["id"]
 bucket = { rows = 300 }
 "#;
 
-/// Id of the first document. No other number in a plan has seven digits.
+/// Id of the first document. Ids have seven digits, and no other number in a plan does.
 const FIRST_ID: i32 = 7_000_000;
 const DOCS: i32 = 1_000;
-/// Distance of visible documents: every tenth document is visible.
+/// Distance between the ids of visible documents: every tenth document is visible.
 const VISIBLE_STEP: i32 = 10;
 
 fn is_visible(id: i32) -> bool {
@@ -60,15 +61,15 @@ async fn with_docs(recto: &Recto) -> LocalSession {
     LocalSession::new(recto)
 }
 
-/// Returns all numbers with seven digits in a text.
+/// Returns all numbers with seven digits in a text, which are the ids of documents.
 fn ids(text: &str) -> Vec<i32> {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
     let of_docs = numbers.filter(|digits| digits.len() == 7);
     of_docs.map(|digits| digits.parse().unwrap()).collect()
 }
 
-/// Returns the queries: a query of the base table in buckets, and a query that intersects views, one of them
-/// in buckets.
+/// Returns two requests: one reads the base table, which is in buckets; the other intersects two
+/// views, one of which is in buckets.
 fn requests() -> [PageRequest; 2] {
     [r#"day = "mon""#, r#"status = "open""#].map(|filter| PageRequest {
         filter: filter.to_owned(),
@@ -78,8 +79,8 @@ fn requests() -> [PageRequest; 2] {
     })
 }
 
-/// The requests of a plan contain the keys at which buckets begin, and these are keys of rows. The plan must
-/// show no key of a hidden row.
+/// Checks that a plan shows no key of a hidden row. The requests of a plan contain the keys at
+/// which buckets begin, and these are keys of rows.
 pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
     let all = with_docs(&recto).await;
     for rows in [r#"tenant = "acme""#, r#"tenant = "globex""#] {

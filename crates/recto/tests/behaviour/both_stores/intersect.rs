@@ -1,4 +1,5 @@
-//! Combinations of filters that several views, each of one field, serve together.
+//! Tests of queries with several filters that several views serve together, each view for one field
+//! (intersections).
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -14,16 +15,16 @@ use serde_json::{Map, json};
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind, seed};
 
-/// Number of fields with filters.
+/// Number of fields on which the queries can have filters.
 const FIELDS: usize = 3;
 
-/// Record with the content that the test expects.
+/// Record that the test has stored, for the computation of expected results.
 #[derive(Debug, Clone)]
 struct Known {
     id: i64,
     filtered: [Option<i64>; FIELDS],
     sorted: [Option<i64>; 2],
-    /// Field that is in no view's partition or order.
+    /// Field on which a filter needs a filter scan, because it is in no view's partition or order.
     plain: Option<i64>,
 }
 
@@ -45,8 +46,8 @@ impl Known {
     }
 }
 
-/// Column of the order that all views have: the index of its field, whether it descends, and whether nulls
-/// come last.
+/// Column of the order that all views have: the index of its field in `Known::sorted`, whether it
+/// is descending, and whether nulls come last.
 #[derive(Debug, Clone, Copy)]
 struct SortColumn {
     sorted: usize,
@@ -54,14 +55,15 @@ struct SortColumn {
     nulls_last: bool,
 }
 
-/// A collection whose views each have one field as partition, and then the same order or its exact reverse.
+/// Random collection. Each of its views has one field as partition. All views then have the same
+/// order or its exact reverse.
 #[derive(Debug)]
 struct Drawn {
     by: Vec<SortColumn>,
     id_descends: bool,
     turned: [bool; FIELDS],
-    /// True if views have no further fields, so that a row of one view does not show whether the
-    /// record is in the others.
+    /// True if a view contains only its key and order fields. A row of one view then does not show
+    /// whether the record is also in the other views.
     are_narrow: bool,
     schema: String,
     records: Vec<Known>,
@@ -112,7 +114,7 @@ impl Drawn {
         schema
     }
 
-    /// Returns the declaration of a view of these fields.
+    /// Returns the declaration of a view whose partition has these fields.
     fn view(&self, fields: &[usize], turned: bool) -> String {
         let partition: Vec<String> = fields.iter().map(|field| format!("\"f{field}\"")).collect();
         let name: Vec<String> = fields.iter().map(|field| format!("f{field}")).collect();
@@ -141,7 +143,7 @@ impl Drawn {
         columns.join(", ")
     }
 
-    /// Returns the order or its reverse as a sort.
+    /// Returns the order of the views, or its reverse, as the sort of a query.
     fn sort(&self, turned: bool) -> String {
         self.order(turned, |name, descends| {
             format!("{name} {}", if descends { "desc" } else { "asc" })
@@ -169,7 +171,7 @@ impl Drawn {
         }
     }
 
-    /// Returns the ids of the expected result.
+    /// Returns the ids of the records that a query must return, in order.
     fn expected(&self, asked: &IntersectionQuery, turned: bool) -> Vec<i64> {
         let is_asked = |record: &&Known| {
             let filtered = asked.fields.iter();
@@ -211,7 +213,8 @@ impl Drawn {
     }
 }
 
-/// Query with equalities, a range on the first column of the order, and a condition that no view serves.
+/// Query of the random tests: equalities on some fields, and an optional range on the first column
+/// of the order.
 #[derive(Debug)]
 struct IntersectionQuery {
     fields: Vec<(usize, i64)>,
@@ -239,8 +242,8 @@ fn id_of(record: &DynamicRecord) -> i64 {
     }
 }
 
-/// Returns all records of a list. The pages have changing sizes, and `ask` returns the query of the page with
-/// a given number.
+/// Returns the ids of all records of a query, read in pages of changing sizes. `ask` returns the
+/// query for the page with a given number.
 async fn walk(
     ask: impl Fn(usize) -> PageQuery<DynamicRecord>,
     back: bool,
@@ -278,9 +281,13 @@ async fn walk_of<T>(
     found
 }
 
-/// Checks every combination of filters: in both orders and without a sort, in both directions, and with and
-/// without a range and a condition that no view serves. Other plans continue from the cursors, and budgets
-/// end pages anywhere.
+/// Checks every combination of filters:
+///
+/// - in both orders and without a sort
+/// - forwards and backwards
+/// - with and without a range, and with and without a condition that no view serves
+///
+/// Pages end at random budgets, and other plans continue from their cursors.
 pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: Recto) {
     let kind = kind_of(&recto);
     let (rounds, records) = match kind {
@@ -307,7 +314,8 @@ pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: 
     }
 }
 
-/// A composite view of all fields continues a list that the intersected views began.
+/// Checks that a composite view of all fields continues a list whose first pages intersected the
+/// views.
 async fn goes_on_in_a_composite_view(recto: &Recto, drawn: &Drawn, random: &mut Rng) {
     let asked = IntersectionQuery {
         fields: (0..FIELDS)
@@ -422,8 +430,8 @@ partition = ["c"]
 order = ["-at", "-a", "-b"]
 "#;
 
-/// A view may fix a key field that another view has at the end of its order. Then the other view has further
-/// rows between the rows of the result.
+/// Checks views that fix a key field which another view has at the end of its order. The other view
+/// then has additional rows between the rows of the result.
 pub(crate) async fn key_fields_that_other_views_pin_are_no_part_of_the_order(recto: Recto) {
     let recto = Fresh::new(kind_of(&recto)).open().await;
     recto.apply(&parse(KEYS)).await.unwrap();
@@ -486,7 +494,7 @@ partition = ["f0", "f1"]
 order = ["x"]
 "#;
 
-/// Creates a store with records. The fields of a record follow from its number.
+/// Creates a store with `count` records. `fields` computes the fields of a record from its number.
 async fn items(recto: &Recto, count: i64, fields: impl Fn(i64) -> (i64, i64)) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();

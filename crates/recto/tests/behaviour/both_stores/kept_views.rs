@@ -1,5 +1,5 @@
-//! Views with a retention bound. They show only retained entries, and their records may stay or have their
-//! own retention bound. `verify` reports no missing entries beyond the bound.
+//! Tests of views with a retention bound. They show only retained entries. Their records are kept,
+//! or have their own retention bound. `verify` does not report missing entries beyond the bound.
 
 use futures::future::join_all;
 use recto::session::{LoadRequest, RebalanceRequest, Session, VerifyRequest};
@@ -11,7 +11,7 @@ use crate::common::clocks::Standing;
 use crate::common::stores::{Kind, kind_of, parse};
 use crate::common::{Fresh, key_of};
 
-/// Records without a retention bound.
+/// Schema of records without a retention bound.
 const READINGS: &str = r#"
 [collection.readings]
 fields = { id = "int", sensor = "text", at = "timestamp", value = "int" }
@@ -36,7 +36,7 @@ partition = ["sensor"]
 order = ["at"]
 "#;
 
-/// Records with a retention bound. Their views have shorter bounds and other bucket sizes.
+/// Schema of records with a retention bound. Its views have shorter bounds and other bucket sizes.
 const LATEST: &str = r#"
 [collection.latest]
 fields = { stream = "text", at = "timestamp", id = "int", note = "text" }
@@ -61,10 +61,10 @@ bucket = { target = "64KiB", keep = "4 days" }
 "#;
 
 const DAY_MS: i64 = 24 * 3_600_000;
-/// 2024-02-19T00:00:00Z, a Monday.
+/// First day of the tests, in milliseconds since 1970: 2024-02-19T00:00:00Z, a Monday.
 const START_MS: i64 = 1_708_300_800_000;
 const DAYS: i32 = 12;
-/// First day that is retained on the last day of the test.
+/// First day whose records are still retained on the last day of the test.
 const FIRST: i32 = 3;
 const EACH_DAY: i32 = 6;
 
@@ -107,8 +107,8 @@ impl Kept {
         assert_eq!(found, (ids.clone(), ids), "{view}");
     }
 
-    /// Asserts that a view shows these records. On Cassandra it may show more: a view in buckets by size
-    /// retains all entries of a bucket that has a retained entry.
+    /// Asserts that a view shows the records with these ids. On Cassandra it may show more records:
+    /// a view in buckets by size retains all entries of a bucket that has a retained entry.
     async fn shows_about(&self, view: &str, ids: Vec<i32>) {
         if kind_of(&self.recto) == Kind::Embedded {
             return self.shows(view, ids).await;
@@ -118,7 +118,7 @@ impl Kept {
         assert!(ids.iter().all(|id| forwards.contains(id)), "{view}: {forwards:?}");
     }
 
-    /// Puts the records of each of these days on the day itself.
+    /// Stores the records of each of these days, with the clock set to that day.
     async fn put(&self, name: &str, days: std::ops::Range<i32>) {
         for day in days {
             self.at(day);
@@ -131,8 +131,8 @@ impl Kept {
         }
     }
 
-    /// Removes entries beyond the retention bounds, in the collection's own sort order (empty name) and in
-    /// views.
+    /// Removes entries beyond the retention bounds, in these views of a collection. An empty name
+    /// means the collection's own sort order.
     async fn rebalance(&self, name: &str, views: &[&str]) {
         let session = LocalSession::new(self.recto.clone());
         let tools = session.tools().unwrap();
@@ -151,7 +151,7 @@ impl Kept {
         }
     }
 
-    /// Asserts that no entry is missing and none is superfluous, so that there is nothing to repair.
+    /// Asserts that `verify` finds no missing and no superfluous entry, with and without repair.
     async fn is_well(&self) {
         for repair in [false, true] {
             let request = VerifyRequest {
@@ -177,7 +177,7 @@ impl Kept {
     }
 }
 
-/// Returns the ids of the records of some days.
+/// Returns the ids of the records that belong to these days.
 fn of_days(days: std::ops::Range<i32>) -> Vec<i32> {
     (days.start * EACH_DAY..days.end * EACH_DAY).collect()
 }
@@ -319,8 +319,8 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     kept.is_well().await;
 }
 
-/// The retention bound of a view moves in other steps than the bound of its collection. In between, there are
-/// entries whose records are removed.
+/// Checks a view whose retention bound moves in larger steps than the bound of its collection.
+/// Between two steps, the view has entries whose records are already removed.
 pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     let kept = Kept::new(&recto, LATEST).await;
     kept.put("latest", 0..DAYS).await;

@@ -1,4 +1,4 @@
-//! Whole lists, page by page.
+//! Functions that read all pages of a query.
 
 use recto::{DynamicRecord, Page, PageQuery, Value};
 
@@ -11,7 +11,7 @@ pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
     page.items().iter().map(id).collect()
 }
 
-/// Returns the ids of all rows of a query, in pages of `size`, by cursors.
+/// Returns the ids of all rows of a query, read in pages of `size` rows by page tokens.
 pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec<i32> {
     let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
     loop {

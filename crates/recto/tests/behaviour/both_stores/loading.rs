@@ -1,4 +1,4 @@
-//! Loads files that other programs wrote into either store.
+//! Checks that either store can load files that other programs wrote.
 
 use futures::TryStreamExt as _;
 use recto::session::{CsvOptions, LoadRequest, Pages as _, ScanRequest, Session as _};
@@ -15,8 +15,8 @@ partition = ["name"]
 writes = "overwrite"
 "#;
 
-/// Loads a file as `cqlsh COPY TO` writes it, with a quoted empty cell, and a file as a spreadsheet writes
-/// it.
+/// Checks two files: the output of `cqlsh COPY TO` with a quoted empty cell, and the output of a
+/// spreadsheet.
 pub(crate) async fn files_of_other_programs(recto: Recto) {
     let store = Fresh::new(kind_of(&recto)).open().await;
     store.apply(&parse(SCHEMA)).await.unwrap();

@@ -1,4 +1,5 @@
-//! Records that do not fit a view or a unique constraint: Recto counts and lists them, and they stay usable.
+//! Tests of misfits: records that do not fit a view or a unique constraint. Recto counts and lists
+//! them, and they stay usable.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ order = ["name"]
 
 const UNIQUE_CITY: &str = "unique = [\"city\"]\n";
 
-/// Counts of one misfit with a name that is too large.
+/// Expected counts for one misfit whose name is too large for the view.
 const ONE_TOO_LARGE: MisfitCounts = MisfitCounts {
     empty: 0,
     too_large: 1,
@@ -43,7 +44,8 @@ fn person(people: &Collection<DynamicRecord>, id: i32, city: Option<&str>, name:
     DynamicRecord::from_json(people.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// Creates a collection without a view. One of its records does not fit the view that the test adds.
+/// Creates a collection without a view. One of its records will not fit the view that the test adds
+/// later.
 async fn people(own: &Recto, mode: &str) -> Collection<DynamicRecord> {
     own.apply(&parse(&PEOPLE.replace("update", mode))).await.unwrap();
     let people = own.dynamic("people").unwrap();
@@ -63,7 +65,7 @@ fn with_view(mode: &str) -> recto::schema::Schema {
     parse(&format!("{}{BY_CITY}", PEOPLE.replace("update", mode)))
 }
 
-/// Returns the keys of the records of a city.
+/// Returns the ids of the records of a city.
 async fn ids_of(people: &Collection<DynamicRecord>, city: &str) -> Result<Vec<Json>, Error> {
     let page = people.query().filter(format!("city = {city:?}")).await?;
     Ok(page
@@ -83,7 +85,8 @@ async fn verify(own: &Recto, repair: bool) -> (VerifiedView, u64) {
     (report.views[0].clone(), report.wrong())
 }
 
-/// Adding a view succeeds with misfits only if the options allow it. The view then reports them.
+/// Checks that a view with misfits is added only if the options allow misfits, and that the view
+/// then reports them.
 async fn adds_a_view(own: Recto, mode: &str) {
     let people = people(&own, mode).await;
     let (schema, before) = (with_view(mode), own.generation());
@@ -127,7 +130,7 @@ async fn adds_a_view(own: Recto, mode: &str) {
     assert_eq!(session.page("people", &request).await.unwrap().lacks, 1);
 }
 
-/// Asserts the error of a change that would make a record a misfit.
+/// Asserts that an error rejects a change that would make a record a misfit.
 fn assert_misfit(error: &Error, field: &str, kind: ErrorKind, says: &str) {
     assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error}");
     assert!(error.message().contains(says), "{error}");
@@ -248,7 +251,8 @@ async fn copies_misfits(own: Recto, other: Recto, mode: &str) {
     assert!(copied.get(1).await.unwrap().is_some() && copied.get(3).await.unwrap().is_some());
 }
 
-/// Puts records without versions. Only the stored record shows whether a put makes a misfit.
+/// Checks puts of misfits in a collection without record versions. Only the stored record shows
+/// whether a put would make a new misfit.
 async fn puts_misfits_plainly(own: Recto) {
     let people = people(&own, "append").await;
     let options = ApplyOptions::new().allow_misfits();
@@ -288,8 +292,8 @@ writes = "overwrite"
     all.put(&word("", "new")).await.unwrap();
 }
 
-/// Returns the store as if an earlier release had created its views: their only partition field cannot be
-/// empty.
+/// Changes the catalog so that views look as if an earlier release had created them: their only
+/// partition field cannot be empty. Returns the reopened store.
 async fn with_earlier_views(own: &Recto) -> Recto {
     let store = own.store();
     let tables = store.list_tables().await.unwrap();
@@ -340,7 +344,8 @@ fn cells<const N: usize>(cells: [&[u8]; N]) -> Cells {
     cells.into_iter().map(Some).collect()
 }
 
-/// A view that an earlier release created rejects an empty partition until it is created again.
+/// Checks that a view that an earlier release created rejects an empty partition until it is
+/// created again.
 #[test]
 fn earlier_views_reject_an_empty_partition() {
     run(async {
@@ -365,7 +370,7 @@ fn earlier_views_reject_an_empty_partition() {
     });
 }
 
-/// Returns a new store of the same kind, which one test uses alone.
+/// Returns a new store of the same kind as `recto`, for one test alone.
 async fn own(recto: &Recto) -> Recto {
     Fresh::new(kind_of(recto)).open().await
 }
@@ -393,7 +398,7 @@ pub(crate) async fn misfits_can_be_put_plainly(recto: Recto) {
     puts_misfits_plainly(own(&recto).await).await;
 }
 
-/// Runs all of these tests on stores without transactions, like Cassandra.
+/// Runs all misfit tests on stores without transactions, as Cassandra is.
 #[test]
 fn misfits_without_transactions() {
     run(async {

@@ -1,4 +1,5 @@
-//! Guarantees 1, 2 and 6: the rows of a page, and the rows that it reads.
+//! Tests of guarantees 1, 2 and 6: the rows that a page shows, and the number of rows that it
+//! reads.
 
 use futures::{StreamExt, TryStreamExt};
 use recto::{DynamicRecord, ErrorKind, MAX_PAGE_SIZE, Page, PageQuery, Recto};
@@ -7,7 +8,7 @@ use serde_json::json;
 use crate::common::Subject;
 use crate::common::subject::words;
 
-/// Stores events at the times `0..count` in the partition of this name, and returns their query.
+/// Stores events at the times `0..count` in the partition `stream`, and returns the query for them.
 pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> (Subject, PageQuery<DynamicRecord>) {
     let mut subject = Subject::new(recto, "events");
     let row = |at: i32| {

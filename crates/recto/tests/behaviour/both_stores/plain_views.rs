@@ -1,4 +1,5 @@
-//! Views of records that do not change: Recto writes and deletes their entries together with the records.
+//! Tests of views of records that do not change: Recto writes and deletes the entries together with
+//! the records.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ struct Visit {
     note: Option<String>,
 }
 
-/// A visit in an older program, which does not know the field by which a view sorts.
+/// Record type of an older program, which does not know a field by which a view of `visits` sorts.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "visits", key = ["user", "at"], partition = ["user"], order = ["-at"], writes = "append")]
 struct Seen {
@@ -65,7 +66,7 @@ struct Reading {
     unit: Option<String>,
 }
 
-/// A reading in an older program.
+/// Record type of an older program, which knows fewer fields of a reading.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Bare {

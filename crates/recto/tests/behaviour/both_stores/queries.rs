@@ -1,4 +1,4 @@
-//! Every kind of condition and sort, with the rows that a person would expect.
+//! Tests of every kind of condition and sort, with expected rows that are written by hand.
 
 use recto::filter::{field, tuple};
 use recto::{DynamicRecord, Page, PageQuery, Recto};
@@ -31,7 +31,8 @@ async fn places(recto: &Recto, test: &str) -> Subject {
     subject
 }
 
-/// Returns all rows, read forwards in pages of two. Asserts that the backward pages have the same rows.
+/// Returns all rows of a query as text, read forwards in pages of two. Asserts that pages read
+/// backwards have the same rows.
 async fn everything(query: &PageQuery<DynamicRecord>, fields: &[&str]) -> String {
     let mut forwards: Vec<String> = Vec::new();
     let mut backwards: Vec<String> = Vec::new();
@@ -119,7 +120,8 @@ pub(crate) async fn lists_of_order_values(recto: Recto) {
     assert_eq!(everything(&subject.text(&filter, "at"), &["at"]).await, "2, 5");
 }
 
-/// Stores every combination of 0 and 1 in the columns a, b, c, d. Their order is a, -b, c, -d.
+/// Stores sixteen records: every combination of 0 and 1 in the columns a, b, c, d. The order of the
+/// collection is a, -b, c, -d.
 async fn mixed(recto: &Recto, p: &str) -> Subject {
     let mut subject = Subject::new(recto, "mixed");
     let bit = |number: i32, place: u32| number >> place & 1;
@@ -177,8 +179,8 @@ pub(crate) async fn mixed_directions(recto: Recto) {
     }
 }
 
-/// Tuples compare by value, for any directions of the columns. The rows are those of the table below, in the
-/// order of the view.
+/// Checks that ranges of tuples compare values, for any directions of the columns. The rows are
+/// returned in the order of the collection.
 pub(crate) async fn tuple_ranges_over_mixed_directions(recto: Recto) {
     let subject = mixed(&recto, "tuples").await;
     for (condition, expected) in [

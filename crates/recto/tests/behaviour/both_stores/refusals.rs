@@ -1,11 +1,13 @@
-//! Errors of rejected queries: they contain the reason, the position, and a remedy.
+//! Tests of the errors of rejected queries: they contain the reason, the position in the text, and
+//! a remedy.
 
 use recto::schema::Schema;
 use recto::{Error, ErrorKind, Recto};
 
 use crate::common::Subject;
 
-/// Asserts that the suggested view parses when it is pasted into the schema, and has this name and order.
+/// Asserts that the schema is valid with the view that the error suggests, and that the view has
+/// this name and order.
 fn assert_pastes(recto: &Recto, error: &Error, name: &str, order: &[&str]) {
     let hint = error.hint().unwrap();
     let (_, pasted) = hint.split_once('\n').unwrap();

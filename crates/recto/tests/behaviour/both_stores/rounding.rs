@@ -1,4 +1,4 @@
-//! Views that sort by a time that is rounded down.
+//! Tests of views that sort by a time that is rounded down, for example to the minute.
 
 use recto::schema::{Width, WidthUnit};
 use recto::session::{PageRequest, Pages};
@@ -33,7 +33,7 @@ const MINUTE: Width = Width {
     count: 1,
     unit: WidthUnit::Minute,
 };
-/// 2013-05-17T10:30:00Z.
+/// Time of the first record, in milliseconds since 1970: 2013-05-17T10:30:00Z.
 const START_MS: i64 = 1_368_786_600_000;
 const RECORDS: i32 = 60;
 
@@ -41,8 +41,8 @@ fn schema(rounding: &str) -> recto::schema::Schema {
     parse(&SCHEMA.replace("ROUNDING", rounding))
 }
 
-/// Returns the time of a record. All times are within about six minutes, at the ends of minutes and in
-/// between. `None`: the record has no time.
+/// Returns the time of a record in milliseconds since 1970, or `None` if it has no time. All times
+/// are within six minutes, at the ends of minutes and in between.
 fn seen_ms(id: i32) -> Option<i64> {
     let minute = i64::from((id / 6 + id * 5 % 7) % 6);
     let edges = [0, 1, 999, 59_999, 60_000, 30_000];
@@ -52,7 +52,7 @@ fn seen_ms(id: i32) -> Option<i64> {
 
 struct Sessions {
     recto: Recto,
-    /// Expected records: id, time and kind of each.
+    /// Stored records: id, time and kind of each.
     all: Vec<(i32, Option<i64>, i32)>,
 }
 
@@ -99,7 +99,7 @@ impl Sessions {
         sessions.query().filter(filter)
     }
 
-    /// Returns the ids of the selected records, in the order of the view.
+    /// Returns the ids of the records whose time `is_asked` selects, in the order of the view.
     fn expected(&self, is_asked: impl Fn(Option<i64>) -> bool) -> Vec<i32> {
         let mut asked: Vec<_> = self.all.iter().filter(|(_, seen, _)| is_asked(*seen)).collect();
         asked.sort_by_key(|(id, seen, _)| {
@@ -217,7 +217,7 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     );
 }
 
-/// Checks a view with another field before the rounded field, and a narrow view.
+/// Checks a view that has another field before the rounded field, and a view without all fields.
 pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     let sessions = Sessions::new(&recto, ROUNDING).await;
     let (from, to) = (START_MS + 30_000, START_MS + 150_500);

@@ -1,4 +1,4 @@
-//! Schemas in stores: application, rejection, and reading after a reopen.
+//! Tests of schemas: Recto applies or rejects them, and reads them when the store is opened again.
 
 use recto::{ApplyOptions, ErrorKind, OpenOptions, Recto, StoreAddress};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
     assert!(plan.changes.is_empty() && plan.statements.is_empty(), "{plan:?}");
 }
 
-/// Two collections with the same custom type, and a third collection.
+/// Schema of two collections with the same custom type, and a third collection.
 const PLACES: &str = r#"
 [type.place]
 fields = { city = "text" }
@@ -56,8 +56,8 @@ key = ["id"]
 writes = "overwrite"
 "#;
 
-/// A plan shows all statements that will run, in order: before there is a store, before its first schema, and
-/// after it.
+/// Checks that a plan shows all statements that `apply` will run, in order: before the store
+/// exists, before its first schema, and after it.
 pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
     let store = fresh(&recto);
     let schema = parse(PLACES);
@@ -156,8 +156,8 @@ pub(crate) async fn a_collection_may_be_added(recto: Recto) {
     assert!(before.collection.get((1,)).await.unwrap().is_some());
 }
 
-/// Several servers start concurrently on an empty store, and all apply the same schema. All end with the
-/// schema in the store.
+/// Checks that several servers can start concurrently on an empty store and apply the same schema.
+/// All of them then have the schema of the store.
 pub(crate) async fn several_who_apply_at_once(recto: Recto) {
     const APPLIERS: usize = 4;
     let store = fresh(&recto);

@@ -1,4 +1,5 @@
-//! Buckets by time: pages of them work like other pages, for any times of the rows.
+//! Checks that pages of buckets by time have the same rows as other pages, for any times of the
+//! rows.
 #![allow(clippy::cast_sign_loss)] // ids are not negative
 
 use std::sync::Arc;
@@ -42,8 +43,8 @@ order = ["seen"]
 bucket = { time = "seen", width = "15 minutes", shards = 2 }
 "#;
 
-/// Times before 1970 and after 2100, on both sides of ends of months and leap days, and the first and last
-/// possible times.
+/// Times before 1970 and after 2100, on both sides of ends of months and of leap days. The list
+/// includes the first and the last time that a timestamp can have.
 const TIMES: [&str; 12] = [
     "0001-01-01T00:00:00Z",
     "1899-12-31T23:59:59.999Z",
@@ -222,10 +223,11 @@ bucket = { time = "seen", width = "1 day", shards = 2 }
 const BY_MONTH: &str = r#"bucket = { time = "seen", width = "1 month" }"#;
 const SESSIONS: i32 = 24;
 
-/// Records that change, with views in buckets by the changing time.
+/// Collection of records that change, with views in buckets by the changing time.
 struct Sessions {
     recto: Recto,
-    /// Index of each record's time in `TIMES`, by id. `None`: no time.
+    /// Time of each record as an index into `TIMES`, by the id of the record. `None`: the record
+    /// has no time.
     seen: Vec<Option<usize>>,
 }
 
@@ -271,8 +273,8 @@ impl Sessions {
         self.all().query().view("recent").filter(r#"team = "red""#)
     }
 
-    /// Asserts that pages of both views, in both directions, show the expected records, and that no entry is
-    /// superfluous.
+    /// Asserts that both views show all records except those in `gone`, forwards and backwards, and
+    /// that no entry is superfluous.
     async fn are_shown(&self, gone: &[i32]) {
         let ids: Vec<i32> = (0..SESSIONS).filter(|id| !gone.contains(id)).collect();
         let seen = |id: &i32| self.seen[*id as usize];
@@ -378,8 +380,8 @@ pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Rect
     }
 }
 
-/// Plants the remains of a dead writer: an entry at an old position of its record, in its own bucket, and a
-/// missing entry.
+/// Checks that `verify` finds and repairs the remains of a dead writer: an entry at an old position
+/// of its record, and a missing entry.
 pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Recto) {
     let sessions = Sessions::new(&recto, BY_MONTH).await;
     let store = sessions.recto.store();

@@ -1,4 +1,4 @@
-//! Buckets of views are switched on, changed and switched off while other clients write.
+//! Checks that buckets of views can be added, changed and removed while other clients write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ order = ["-seen"]
 BUCKET
 "#;
 
-/// Sequence of bucket declarations of the views.
+/// Bucket declarations of the views, which the test applies one after another.
 const MOVES: [&str; 6] = [
     r#"bucket = { target = "64KiB" }"#,
     "bucket = { rows = 20 }",
@@ -37,12 +37,12 @@ const MOVES: [&str; 6] = [
 ];
 const RECORDS: u64 = 400;
 const WRITERS: u64 = 3;
-/// 2013-05-17T10:30:00Z.
+/// Earliest time of a record, in milliseconds since 1970: 2013-05-17T10:30:00Z.
 const START_MS: i64 = 1_368_786_600_000;
 const THREE_DAYS_MS: u64 = 3 * 24 * 3_600_000;
-/// Minimum time for which other clients write with each declaration.
+/// Minimum time for which other clients write after each change of the declaration.
 const WHILE: Duration = Duration::from_millis(300);
-/// Wait of a writer after each write, so that a view can be filled meanwhile.
+/// Pause of a writer after each write, so that a view can be filled meanwhile.
 const REST: Duration = Duration::from_millis(20);
 
 fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::Rng) -> DynamicRecord {
@@ -59,14 +59,16 @@ fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::R
     DynamicRecord::from_json(records.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// Shared state of the writers. They write until `stop` is set, and pause during checks.
+/// State that the writers share. They write until `stop` is set, and pause while the test locks
+/// `may_write`.
 struct Writers {
     may_write: RwLock<()>,
     stop: AtomicBool,
     done: AtomicU64,
 }
 
-/// Puts the writer's own records, and deletes some of them if records can change.
+/// Stores the records of one writer in a loop. Deletes some of them if records of the collection
+/// can change.
 async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Writers>) {
     let may_change = records.definition().writes == WriteMode::Update;
     let mut random = generate::rng(writer + 1);

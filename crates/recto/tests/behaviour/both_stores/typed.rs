@@ -1,4 +1,4 @@
-//! Typed collections behave like dynamic collections with a type.
+//! Checks that collections with a Rust record type behave like dynamic collections.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,8 @@ struct Reading {
     unit: Option<String>,
 }
 
-/// Like `Reading`, but one field has another type, and one field does not exist.
+/// Record type that does not match the collection: one field has another type, and one field does
+/// not exist.
 #[derive(Debug, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Misread {
@@ -255,7 +256,7 @@ impl Ticket {
     }
 }
 
-/// Returns a new store with a collection of these tickets.
+/// Returns a new store with a collection of tickets with these ids.
 async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection<Ticket>) {
     let own = Fresh::new(kind_of(recto)).open().await;
     own.apply(&schema_of([Ticket::collection()])).await.unwrap();
@@ -266,7 +267,7 @@ async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection
     (own, tickets)
 }
 
-/// Stores a ticket like a program with another record type.
+/// Stores a ticket as a program with another record type would.
 async fn put_foreign(recto: &Recto, ticket: serde_json::Value) {
     let dynamic = recto.dynamic("tickets").unwrap();
     let record = DynamicRecord::from_json(dynamic.definition(), ticket.as_object().unwrap()).unwrap();
@@ -404,7 +405,8 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert!(tickets.get(("a", 2)).await.unwrap().is_some());
 }
 
-/// Like the collection that `EVENTS` declares, without the bucket, the view and one field.
+/// Record type for the collection that `EVENTS` declares. It lacks the bucket, the view and one
+/// field.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "events", key = ["stream", "at"], partition = ["stream"], order = ["at"], writes = "append")]
 struct Event {

@@ -1,4 +1,5 @@
-//! Unique fields: no two records have the same values in them, whichever client writes.
+//! Tests of unique constraints: no two records have the same values in the fields of a constraint,
+//! whichever client writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ unique = [["email"], ["tenant", "slug"], ["balance"]]
 partition = ["note"]
 "#;
 
-/// Returns the collection in a new store.
+/// Returns the collection `users` in a new store.
 async fn users(recto: &Recto) -> Subject {
     let own = Fresh::new(kind_of(recto)).open().await;
     own.apply(&parse(USERS)).await.unwrap();
@@ -42,7 +43,7 @@ impl Subject {
     }
 }
 
-/// Asserts that a change was rejected because the record `holder` has the values.
+/// Asserts that a change was rejected because the record `holder` already has the unique value.
 fn assert_taken(error: &Error, field: &str, holder: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(error.field(), Some(field), "{error}");
@@ -201,7 +202,8 @@ pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
     );
 }
 
-/// If several records want the same value concurrently, exactly one gets it, in each round.
+/// Checks that exactly one of several records gets a unique value that all of them request
+/// concurrently.
 pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
     const ROUNDS: usize = 30;
     let users = users(&recto).await;
@@ -220,8 +222,8 @@ pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
     }
 }
 
-/// Records release a value and take it back, all concurrently. At no time two records have it, and at the end
-/// it is free.
+/// Checks a unique value that several records release and take concurrently. Two records never have
+/// it at the same time, and at the end it is free.
 pub(crate) async fn a_value_goes_round(recto: Recto) {
     const TURNS: usize = 40;
     let users = users(&recto).await;
@@ -297,7 +299,8 @@ pub(crate) async fn a_copy_has_the_claims(recto: Recto) {
     copied.put_user("carl", Some("ada@x")).await.unwrap();
 }
 
-/// `verify` finds a missing claim and a claim without a record, and repairs both.
+/// Checks that `verify` finds a missing claim and a claim without a record, and repairs both. A
+/// claim is the stored row that reserves a unique value for a record.
 pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     let users = users(&recto).await;
     for (name, email) in [("ada", Some("ada@x")), ("bob", Some("bob@x")), ("carl", None)] {
@@ -336,7 +339,8 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     users.put_user("dora", Some("dora@x")).await.unwrap();
 }
 
-/// Returns the table of the claims of email addresses, and the partition of one address.
+/// Returns the table that stores the claims of email addresses, and the partition of the claim of
+/// one address.
 async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     let tables = users.recto.store().list_tables().await.unwrap();
     let mut tables = tables.into_iter();
@@ -348,7 +352,7 @@ async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     (Arc::new(table), std::iter::once(Some(email.as_bytes())).collect())
 }
 
-/// Returns the cells of a claim.
+/// Returns the cells of the claim of an email address, which name the record that has it.
 async fn owner_of(users: &Subject, email: &str) -> Cells {
     let (table, partition) = claims_of(users, email).await;
     let read = PointRead {
@@ -362,7 +366,8 @@ async fn owner_of(users: &Subject, email: &str) -> Cells {
     [row.get(1), row.get(2)].into_iter().collect()
 }
 
-/// Puts a claim if none exists, or deletes an existing claim.
+/// Writes a claim with these cells if none exists. If `cells` is `None`, deletes the existing
+/// claim.
 async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     let (table, partition) = claims_of(users, email).await;
     let clustering = Cells::new();
@@ -396,8 +401,8 @@ async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
-/// A new constraint on existing records creates their claims. If two records have the same values, the error
-/// names them until one of them has other values.
+/// Checks a new constraint on existing records, for which Recto creates claims. If two records have
+/// the same values, the error names them until one of them has other values.
 pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto) {
     let users = users(&recto).await;
     let with_notes = USERS.replace(r#"[["email"], "#, r#"[["email"], ["note"], "#);
@@ -439,7 +444,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
     assert_eq!(after.version, before.version, "records stay as they are");
 }
 
-/// Like the collection `users`, without the constraints, the view and some fields.
+/// Record type for the collection `users`. It lacks the constraints, the view and some fields.
 #[derive(Debug, Record)]
 #[record(collection = "users", key = ["name"])]
 struct User {

@@ -1,4 +1,4 @@
-//! Pages of views.
+//! Tests of pages that Recto reads from views.
 
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ fn ids(page: &PageReply) -> Vec<i64> {
         .collect()
 }
 
-/// Returns the table that a query uses, and its plan with the reasons against the other views.
+/// Returns the table that Recto chooses for a query, and the plan, which contains the reasons
+/// against the other views.
 async fn taken(session: &LocalSession, request: &PageRequest) -> (String, Explanation) {
     let explained = session.explain("posts", request, false).await.unwrap();
     (explained.table.clone(), explained)
@@ -267,7 +268,8 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
     );
 }
 
-/// Recto reads the fields that a view lacks from the base table, for the rows of the page and the row ahead.
+/// Checks that Recto reads the fields that a view lacks from the base table, for the rows of the
+/// page and for the following row.
 pub(crate) async fn fields_are_looked_up(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -353,8 +355,9 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     assert_eq!(ids(&page), [5, 2]);
 }
 
-/// Returns the maximum number of round trips of a page whose rows are joined with base rows: two stages. A
-/// page beyond a row has one more if the order has both directions, because the range then has two bounds.
+/// Returns the maximum number of round trips of a page whose rows are joined with base rows. The
+/// page has two stages. A page that begins after a row has one more round trip if the order has
+/// both directions, because the range then has two bounds.
 fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     match kind {
         Kind::Embedded => 0,
@@ -362,7 +365,8 @@ fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     }
 }
 
-/// A cursor belongs to an order, not to a table.
+/// Checks that a cursor belongs to an order, not to a table: it continues in every view with the
+/// same order.
 pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -423,7 +427,7 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     assert_eq!(ids(&session.page("posts", &next).await.unwrap()), [2, 1]);
 }
 
-/// Existing handles and queries see added and removed views.
+/// Checks that existing handles and queries use added views, and stop using removed views.
 pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) {
     let recto = posts(&recto).await;
     let parse = |text: &str| crate::common::stores::parse(text);

@@ -1,5 +1,5 @@
-//! Writes: put records are stored, deleted records are removed, and an atomic batch is applied completely or
-//! not at all.
+//! Checks that put records are stored, deleted records are removed, and an atomic batch is applied
+//! completely or not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,7 +226,8 @@ pub(crate) async fn records_expire(recto: Recto) {
     assert!(reading(&subject, "expire", 4).await.is_none());
 }
 
-/// Two keys that are equal as doubles are two records.
+/// Checks that numbers are stored exactly or rejected. Two keys that would be equal as doubles are
+/// two records.
 pub(crate) async fn numbers_are_exact_or_refused(recto: Recto) {
     let subject = Subject::new(&recto, "orders");
     let read = |numbers: &str| {
@@ -329,7 +330,7 @@ pub(crate) async fn rejects_invalid_keys(recto: Recto) {
     }
 }
 
-/// Events are put once. A repeated put of the same event changes nothing.
+/// Checks that a repeated put of the same event changes nothing.
 pub(crate) async fn appended_records_are_kept(recto: Recto) {
     let subject = Subject::new(&recto, "events");
     let one = record(

@@ -1,4 +1,4 @@
-//! Store that creates no table until the test allows it.
+//! Store that delays the creation of tables until the test allows it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 pub(crate) struct Gate {
     inner: Arc<dyn Store>,
-    /// Signals that a process is about to create a table.
+    /// Gets a permit whenever a process is about to create a table. The test waits for it.
     pub(crate) arrived: Semaphore,
     pub(crate) open: Semaphore,
 }

@@ -1,4 +1,5 @@
-//! Handles that were opened before a schema change in their own process. They follow the change.
+//! Checks that handles of a process follow a schema change that another handle of the same process
+//! applies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ fn event_json(id: i32) -> Json {
     json!({ "day": 1, "id": id, "what": format!("event {id}") })
 }
 
-/// Returns a store with five events and two settings.
+/// Returns a new store with five events and two settings.
 async fn opened(kind: Kind) -> (Fresh, Recto) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -185,7 +186,8 @@ writes = "overwrite"
     );
 }
 
-/// Other requests continue while a schema is applied and its tables are not created yet.
+/// Checks that other requests continue while a schema is applied and its tables are not created
+/// yet.
 pub(crate) async fn pages_go_on_while_a_schema_is_applied(kind: Kind) {
     let (_fresh, recto) = opened(kind).await;
     let gate = Gate::new(recto.store());

@@ -1,5 +1,5 @@
-//! Fields that are added to collections with records, from the text of the schema to the page, on both
-//! stores.
+//! Tests of fields that are added to collections with records, on both stores: from the text of the
+//! schema to the page.
 
 mod gate;
 mod handles;
@@ -33,7 +33,7 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// Schema in which the new fields are before, between and after the other fields.
+/// Schema after the change. New fields are before, between and after the existing fields.
 const AFTER: &str = r#"
 [collection.events]
 fields = { tags = "list<text>", day = "int", id = "int", score = "double", what = "text", place = "place" }
@@ -51,7 +51,7 @@ writes = "overwrite"
 fields = { city = "text" }
 "#;
 
-/// Returns a schema in which the settings also have a note.
+/// Returns the schema with an additional field `note` in the collection `settings`.
 fn with_note(schema: &str) -> Schema {
     parse(&schema.replace(r#"value = "text""#, r#"note = "text", value = "text""#))
 }
@@ -223,7 +223,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     check(&recto).await;
 }
 
-/// Settings without the note.
+/// Record type for `settings` without the field `note`.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct Setting {
@@ -231,7 +231,7 @@ struct Setting {
     value: Option<String>,
 }
 
-/// Settings with a note, which is before the older fields.
+/// Record type for `settings` with the field `note`, which is before the older fields.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct NotedSetting {
@@ -318,11 +318,11 @@ async fn handles_from_before_keep_working(kind: Kind) {
     assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
 
-/// Version 1 of a program starts again while version 2, which added a field, is running. Version 1
-/// reads the fields that it knows, and applies its own schema. It does not change the new field,
-/// which may be before or after its own fields.
+/// Checks that version 1 of a program can start again while version 2, which added a field, is
+/// running. Version 1 reads the fields that it knows, and applies its own schema. It does not
+/// change the new field, which may be before or after its own fields.
 async fn an_older_program_beside_a_newer_one(kind: Kind) {
-    /// Type that knows neither the value nor the fields after it.
+    /// Record type that lacks the field `value` and the fields after it.
     #[derive(Debug, Clone, PartialEq, Record)]
     #[record(collection = "settings", key = ["name"], writes = "overwrite")]
     struct Owned {
@@ -386,9 +386,10 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
     assert_eq!(newer.get("a").await.unwrap(), None);
 }
 
-/// Version 1 of a program puts its records again after version 2 added fields and gave them values. For
-/// version 1 these are the same records, because the fields that it knows are equal. Version 2 knows more
-/// fields, so for version 2 a record without the value is another record.
+/// Checks version 1 of a program, which puts its records again after version 2 added fields and
+/// gave them values. Version 1 repeats the same records, because the fields that it knows are
+/// equal. Version 2 knows more fields, so its put without a value for them is another record, and
+/// the embedded store reports a conflict.
 async fn older_and_newer_programs_append(kind: Kind) {
     #[derive(Debug, Clone, PartialEq, Record)]
     #[record(collection = "notes", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
@@ -462,7 +463,7 @@ async fn older_and_newer_programs_append(kind: Kind) {
     );
 }
 
-/// Schema with another collection.
+/// Schema with one collection that the other schemas do not declare.
 const MORE: &str = r#"
 [collection.more]
 fields = { id = "int" }
@@ -535,7 +536,8 @@ async fn a_collection_is_removed_by_name(kind: Kind) {
     assert!(recto.dynamic("more").unwrap().get(1).await.unwrap().is_none());
 }
 
-/// Simulates a removal that was interrupted: the schema is recorded, but the table is not dropped yet.
+/// Checks that a later apply completes the interrupted removal of a collection: the schema is
+/// recorded, but the table is not dropped yet.
 async fn an_interrupted_removal_is_finished(kind: Kind) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -567,8 +569,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
     assert!(tables.iter().all(|table| table.name() != "more"), "{tables:?}");
 }
 
-/// One handle removes a collection while another adds a field to it. If the removal fails, the rows are still
-/// there.
+/// Checks a handle that removes a collection while another handle adds a field to the collection.
+/// If the removal fails, the rows still exist.
 async fn removes_nothing_after_losing_to_another_apply(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -593,8 +595,9 @@ async fn removes_nothing_after_losing_to_another_apply(kind: Kind) {
     }
 }
 
-/// Returns a handle that has checked the tables again. A refresh does not check the tables of an embedded
-/// store, because only this process can change them. In that case, the function reopens the store.
+/// Returns a handle that has checked again whether its tables exist. On Cassandra, the handle
+/// refreshes. An embedded store checks its tables only when it is opened, so the function reopens
+/// it.
 async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     match fresh.kind {
         Kind::Cassandra => {
@@ -608,7 +611,7 @@ async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     }
 }
 
-/// Replaces the only table of a collection, as an administrator could do.
+/// Drops and creates a table, as an administrator could do while programs run.
 async fn replace_table(recto: &Recto, table: &recto_model::Table) {
     recto.store().drop_table(table.name()).await.unwrap();
     let made = recto.store().create_table(table).await;
@@ -822,9 +825,9 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
     assert_eq!(all(&settings, r#"name = "a" AND other = "x""#).await.len(), 1);
 }
 
-/// Two processes add different fields concurrently, and only one schema is recorded. The other process may be
-/// the last one to change the columns of the table. The next process that applies a schema continues from the
-/// recorded schema.
+/// Checks two processes that add different fields concurrently. Only one schema is recorded, but
+/// the other process may be the last one to change the columns of the table. The next process that
+/// applies a schema continues from the recorded schema.
 async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
@@ -860,8 +863,8 @@ async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     assert!(listed.iter().any(is_expected), "{listed:?}");
 }
 
-/// Returns two handles on a store with the first schema. They belong to two processes, if the store allows
-/// this.
+/// Returns two handles of a store with the first schema. On Cassandra, they belong to two
+/// processes.
 async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     let one = fresh.open().await;
     one.apply(&parse(BEFORE)).await.unwrap();
@@ -872,8 +875,8 @@ async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     (one, two)
 }
 
-/// One process adds a field, and the other a collection. Whichever schema is recorded, the remains of the
-/// other do not block later changes.
+/// Checks two processes that apply changes concurrently: one adds a field, the other a collection.
+/// Whichever schema is recorded, the remains of the rejected schema do not block later changes.
 async fn two_who_apply_different_things_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -944,12 +947,13 @@ async fn two_who_apply_at_once(kind: Kind) {
     );
 }
 
-/// After any failures and unknown outcomes, repeated applies end with the new fields and the old records.
+/// Checks that repeated applies end with the new fields and the old records, after any failures and
+/// unknown outcomes.
 #[test]
 fn applying_again_settles_every_fault() {
-    /// Number of runs. Each takes a few milliseconds.
+    /// Number of runs, each with its own seed. A run takes a few milliseconds.
     const SEEDS: u64 = 40;
-    /// Probability of each fault.
+    /// Probability of each kind of fault at each call to the store.
     const FAULTS: f64 = 0.1;
     /// Maximum number of applies of a run.
     const MAX_APPLIES: usize = 200;

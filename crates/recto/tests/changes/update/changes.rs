@@ -1,4 +1,4 @@
-//! Effects of changes.
+//! Tests of the effects of puts, updates, inserts and deletions on records and views.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Suspension {
     pub(crate) visits: Option<i32>,
 }
 
-/// A suspension in an older program, without the fields by which two views sort.
+/// Record type of an older program. It lacks the fields by which two views of `suspensions` sort.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "suspensions", key = ["user"])]
 struct Narrow {
@@ -49,7 +49,8 @@ async fn users(recto: &Recto, status: &str) -> Vec<String> {
     page.iter().map(|one| one.user.clone()).collect()
 }
 
-/// Returns the error of a change, after which record and views are unchanged.
+/// Executes a change that must be rejected, and returns its error. Asserts that the record of `ada`
+/// and all views are unchanged.
 async fn refused(recto: &Recto, change: impl IntoFuture<Output = recto::Result<recto::Changed>>) -> Error {
     let version = suspensions(recto).get_versioned("ada").await.unwrap();
     let error = change.await.unwrap_err();
@@ -235,8 +236,8 @@ pub(crate) async fn rejects_invalid_changes_and_keeps_the_record(recto: Recto) {
     assert_eq!(all.get("ada").await.unwrap(), Some(suspension("ada", "open", 1)));
 }
 
-/// Several writers change one record. Each change is based on the previous one, so no count and no other
-/// field is lost.
+/// Checks several writers that change one record. Each change is based on the previous change, so
+/// no increment and no other field is lost.
 pub(crate) async fn nobody_is_lost_of_many_at_once(recto: Recto) {
     let all = suspensions(&recto);
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
@@ -343,7 +344,8 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     assert_eq!(entries_end_in(&recto, "suspensions").await, [None; 4]);
 }
 
-/// A field and a view by this field are added while there is a handle that knows neither.
+/// Checks that an existing handle leaves a field unchanged that was added, with a view by this
+/// field, after the handle was opened.
 pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let all = suspensions(&recto);
     let dynamic = recto.dynamic("suspensions").unwrap();
@@ -380,8 +382,8 @@ pub(crate) async fn rejects_values_too_large_for_a_view(recto: Recto) {
     );
 }
 
-/// Rejects a change that would make a record too large, although each of the two changes alone is small
-/// enough.
+/// Checks that Recto rejects a change that would make a record too large, although the stored
+/// record and the change alone are small enough.
 pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     let letters = recto.dynamic("letters").unwrap();
     let half = "x".repeat(600 << 10);
@@ -402,7 +404,7 @@ pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     );
 }
 
-/// Versions do not repeat, although a deletion leaves no row.
+/// Checks that versions of a record do not repeat, although a deletion may leave no row.
 pub(crate) async fn deleted_records_do_not_repeat_a_version(recto: Recto) {
     let all = suspensions(&recto);
     let mut last = 0;

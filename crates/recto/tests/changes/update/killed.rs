@@ -1,4 +1,4 @@
-//! A process that changes records and is killed at random moments, again and again.
+//! Checks a store after a process that changes records was killed at random moments, several times.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -18,9 +18,9 @@ use crate::common::{run, seed};
 
 /// Environment variable with the folder of the store, for the child process.
 const FOLDER: &str = "RECTO_TEST_UPDATE_FOLDER";
-/// Number of kills.
+/// Number of processes that the test starts and kills.
 const LIVES: u64 = 8;
-/// Maximum lifetime of the process, in milliseconds.
+/// Maximum time, in milliseconds, after which the test kills a process.
 const LIFE_MS: u64 = 400;
 /// Number of records that the process changes.
 const USERS: u64 = 5;

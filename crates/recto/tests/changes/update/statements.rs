@@ -1,5 +1,5 @@
-//! Statements that a change sends to a real Cassandra, in stages, and the remains of the change in the log of
-//! intents.
+//! Checks the statements that a change sends to Cassandra, the order of their stages, and the
+//! remains of the change in the log of intents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,20 +20,23 @@ use super::changes::{Suspension, suspension};
 use super::{SCHEMA, TESTS};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// Wait after the registration of a process. It ends before the process renews its registration and recovers.
+/// Pause after the registration of a process. It ends before the process renews its registration
+/// and starts a recovery.
 const QUIET: Duration = Duration::from_secs(1);
-/// Maximum time until the mark is written, for which the change does not wait.
+/// Time in which the mark that a change is complete is written. The change itself does not wait for
+/// the mark.
 const MARKED: Duration = Duration::from_millis(300);
-/// Maximum number of repetitions of a change until no other statements are sent meanwhile.
+/// Maximum number of repetitions of a change until the process sends no other statements meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 /// Number of changes of one record that do not move the record.
 const CHANGES: i32 = 300;
-/// Maximum time until settled intents are removed: two renewals.
+/// Maximum time until the intents of completed changes are removed: two renewals of the
+/// registration.
 const GONE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Statements that were sent, each with its stage. The stage is the number of groups of statements that had
-/// been answered before.
+/// Statements that the process sent, each with its stage. Statements that are sent concurrently
+/// have the same stage; stage 2 begins after answers of stage 1.
 #[derive(Debug, Default)]
 struct Sent {
     requests: Mutex<Vec<(usize, String)>>,
@@ -54,7 +57,7 @@ impl Sent {
         stage
     }
 
-    /// Returns the statements since the last call.
+    /// Returns the statements that were sent since the last call, sorted by stage.
     fn take(&self) -> Vec<(usize, String)> {
         self.answered.store(0, Ordering::SeqCst);
         let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
@@ -115,7 +118,8 @@ impl StoreWrapper for Noting {
     }
 }
 
-/// Reads of a snapshot. Each read passes once at its start and once at its end.
+/// Reads of a snapshot that records them as statements. Each read is noticed once at its start and
+/// once at its end.
 struct NotingReads {
     inner: Arc<dyn Snapshot>,
     sent: Arc<Sent>,
@@ -143,7 +147,8 @@ impl SnapshotWrapper for NotingReads {
     }
 }
 
-/// Returns the numbers of rows and deletions that a node met in a full read of a table.
+/// Returns the numbers of rows and of deletions (tombstones) that a node meets in a full read of a
+/// table.
 async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
     let cql = PlainCql::connect(config.clone(), Environment::system())
         .await
@@ -161,7 +166,7 @@ fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     lines
 }
 
-/// Asserts that a change sends these statements, and no others. If the process renews its registration or
+/// Asserts that a change sends exactly these statements. If the process renews its registration or
 /// recovers meanwhile, the change is repeated.
 async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl AsyncFn(usize)) {
     let expected = stages(expected);

@@ -1,4 +1,5 @@
-//! Views that are added to existing records, views that change, and views that are removed.
+//! Tests of views that are added to existing records, views that are changed, and views that are
+//! removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::{BASE, VIEWS, assert_all_is_well, fill, tables, with_views};
 use crate::common::clocks::Clocks;
 use crate::common::stores::parse;
 
-/// Number of records. It is larger than the number of records that one step of a fill writes.
+/// Number of records. It is larger than the number of records that one step of a backfill writes.
 const RECORDS: i32 = 2_500;
 
 pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
@@ -94,11 +95,11 @@ pub(crate) async fn a_view_is_dropped_by_name(recto: Recto) {
     assert_all_is_well(&recto).await;
 }
 
-/// Time that is longer than any process reads by an old state of the catalog.
+/// Time that is longer than any process uses an old state of the catalog.
 const OLD: Duration = Duration::from_secs(16);
 
-/// A process that never writes learns of the dropped view only from the catalog, and the table of the view
-/// may exist for a long time.
+/// Checks that a process that only reads notices a dropped view. Such a process learns of the
+/// removal only from the catalog, and the table of the view may exist for a long time.
 pub(crate) async fn notices_a_dropped_view_in_a_reading_process(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, 100).await;

@@ -1,5 +1,5 @@
-//! Processes with one shared store without transactions, in virtual time. Tests can hold back the requests of
-//! a process, or make them fail.
+//! Processes that share one store without transactions, in virtual time. A test can delay the
+//! requests of a process, or make them fail.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// One store, and the processes that opened it.
+/// Shared store in memory. Its methods open it in new processes.
 pub(crate) struct World {
     start: Instant,
     memory: Arc<dyn Store>,
@@ -51,12 +51,12 @@ impl World {
         Self { start, memory }
     }
 
-    /// Opens the store in a process whose clock differs by `off_micros` from the other clocks.
+    /// Opens the store in a new process whose clock differs by `off_micros` from the other clocks.
     pub(crate) async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
         self.process_with(seed, off_micros, OpenOptions::new()).await
     }
 
-    /// Opens the store in a process with this request timeout.
+    /// Opens the store in a new process with this request timeout.
     pub(crate) async fn process_within(&self, seed: u64, time: Duration) -> (Recto, Arc<Doors>) {
         self.process_with(seed, 0, OpenOptions::new().request_timeout(time))
             .await
@@ -94,25 +94,25 @@ impl World {
     }
 }
 
-/// Kind of requests.
+/// Kind of requests that a test can delay or make fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// Plain writes.
+    /// Writes of rows without a condition.
     Writes,
-    /// Conditional writes of registrations.
+    /// Conditional writes by which a process registers itself or renews its registration.
     Registrations,
     /// Reads of slices and of rows of a table.
     Reads(&'static str),
 }
 
-/// Connection of a process to the store.
+/// Connection of one process to the store. A test can close it for kinds of requests.
 pub(crate) struct Doors {
     store: Arc<dyn Store>,
     pub(crate) gate: Gate,
     shut: Arc<Shut>,
 }
 
-/// Kinds of requests that do not pass now.
+/// Kinds of requests that are delayed (`held`) or fail (`failing`) at the moment.
 #[derive(Default)]
 struct Shut {
     held: Mutex<Vec<Door>>,
@@ -121,7 +121,7 @@ struct Shut {
 }
 
 impl Doors {
-    /// Holds back the requests of this kind.
+    /// Delays the requests of this kind until [`open`](Self::open).
     pub(crate) fn hold(&self, door: Door) {
         self.shut.held.lock().unwrap().push(door);
     }
@@ -131,7 +131,7 @@ impl Doors {
         self.shut.failing.lock().unwrap().push(door);
     }
 
-    /// Lets all requests pass again.
+    /// Lets all requests pass again, including the delayed ones.
     pub(crate) fn open(&self) {
         self.shut.held.lock().unwrap().clear();
         self.shut.failing.lock().unwrap().clear();

@@ -1,4 +1,4 @@
-//! Views whose tables another program changed.
+//! Tests of views whose tables another program changed, so that they differ from the records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,21 @@ use serde_json::Value as Json;
 use super::{assert_all_is_well, event, fill, person, record, verify, with_views};
 
 const RECORDS: i32 = 300;
-/// Number of writers that change other records meanwhile.
+/// Number of tasks that change other records while a view is compared.
 const WRITERS: i32 = 3;
-/// Wait of each writer after a change.
+/// Pause of each of these tasks after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
-/// Difference between the numbers of a record and of an absent record.
+/// Number that is added to the number of a record to get the number of a record that does not
+/// exist.
 const FIRST_ABSENT: i32 = 100_000;
-/// Number of old entries without a record, of each kind.
+/// Number of old entries without a record that the test writes, for each of two kinds.
 const OLD_ORPHANS: usize = 40;
-/// Maximum difference between clocks.
+/// Maximum difference between clocks of processes that Recto tolerates, in microseconds.
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Memory that is small enough for a dozen passes.
+/// Memory limit of a comparison, in bytes. It is so small that the comparison needs a dozen passes.
 const LITTLE_MEMORY_BYTES: u64 = 2_000;
 
-/// Rows of the table of a view, and plain writes to them.
+/// Rows of a view's table, and methods to change the table directly, as another program could.
 struct Rows {
     recto: Recto,
     table: Arc<Table>,
@@ -37,7 +38,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// Reads the rows of the records of [`fill`]. Other records change meanwhile.
+    /// Reads the entries of the records that [`fill`] stored. The test may change other records
+    /// meanwhile.
     async fn read(recto: &Recto, view: &str) -> Self {
         let mut rows = Self::read_all(recto, view).await;
         // The last cell of the key is the number of the record, so it tells the records of
@@ -77,8 +79,8 @@ impl Rows {
         }
     }
 
-    /// Writes to the row of this number. If `key` has a key cell, the write goes to the row whose key differs
-    /// in this cell.
+    /// Writes to the row with this index, or deletes it if `cells` is `None`. With `key`, the write
+    /// goes to the row whose key differs in this cell.
     async fn write(&self, number: usize, key: Option<(usize, Vec<u8>)>, stamp: i64, cells: Option<Cells>) {
         let row = &self.cells[number];
         let cell = |column: usize| match &key {
@@ -115,20 +117,22 @@ impl Rows {
         i32::from_be_bytes(cell.try_into().unwrap())
     }
 
-    /// Returns the key cell that makes a row the entry of an absent record.
+    /// Returns the key cell that turns the key of a row into the key of an entry of a record that
+    /// does not exist.
     fn absent(&self, number: usize) -> (usize, Vec<u8>) {
         let id = self.id(number) + FIRST_ABSENT;
         (self.table.key_len() - 1, id.to_be_bytes().to_vec())
     }
 
-    /// Returns the absent record of that entry.
+    /// Returns the record that does not exist, to which the entry of [`absent`](Self::absent) would
+    /// belong.
     fn absent_record(&self, number: usize) -> Json {
         let mut record = person(self.id(number));
         record["id"] = (self.id(number) + FIRST_ABSENT).into();
         record
     }
 
-    /// Returns the key of the record to which a row belongs, as text.
+    /// Returns the key of the record to which a row belongs, as `verify` prints it.
     fn key_text(&self, number: usize) -> String {
         let id = self.id(number);
         match &event(id)["day"] {
@@ -137,7 +141,8 @@ impl Rows {
         }
     }
 
-    /// Returns the regular cells of a row, with a changed last cell, and with or without the version.
+    /// Returns the cells of a row outside its key. The last cell is replaced, and the version is
+    /// kept or removed.
     fn regular(&self, number: usize, changed: Option<&[u8]>, version: bool) -> Cells {
         let row = &self.cells[number];
         let (key_len, last) = (self.table.key_len(), self.table.columns().len() - 1);
@@ -150,7 +155,8 @@ impl Rows {
     }
 }
 
-/// Removes two entries, adds three, and changes three. Returns the faults and the keys of their records.
+/// Creates faults in a view: removes two entries, adds three, and changes three. Returns the kinds
+/// of the faults and the keys of their records.
 pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, String)> {
     let rows = Rows::read(recto, view).await;
     let newest = rows.stamps.iter().max().unwrap();
@@ -198,7 +204,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
     wrong
 }
 
-/// Returns the faults that the report has for a view, with the keys of their records.
+/// Returns the kinds of the faults that a report lists for a view, with the keys of their records.
 fn told(view: &VerifiedView) -> Vec<(&str, String)> {
     let examples = view.examples.iter();
     let mut told: Vec<_> = examples.map(|drift| (&*drift.kind, drift.key.clone())).collect();
@@ -206,7 +212,8 @@ fn told(view: &VerifiedView) -> Vec<(&str, String)> {
     told
 }
 
-/// Changes people with higher numbers until `stop` is set.
+/// Changes people with higher numbers than those of `fill` until `stop` is set. Returns the number
+/// of changes.
 async fn write_beside(recto: Recto, writer: i32, stop: Arc<AtomicBool>) -> i32 {
     let people = recto.dynamic("people").unwrap();
     let mut turn = 0;
@@ -229,11 +236,12 @@ fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
     report.views.iter().find(|one| one.view == view).unwrap()
 }
 
-/// Rate in rows per second. It is so low that a step has only a few rows, and that there is time between
-/// steps.
+/// Rate of a comparison in rows per second. It is so low that a step has only a few rows, and that
+/// there is time between steps.
 const FEW_ROWS: u32 = 20;
 
-/// The comparison reads each step again to find missing entries. At that time, other rows are between the
+/// Checks that a comparison finds missing entries while other tasks insert records. The comparison
+/// reads each step a second time to find missing entries, and then finds inserted rows between the
 /// rows of the step.
 pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
@@ -281,7 +289,7 @@ pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     );
 }
 
-/// Maximum time until a stale entry that a page met is removed.
+/// Maximum time until Recto removes a stale entry that a page has read.
 const GONE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn removes_stale_entries_found_by_a_page(recto: Recto) {
@@ -369,8 +377,9 @@ pub(crate) async fn finds_and_repairs_wrong_entries(recto: Recto) {
     );
 }
 
-/// Orphans that are older than the maximum difference between clocks are removed together, and their records
-/// keep their versions. A record that is inserted later has its entry.
+/// Checks old orphans (entries without a record), which are older than the maximum difference
+/// between clocks. A repair removes them together, records keep their versions, and a record that
+/// is inserted later has its entry.
 pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
@@ -410,8 +419,9 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
     assert_eq!(found.cells.len(), rows.cells.len() + OLD_ORPHANS);
 }
 
-/// An entry that is too new to be replaced, or that may be too new, stays until it is older. `verify` reports
-/// the first kind, and `repair` reports both.
+/// Checks that entries that are too new, or may be too new, are not repaired until they are older.
+/// `verify` reports entries with a timestamp ahead of the clock. `repair` also reports entries that
+/// may be too new.
 pub(crate) async fn reports_entries_that_are_too_new_to_repair(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;

@@ -1,5 +1,6 @@
-//! A process that applies a schema or repairs views is killed at each call to the store, before the call or
-//! after it. The next process completes the work.
+//! Checks that the next process completes the work of a process that was killed while it applied a
+//! schema or repaired views. The process is killed at each call to the store, before the call or
+//! after it.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::run;
 use crate::common::stores::{in_memory, parse};
 
-/// Number of records. It is larger than the number of records that one step of a fill writes.
+/// Number of records. It is larger than the number of records that one step of a backfill writes.
 const RECORDS: i32 = 1_100;
-/// Number of records of the test that repairs planted faults.
+/// Number of records of the test that repairs faults.
 const REPAIRED: i32 = 40;
-/// Upper bound of the number of calls of an apply, and of a repair.
+/// Upper bound of the number of calls to the store of an apply, and of a repair.
 const MOST_CALLS: i64 = 400;
 
 async fn open(store: &Arc<dyn Store>) -> Recto {
@@ -26,8 +27,8 @@ async fn open(store: &Arc<dyn Store>) -> Recto {
     Recto::with_store(Arc::clone(store), options).await.unwrap()
 }
 
-/// Applies a schema in a process that is killed after this number of calls. Returns whether the apply was
-/// complete before.
+/// Applies a schema in a process that is killed after this number of calls. Returns whether the
+/// apply ended before the kill.
 async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema) -> bool {
     let killing = Killing::new(store, cut, |_| true);
     killing.arm(calls);
@@ -93,8 +94,8 @@ fn completes_view_changes_after_a_kill_at_any_call() {
     });
 }
 
-/// Repairs planted faults in a process that is killed after this number of calls. Returns whether the repair
-/// was complete before.
+/// Repairs faults in a process that is killed after this number of calls. Returns whether the
+/// repair ended before the kill.
 async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
     let recto = in_memory(transactions).await;
     recto.apply(&with_views()).await.unwrap();

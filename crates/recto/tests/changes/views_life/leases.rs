@@ -1,5 +1,5 @@
-//! Processes whose lease has ended, or that lose their registration or end while they write, recover and
-//! delete. The tests use a store without transactions, in virtual time.
+//! Tests of processes whose lease has expired, or that lose their registration or end while they
+//! write, recover and delete. The tests use a store without transactions, in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,12 @@ use crate::common::stores::parse;
 const PEOPLE: &str = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n";
 const BY_CITY: &str = "[collection.people.view.by_city]\npartition = [\"city\"]\n";
 const RECORDS: i32 = 20;
-/// Time that is longer than a lease, and shorter than the time until a process is found dead.
+/// Time that is longer than a lease, and shorter than the time after which other processes regard a
+/// process as dead.
 const LAPSED: Duration = Duration::from_secs(18);
-/// Time that is longer than the time until a process is found dead and its changes are resolved.
+/// Time that is long enough to detect that a process is dead, and to resolve its changes.
 const LONG: Duration = Duration::from_secs(90);
-/// Timeout of a request of a process that may wait for long.
+/// Request timeout of a process whose requests the test delays for a long time.
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn people() -> String {
@@ -53,7 +54,8 @@ async fn put_many(recto: &Recto) {
     }
 }
 
-/// Returns two processes. The first declared people with a view, and the second put some people.
+/// Returns two processes with their connections. The first has declared people with a view, and the
+/// second has stored people.
 async fn two(world: &World) -> (Recto, Arc<Doors>, Recto, Arc<Doors>) {
     let (one, doors) = world.process(1, 0).await;
     one.apply(&parse(&people())).await.unwrap();
@@ -122,8 +124,8 @@ fn applies_a_waiting_change_under_the_next_registration() {
     });
 }
 
-/// Starts a change that is held back between its intent and its read until the lease has ended. Then the read
-/// passes, but the lease is not renewed.
+/// Starts a change whose read is delayed until the lease of its process has expired. The read then
+/// passes, but the renewals of the lease remain delayed.
 async fn changing_without_a_lease(
     world: &World,
     seed: u64,
@@ -298,7 +300,8 @@ fn does_not_wait_for_intents_of_a_replaced_collection() {
     }
 }
 
-/// Starts a recovery that continues after every error. Returns the numbers of its passes and of its errors.
+/// Starts a recovery that continues after errors. Returns its task, and two counters: its passes
+/// and its errors.
 fn recovering(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::<[AtomicUsize; 2]>::default();
     let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));

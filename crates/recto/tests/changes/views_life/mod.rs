@@ -1,5 +1,5 @@
-//! The life of views: they are added to existing records, changed, dropped, lost and found, compared with
-//! their records, and repaired. The process that does this is killed at any point.
+//! Tests of the life of views: they are added to existing records, changed, dropped, compared with
+//! their records, and repaired. The process that does this may be killed at any point.
 
 mod added;
 #[allow(dead_code)]
@@ -23,7 +23,7 @@ use recto::session::{VerifyReport, VerifyRequest};
 use recto::{Collection, DynamicRecord, Recto};
 use serde_json::{Value as Json, json};
 
-/// A collection whose records never change, and a collection whose records change.
+/// Schema of a collection whose records never change, and a collection whose records change.
 pub(crate) const BASE: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -54,9 +54,9 @@ nulls = "skip"
 fields = ["note"]
 "#;
 
-/// Number of records that are put together. It is smaller than the maximum of a logged batch.
+/// Number of records of one batch. It is smaller than the maximum of a logged batch of Cassandra.
 const BATCH_RECORDS: usize = 200;
-/// Suite of the tests that open stores in files, or on Cassandra.
+/// Test suite of the tests that open stores in files, or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 13);
 
 macro_rules! behaviours {
@@ -243,12 +243,12 @@ pub(crate) fn record(collection: &Collection<DynamicRecord>, json: &Json) -> Dyn
     DynamicRecord::from_json(collection.definition(), json.as_object().unwrap()).unwrap()
 }
 
-/// Puts this number of records into both collections.
+/// Stores `count` records in each of the two collections.
 pub(crate) async fn fill(recto: &Recto, count: i32) {
     fill_each(recto, count, count).await;
 }
 
-/// Puts these numbers of events and of people.
+/// Stores these numbers of events and of people.
 pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32) {
     let events = recto.dynamic("events").unwrap();
     let records: Vec<DynamicRecord> = (0..event_count)
@@ -269,7 +269,8 @@ pub(crate) async fn verify(recto: &Recto, request: &VerifyRequest) -> VerifyRepo
     recto.verify(request, &|_| {}).await.unwrap()
 }
 
-/// Asserts that every view is ready and exact. Returns the number of entries of all views.
+/// Asserts that every view is ready and has exactly the entries of the records. Returns the number
+/// of entries of all views.
 pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -285,7 +286,7 @@ pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     report.views.iter().map(|view| view.entries).sum()
 }
 
-/// Returns the names of the existing tables.
+/// Returns the names of the existing tables, without Recto's internal tables.
 pub(crate) async fn tables(recto: &Recto) -> Vec<String> {
     let tables = recto.store().list_tables().await.unwrap();
     let names = tables.iter().map(|table| table.name().to_owned());

@@ -1,5 +1,5 @@
-//! Views that are added to plainly written records while other processes do not know the views yet. The tests
-//! use a store without transactions, in virtual time.
+//! Tests of views that are added to records without versions while other processes do not know the
+//! views yet. The tests use a store without transactions, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{event, record, verify};
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 
-/// Records that never change, and records that are overwritten.
+/// Schema of records that never change, and of records that are overwritten.
 pub(crate) const PLAIN: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -33,8 +33,8 @@ order = ["hour"]
 writes = "overwrite"
 "#;
 
-/// Views of both collections. If records never change, the view is by fields outside the key. If records are
-/// overwritten, the view is by fields of the key.
+/// Views of both collections. The view of records that never change sorts by fields outside the
+/// key. The view of records that are overwritten sorts by fields of the key.
 pub(crate) const PLAIN_VIEWS: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
@@ -46,10 +46,10 @@ order = ["-sensor"]
 "#;
 
 const RECORDS: i32 = 400;
-/// Time that is longer than the time until a process is found dead. A process for which others wait renews
-/// its lease, so it is not found dead.
+/// Time that is longer than the time after which a process is regarded as dead. A process that
+/// others wait for renews its lease, so it does not count as dead.
 const LONG: Duration = Duration::from_secs(60);
-/// Time that is longer than a fill of views takes if it does not wait for other processes.
+/// Time that is longer than the backfill of the views, if it does not wait for other processes.
 const QUICK: Duration = Duration::from_secs(12);
 
 pub(crate) fn schema() -> String {
@@ -61,7 +61,7 @@ fn reading(records: &Collection<DynamicRecord>, number: i32, degrees: i32) -> Dy
     record(records, &json)
 }
 
-/// Puts a record of this number into both collections.
+/// Stores a record with this number in each of the two collections.
 pub(crate) async fn put(recto: &Recto, number: i32, degrees: i32) {
     let (events, readings) = (
         recto.dynamic("events").unwrap(),
@@ -86,7 +86,8 @@ pub(crate) async fn fill(recto: &Recto, count: i32) {
     }
 }
 
-/// Asserts that all views are ready and exact. Returns the number of records.
+/// Asserts that all views are ready and have exactly the entries of the records. Returns the number
+/// of records.
 pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -117,8 +118,9 @@ fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
     tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
 }
 
-/// Returns a schema and two processes. The first applied the schema, which has a view of events, so that the
-/// deletion of an event reads it first. The second put this number of records.
+/// Returns a schema and two processes. The first process has applied the schema. It has a view of
+/// events, so the deletion of an event first reads the event. The second process has stored `count`
+/// records.
 pub(crate) async fn two_with_a_view(world: &World, count: i32) -> (String, Recto, Recto, Arc<Doors>) {
     let (one, _) = world.process(1, 0).await;
     let before =
@@ -332,7 +334,7 @@ fn adds_exact_views_during_concurrent_writes() {
     }
 }
 
-/// Puts and deletes records of its own for half a minute. Returns the number of writes.
+/// Stores and deletes records of one writer for half a minute. Returns the number of writes.
 async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
     let (events, readings) = (
         recto.dynamic("events").unwrap(),

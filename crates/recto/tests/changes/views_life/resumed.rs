@@ -1,4 +1,5 @@
-//! Comparisons that are stopped and resumed, the number of their concurrent reads, and their memory.
+//! Tests of comparisons of views with records: their resumption after a stop, the number of their
+//! concurrent reads, and their memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,11 +19,12 @@ use super::{BASE, VIEWS, drift, fill, fill_each, verify, with_views};
 use crate::common::stores::{in_memory, parse};
 
 const RECORDS: i32 = 300;
-/// Memory that is small enough for several passes of each view.
+/// Memory limit of a comparison, in bytes. It is so small that each view needs several passes.
 const LITTLE_MEMORY_BYTES: u64 = 16_000;
-/// Number of checkpoints after which a comparison is stopped. It may have continued further by then.
+/// Number of checkpoints after which the test stops a comparison. The comparison may have continued
+/// a little further.
 const PLACES: u64 = 1;
-/// Maximum number of concurrent reads: views at a time, multiplied by the ranges of the table of each.
+/// Maximum number of concurrent reads: two views at a time, and eight ranges of the table of each.
 const MAX_READS_AT_ONCE: i64 = 2 * 8;
 
 fn little(resume: Option<String>) -> VerifyRequest {
@@ -33,14 +35,15 @@ fn little(resume: Option<String>) -> VerifyRequest {
     }
 }
 
-/// Result of a comparison.
+/// Result of a comparison that the test may have stopped.
 enum Ended {
     Done(VerifyReport),
-    /// The comparison was stopped at this checkpoint.
+    /// Checkpoint at which the test stopped the comparison.
     Stopped(String),
 }
 
-/// Compares until this number of checkpoints was reported. Returns the number of rows that were read.
+/// Compares views until `places` checkpoints were reported. Returns the result and the number of
+/// rows that were read.
 async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended, u64) {
     let (place, rows) = (Mutex::new(request.resume.clone()), AtomicU64::new(0));
     let (told, enough) = (AtomicU64::new(0), Notify::new());
@@ -73,7 +76,7 @@ async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended,
     (ended, rows.into_inner())
 }
 
-/// Returns the result of each view, independent of the order of the examples.
+/// Returns the report for each view, with its examples in a fixed order.
 fn found(report: &VerifyReport) -> BTreeMap<String, VerifiedView> {
     let views = report.views.iter().cloned();
     let sorted = views.map(|mut view| {
@@ -215,7 +218,7 @@ fn a_place_is_of_one_store_one_comparison_and_one_schema() {
     });
 }
 
-/// Store that counts concurrent reads.
+/// Store that counts the reads that run concurrently.
 struct Counting {
     inner: Arc<dyn Store>,
     counts: Arc<Counts>,
@@ -224,7 +227,7 @@ struct Counting {
 #[derive(Default)]
 struct Counts {
     begun: AtomicI64,
-    /// Number of passes. Each read passes once at its start and once at its end.
+    /// Number of starts and ends of reads: each read counts at its start and at its end.
     passed: AtomicI64,
     most: AtomicI64,
 }
@@ -307,7 +310,8 @@ fn no_more_is_read_at_once_than_two_views_by_eight_ranges() {
 #[test]
 fn compares_views_in_bounded_memory() {
     const MEMORY_BYTES: u64 = 512 << 10;
-    /// Memory of the rows that are read, and of the data made from them, in bytes.
+    /// Memory that a comparison needs for rows that it reads and data that it computes from them,
+    /// in bytes, beyond its limit.
     const READ_BYTES: u64 = 5 << 18;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap();

@@ -1,4 +1,4 @@
-//! Views that are added while other processes write.
+//! Tests of views that are added while other processes write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +14,12 @@ use crate::common::run;
 use crate::common::stores::parse;
 
 const RECORDS: i32 = 30_000;
-/// Number of records of a long run: the number of flights of the demo.
+/// Number of records of a long run, as many as the demo has flights.
 const MANY_RECORDS: i32 = 336_776;
 const WRITERS: u64 = 6;
 const PLAIN_RECORDS: i32 = 5_000;
-/// Pause of a writer between two changes, so that the change of the schema gets its share of the processors.
+/// Pause of a writer between two changes. Without it, the change of the schema would get too little
+/// processor time.
 const PAUSE: Duration = Duration::from_millis(5);
 const PLAIN_WRITERS: u64 = 3;
 
@@ -26,7 +27,7 @@ fn is_long() -> bool {
     std::env::var("RECTO_TEST_SCALE").is_ok_and(|scale| scale != "1")
 }
 
-/// Puts, changes and deletes records until `stop` is set. Returns the number of changes.
+/// Stores, changes and deletes records until `stop` is set. Returns the number of changes.
 async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -> u64 {
     let (events, people) = (recto.dynamic("events").unwrap(), recto.dynamic("people").unwrap());
     let mut random = generate::rng(writer + 1);
@@ -56,7 +57,8 @@ async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -
     done
 }
 
-/// Puts and deletes its own plain records until `stop` is set. Returns the number of writes.
+/// Stores and deletes the records of one writer, without versions, until `stop` is set. Returns the
+/// number of writes.
 async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 {
     let (events, readings) = (
         recto.dynamic("events").unwrap(),
@@ -82,8 +84,8 @@ async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 
     done
 }
 
-/// Adds plain views while other processes write. Each writer is a separate process that opened the store with
-/// the earlier schema.
+/// Checks that views of records without versions can be added while other processes write. Each
+/// writer is a separate process that opened the store with the earlier schema.
 pub(crate) async fn plain_views_are_added_while_others_write(fresh: &Fresh) {
     let recto = fresh.open().await;
     recto.apply(&parse(plain::PLAIN)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Copies between both kinds of store, in both directions.
+//! Tests of copies between both kinds of store, in both directions.
 
 use recto::session::CopyRequest;
 use recto::{DynamicRecord, ErrorKind, OpenOptions};
@@ -7,14 +7,16 @@ use super::TESTS;
 use super::support::{CUSTOMERS, ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// Returns the position of an order's customer among all customers. Orders without a customer come last.
+/// Returns the index of an order's customer in `CUSTOMERS`. For an order without a customer, it is
+/// the length of the list.
 fn place(order: &DynamicRecord) -> usize {
     let customer = order.to_json().get("customer").cloned();
     let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
     CUSTOMERS.iter().position(is_it).unwrap_or(CUSTOMERS.len())
 }
 
-/// A copy has all records of its source, and cursors of the source continue on the copy.
+/// Checks that a copy has all records of its source, and that cursors of the source continue on the
+/// copy.
 async fn all_goes_over(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
     let ((_, source), target) = (filled(from).await, Fresh::new(to));
@@ -87,7 +89,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
 }
 
 impl Fresh {
-    /// Returns another handle on the store, if the store allows several.
+    /// Returns another handle of the store, or `None` if the store allows only one.
     async fn open_if_many(&self) -> Option<recto::Recto> {
         (self.kind == Kind::Cassandra).then_some(())?;
         Some(self.open_with(OpenOptions::new()).await)
@@ -115,7 +117,8 @@ fn cassandra_to_cassandra() {
     run(all_goes_over(Kind::Cassandra, Kind::Cassandra));
 }
 
-/// Copies some collections into a store that has other collections. The store keeps its keys.
+/// Checks that a copy of some collections into a store with other collections keeps the cursor keys
+/// of that store.
 #[test]
 fn a_named_collection_into_a_store_with_others() {
     let _scope = Scope::new(&TESTS);

@@ -1,4 +1,4 @@
-//! Copies whose processes are killed, and that other processes continue.
+//! Tests of copies whose processes are killed, and that other processes continue.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -18,10 +18,11 @@ const FROM: &str = "RECTO_TEST_COPY_FROM";
 const TO: &str = "RECTO_TEST_COPY_TO";
 /// Rate of a copy in rows per second. It is so low that the copy does not end before it is killed.
 const ROWS_PER_SECOND: u32 = 700;
-/// Collections and numbers of rows at which the copy is killed.
+/// Points at which the copy is killed: a collection, and the number of its rows that were copied.
 const KILLED_AT: [(&str, u64); 2] = [("orders", 600), ("events", 1_200)];
 
-/// Interval between the calls at which a copy is interrupted. A test of all calls would take minutes.
+/// Interval, in calls to the store, between the points at which a copy is interrupted. A test of
+/// all calls would take minutes.
 const CUT_EVERY: usize = 7;
 
 fn text(address: &StoreAddress) -> String {
@@ -54,8 +55,8 @@ fn a_copy_that_gets_killed() {
     });
 }
 
-/// A copy is correct although its process is killed in the middle of one collection, and again in the middle
-/// of the next.
+/// Checks that a copy is correct although its process is killed in the middle of one collection,
+/// and again in the middle of the next.
 fn ends_as_if_it_had_not_been_killed(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
     let ((from, source), to) = (run(filled(from)), Fresh::new(to));
@@ -119,7 +120,8 @@ fn cassandra_to_embedded() {
     ends_as_if_it_had_not_been_killed(Kind::Cassandra, Kind::Embedded);
 }
 
-/// Interrupts a copy before or after some of its calls that change something.
+/// Checks that a copy can be resumed after it was interrupted before or after one of its changes to
+/// the target.
 #[tokio::test]
 #[ignore = "slow: four minutes"]
 async fn at_any_call() {

@@ -1,5 +1,5 @@
-//! Copies of one store into another, between both kinds of store and in both directions: rejected,
-//! interrupted and resumed.
+//! Tests of copies of a store, between both kinds of store and in both directions: complete,
+//! rejected, interrupted and resumed.
 
 mod both_ways;
 mod killed;
@@ -8,5 +8,5 @@ mod support;
 
 use crate::common::Suite;
 
-/// Suite of the tests that open stores in files, or on Cassandra.
+/// Test suite of the tests that open stores in files, or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 15);

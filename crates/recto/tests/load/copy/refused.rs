@@ -1,4 +1,4 @@
-//! Copies that are rejected without any change, and their reports.
+//! Tests of copies that are rejected without any change, and of the reports of copies.
 
 use std::future::IntoFuture;
 
@@ -94,8 +94,8 @@ fn rejects_other_schemas_missing_collections_and_itself() {
     });
 }
 
-/// A collection that was copied and then removed is copied again, although a checkpoint records its progress.
-/// No hint recommends to remove the copied records.
+/// Checks that a collection that was copied and then removed is copied again, although a checkpoint
+/// records its progress. No hint recommends to remove the copied records.
 #[test]
 fn copies_a_removed_collection_again() {
     let _scope = Scope::new(&TESTS);
@@ -133,7 +133,7 @@ fn copies_a_removed_collection_again() {
     });
 }
 
-/// Records with equal values in a field that becomes unique cannot be copied.
+/// Checks that a copy rejects records with equal values in a field that is declared unique.
 #[test]
 fn fields_that_are_not_unique_yet() {
     let _scope = Scope::new(&TESTS);
@@ -170,8 +170,8 @@ fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, 
     });
 }
 
-/// The report names queues, and a record that reached the source too late. A later copy still recognizes the
-/// copied records.
+/// Checks that the report names queues that are not copied, and a record that reached the source
+/// too late. A later copy still recognizes the copied records.
 #[test]
 fn reports_omitted_queues_and_late_records() {
     let _scope = Scope::new(&TESTS);

@@ -1,4 +1,4 @@
-//! Collections and records of all kinds, and the conditions that hold for a copy.
+//! Schema and records of a source, and the assertions that hold for its copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind};
 
-/// Collections of all write modes, with views and buckets.
+/// Schema with collections of all write modes, with views and buckets.
 const SCHEMA: &str = r#"
 [collection.orders]
 fields = { id = "int", status = "text", due = "timestamp", total = "decimal", customer = "text", note = "text", tags = "list<text>" }
@@ -60,14 +60,15 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// Customers in German order.
+/// Names of customers in German order.
 pub(crate) const CUSTOMERS: [&str; 7] = ["Aal", "äpfel", "Ärger", "Otto", "Ötzi", "Oz", "Zorn"];
 pub(crate) const ORDERS: i32 = 1_300;
 pub(crate) const EVENTS: i32 = 3_000;
-/// Lifetimes of records: longer than the test, and so short that the records expire before the copy.
+/// Lifetimes of records. `LIFE` is longer than the test. `SHORT_LIFE` is so short that the records
+/// expire before the copy.
 const LIFE: Duration = Duration::from_secs(40 * 24 * 3_600);
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// Number of concurrent puts.
+/// Maximum number of concurrent puts.
 const PUTS: usize = 64;
 
 pub(crate) async fn apply(recto: &Recto) {
@@ -97,8 +98,8 @@ fn event(recto: &Recto, number: i32) -> DynamicRecord {
     record(&recto.dynamic("events").unwrap(), &json)
 }
 
-/// Returns a store with records in all collections. On Cassandra, all tests share one store, and none changes
-/// it.
+/// Returns a store with records in all collections. On Cassandra, all tests share one such store,
+/// and no test changes it.
 pub(crate) async fn filled(kind: Kind) -> (Fresh, Recto) {
     static ON_CASSANDRA: OnceCell<(Fresh, Recto)> = OnceCell::const_new();
     let make = async || {
@@ -188,8 +189,8 @@ async fn records(recto: &Recto, collection: &str) -> Vec<String> {
     records
 }
 
-/// Returns the timestamp of each row of a table by its key, and the remaining lifetime in seconds if the row
-/// expires.
+/// Returns the write timestamp of each row of a collection's table, and the remaining lifetime in
+/// seconds if the row expires. The bytes of the key identify the row.
 async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Option<u32>)> {
     let table = Arc::new(recto.dynamic(collection).unwrap().definition().base_table());
     let options = ReadOptions {

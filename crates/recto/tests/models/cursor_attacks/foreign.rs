@@ -1,11 +1,11 @@
-//! Valid cursors that belong to another query, collection or store.
+//! Tests of valid cursors that belong to another query, collection or store.
 
 use recto::{OpenOptions, Recto};
 use recto_plan::cursor::CursorError;
 
 use super::support::{SCHEMA, events, fresh, kind, other, refused, rows_of, subject, times};
 
-/// Declarations of the same collection and fields with other sort orders.
+/// Names and declarations of other sort orders for the collection `events`.
 const SORT_ORDERS: [(&str, &str); 3] = [
     ("the other direction", "order = [\"at\"]"),
     ("other columns", "order = [\"-id\"]"),
@@ -34,7 +34,8 @@ pub(crate) async fn another_query_of_the_collection_is_refused(recto: Recto) {
     }
 }
 
-/// Rejects a cursor of another collection that has the same fields, keys and rows.
+/// Checks that a query rejects a cursor of another collection that has the same fields, keys and
+/// rows.
 pub(crate) async fn another_collection_is_refused(recto: Recto) {
     let query = events(&recto, "twin", 6).await;
     let twin = rows_of(&recto, "twins", "twin", 6).await;
@@ -42,8 +43,8 @@ pub(crate) async fn another_collection_is_refused(recto: Recto) {
     assert_eq!(refused(&twin, &cursor).await, CursorError::OtherCollection);
 }
 
-/// Rejects a cursor of another store with the same cursor keys, where the collection of the same name has
-/// another sort order.
+/// Checks that a query rejects a cursor of another store with the same cursor keys. The collection
+/// of the same name has another sort order there.
 pub(crate) async fn another_sort_order_of_the_same_name_is_refused(recto: Recto) {
     let query = events(&recto, "arranged", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();
@@ -61,8 +62,8 @@ pub(crate) async fn another_sort_order_of_the_same_name_is_refused(recto: Recto)
     }
 }
 
-/// Rejects a cursor of a store with the same rows and schema that created its own cursor keys. The keys of
-/// both stores have the id 1.
+/// Checks that a query rejects a cursor of a store with the same rows and schema that created its
+/// own cursor keys. The keys of both stores have the id 1.
 pub(crate) async fn another_sealing_key_is_refused(recto: Recto) {
     let query = events(&recto, "sealed", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();

@@ -1,4 +1,4 @@
-//! Cursors with altered bytes or altered text.
+//! Tests of cursors with altered bytes or altered text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,8 @@ use recto_plan::cursor::{CursorError, MAX_CURSOR_CHARACTERS};
 
 use super::support::{events, refused, times};
 
-/// Length in bytes of the part before the content: version, key id and nonce.
+/// Length, in bytes, of the part of a cursor before its encrypted content: version, key id and
+/// nonce.
 const HEADER_BYTES: usize = 29;
 const TAG_BYTES: usize = 16;
 
@@ -72,8 +73,8 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// Rejects mixtures of two cursors of the same query. Each of the six mixtures of header, content and tag is
-/// invalid.
+/// Checks that a query rejects mixtures of two of its cursors. Each of the six mixtures of header,
+/// content and tag is invalid.
 pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {
     let query = events(&recto, "mixed", 6).await;
     let page = query.clone().first(4).await.unwrap();

@@ -1,4 +1,5 @@
-//! Cursors of earlier releases, each stored with its query and the page that it leads to.
+//! Tests with cursors of earlier releases, which are stored with their queries and the pages that
+//! they lead to.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,7 +24,8 @@ struct File {
     cursors: Vec<Line>,
 }
 
-/// Use of a cursor, the cursor, and the page of two rows.
+/// Line of a file: how the cursor is used, its query, the cursor, and the expected page of two
+/// rows.
 struct Line {
     used: &'static str,
     filter: &'static str,
@@ -83,7 +85,8 @@ pub(crate) async fn cursors_of_every_version_open(recto: Recto) {
     }
 }
 
-/// Rejects a cursor of a later release because of its version number, before any other check.
+/// Checks that a cursor of a later release is rejected because of its version number, before any
+/// other check.
 pub(crate) async fn a_cursor_of_a_later_version_is_refused_by_its_number(recto: Recto) {
     let file = read(GOLDEN[0]);
     let store = fresh(kind(&recto), SCHEMA, OpenOptions::new().cursor_keys(&file.keys)).await;

@@ -1,7 +1,9 @@
-//! Attacks on cursors, on both stores: cursors that are altered, truncated, extended, combined from two,
-//! expired, or of another query, collection, sort order, key or release. The same attacks are made on the
-//! resume tokens of scans. Each attack causes a typed error with a hint. No attack causes a panic, and none
-//! reads a row that the query does not have.
+//! Attacks on cursors, on both stores. The cursors are altered, truncated, extended, combined from
+//! two, or expired. Other cursors belong to another query, collection, sort order, key or release.
+//! The same attacks are made on the resume tokens of scans.
+//!
+//! Each attack causes a typed error with a hint. No attack causes a panic, and none reads a row
+//! that the query does not have.
 #![allow(clippy::cast_possible_wrap)]
 
 #[path = "../../page_costs/counting.rs"]

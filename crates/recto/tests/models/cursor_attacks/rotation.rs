@@ -1,4 +1,4 @@
-//! Rotation of keys while clients have cursors.
+//! Tests of the rotation of cursor keys while clients have cursors.
 
 use std::sync::Arc;
 
@@ -143,8 +143,8 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
     );
 }
 
-/// Limits how often unknown key ids cause a read of the catalog: at most once a second. The limit is
-/// necessary because anybody can write a cursor that names a key.
+/// Checks that cursors with unknown key ids cause a read of the catalog at most once a second. The
+/// limit is necessary because anybody can write a cursor that names an unknown key.
 pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
     let recto = fresh(kind(&recto), SCHEMA, OpenOptions::new()).await;
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
@@ -224,8 +224,8 @@ pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
     assert_eq!((kept[0], kept[15]), ((7, false), (22, true)));
 }
 
-/// Opens and rotates keys in version 1 of the stored format, which has no age of a key. The configuration of
-/// an earlier release may contain this form.
+/// Checks that keys in version 1 of the stored format work and can be rotated. Version 1 has no age
+/// of a key. The configuration of an earlier release may contain this format.
 pub(crate) async fn keys_stored_by_an_earlier_release_open_and_rotate(recto: Recto) {
     let golden = include_str!("../../../../recto-plan/tests/golden/cursor-keys-v1.txt");
     let stored = golden.lines().find(|line| !line.starts_with('#')).unwrap();

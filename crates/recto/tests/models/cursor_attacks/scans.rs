@@ -1,5 +1,5 @@
-//! Attacks on the resume tokens of scans, like the attacks on cursors. A token resumes only the scan that
-//! created it, and only in sessions that may see the same rows.
+//! Attacks on the resume tokens of scans. A token resumes only the scan that created it, and only
+//! in sessions that may see the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -16,7 +16,7 @@ use recto_plan::scan_token::ScanTokenError;
 
 use super::support::{BEGIN_SECONDS, Clock, SCHEMA, fresh, kind, other, refused, rows_of};
 
-/// Streams of the rows. Each stream has the same number of rows.
+/// Partitions with rows. Each partition has `ROWS` rows.
 const STREAMS: [&str; 6] = ["a", "b", "c", "d", "e", "scanned"];
 const ROWS: i32 = 30;
 
@@ -48,7 +48,7 @@ async fn first(session: &LocalSession, filter: &str, resume: Option<&str>) -> Re
     steps.next().await.unwrap()
 }
 
-/// Returns the token after the first step of a scan.
+/// Returns the resume token that a scan reports after its first step.
 async fn token(session: &LocalSession, filter: &str) -> String {
     first(session, filter, None).await.unwrap().resume.unwrap()
 }
@@ -120,7 +120,8 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// Rejects the cursor of a page as a token, and a token as a cursor, for both kinds of scans.
+/// Checks that a scan rejects the cursor of a page, and a page rejects the token of a scan, for
+/// both kinds of scans.
 pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let filter = r#"stream = "scanned""#;
@@ -146,8 +147,8 @@ pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     }
 }
 
-/// Rejects a token with other conditions on the same collection and keys. The conditions differ in the filter
-/// or in the row filter of the session.
+/// Checks that a scan rejects a token of a scan with other conditions on the same collection and
+/// keys. The conditions differ in the filter, or in the row filter of the session.
 pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let of_all = token(&session, "").await;
@@ -207,9 +208,9 @@ pub(crate) async fn other_collections_and_sort_orders_are_refused(recto: Recto) 
     assert_eq!(reason, ScanTokenError::OtherSortOrder);
 }
 
-/// Rejects the token of a scan of all rows on the other kind of store, because each kind of store has its own
-/// order. If pages can be served for a filter, its token is a position, and continues on a copy of the rows
-/// in any store.
+/// Checks tokens on the other kind of store. A token of a scan of all rows is rejected, because
+/// each kind of store has its own order. If pages can be served for the filter of a scan, its token
+/// is a position, and continues on a copy of the rows in any store.
 pub(crate) async fn on_the_other_kind_of_store(recto: Recto) {
     let keys = fresh(kind(&recto), SCHEMA, OpenOptions::new())
         .await
@@ -269,9 +270,9 @@ pub(crate) async fn they_expire_and_follow_the_keys(recto: Recto) {
     assert_eq!(refusal(&session, "", &old).await, ScanTokenError::NotOurs);
 }
 
-/// Returns each row exactly once to sessions with a row filter, even if the scan is interrupted after every
-/// step. The cases are rows of one partition, which the scan reads like pages, and rows of all partitions,
-/// which it reads row by row.
+/// Checks that a scan in a session with a row filter returns each row exactly once, even if it is
+/// interrupted after every step. Some scans read the rows of one partition, like pages. Other scans
+/// filter the rows of all partitions.
 pub(crate) async fn every_row_comes_once_for_everyone(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let whole = STREAMS.len() * ROWS as usize;
@@ -304,7 +305,7 @@ pub(crate) async fn every_row_comes_once_for_everyone(recto: Recto) {
     assert!(steps > 1, "one step for each range that has rows");
 }
 
-/// Reports an invalid filter of a scan like an invalid filter of a page.
+/// Checks that an invalid filter of a scan causes the same error as an invalid filter of a page.
 pub(crate) async fn filters_that_are_none_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     for (filter, kind) in [
@@ -322,9 +323,9 @@ pub(crate) async fn filters_that_are_none_are_refused(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::Forbidden);
 }
 
-/// Files, one for each version of the token's format. A file has the keys that encrypted the tokens, the rows
-/// of the store, and the rows that each token still leads to. Every later release must open these tokens. The
-/// files are never edited.
+/// Files, one for each version of the token's format. A file has the keys that encrypted the
+/// tokens, the rows of the store, and the tokens with the rows that still follow them. Every later
+/// release must open these tokens. The files are never edited.
 const GOLDEN: [&str; 1] = [include_str!("golden/scan-token-v1.txt")];
 
 pub(crate) async fn tokens_of_every_version_open(recto: Recto) {

@@ -1,4 +1,4 @@
-//! Rows that the cursors lead to, and checks of rejections.
+//! Rows to which the cursors of the tests lead, and assertions about rejected cursors.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -33,10 +33,11 @@ order = ["-at"]
 writes = "append"
 "#;
 
-/// Time at which tests begin: 2026-01-01T00:00:00Z.
+/// Time at which tests begin, in seconds since 1970: 2026-01-01T00:00:00Z.
 pub(crate) const BEGIN_SECONDS: i64 = 1_767_225_600;
 
-/// Stores the events `0..count` of a stream and returns the query for them, newest first.
+/// Stores the events `0..count` in the partition `stream`, and returns the query for them, newest
+/// first.
 pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> PageQuery<DynamicRecord> {
     rows_of(recto, "events", stream, count).await
 }
@@ -54,7 +55,8 @@ pub(crate) async fn rows_of(
     subject.text(&format!("stream = \"{stream}\""), "")
 }
 
-/// Returns a collection of [`SCHEMA`], or the view that replaces it in the store.
+/// Returns the subject of a collection of [`SCHEMA`], or of the view that the store has in its
+/// place.
 pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
     let schema = recto.schema();
     let stored = schema.collection(collection).unwrap();
@@ -69,8 +71,8 @@ fn oracle(collection: &Arc<Collection>) -> Oracle {
     Oracle::new(Arc::clone(collection))
 }
 
-/// Returns a store with views in place of the collections of [`SCHEMA`], in their sort orders. All tests
-/// share the store of a kind and a view, because creating tables takes long.
+/// Returns a store that has, for each collection of [`SCHEMA`], a view with the same sort order.
+/// Tests share one store for each kind of store and of view, because creating tables takes long.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     static STORES: Mutex<Vec<(Kind, &str, Recto)>> = Mutex::const_new(Vec::new());
     let mut stores = STORES.lock().await;
@@ -89,7 +91,7 @@ pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     recto
 }
 
-/// Returns the times of a page's events, as numbers.
+/// Returns the values of `at` in a page's events.
 pub(crate) fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
     let records = page.items().iter();
     records
@@ -127,7 +129,7 @@ pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Rec
     recto
 }
 
-/// Returns the other kind of store.
+/// Returns the kind of store that `kind` is not.
 pub(crate) fn other(kind: Kind) -> Kind {
     match kind {
         Kind::Embedded => Kind::Cassandra,
@@ -135,15 +137,15 @@ pub(crate) fn other(kind: Kind) -> Kind {
     }
 }
 
-/// Returns a second handle on the store of `recto`, as another process would open it. It has its own copy of
-/// the keys.
+/// Returns a second handle of the store of `recto`, as another process would open it. The handle
+/// has its own copy of the cursor keys.
 pub(crate) async fn second_handle(recto: &Recto, options: OpenOptions) -> Recto {
     Recto::with_store(Arc::clone(recto.store()), options)
         .await
         .unwrap()
 }
 
-/// Clocks that show the time that a test sets, and a count of their readings.
+/// Source of time that shows the time that a test sets, and counts its readings.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     now_micros: Arc<AtomicI64>,

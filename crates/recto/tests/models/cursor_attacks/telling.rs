@@ -1,4 +1,4 @@
-//! Information that the error of a rejected cursor, or its cost, reveals.
+//! Checks which information the error of a rejected cursor, or the cost of the rejection, reveals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
     }
 }
 
-/// Handles a forged cursor at the same cost as an expired one: no call of the store, and one
+/// Checks that a forged cursor costs the same as an expired cursor: no call of the store, and one
 /// reading of the clock. This holds for an alteration of any part of the cursor. The comment on
 /// `recto_plan::cursor::open` explains that the comparison of tags takes constant time, and that
 /// nothing else is checked before it.

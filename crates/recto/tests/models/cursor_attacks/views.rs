@@ -1,5 +1,5 @@
-//! Attacks on cursors of views. Each attack is tried on at least one kind of view, and each kind of view
-//! meets at least one attack.
+//! Attacks on cursors of views. Each attack is tried on at least one kind of view, and at least one
+//! attack on each kind of view.
 
 use recto::Recto;
 

@@ -1,4 +1,4 @@
-//! Guarantees 1 and 3: pages after, before and around positions, and pages from values.
+//! Checks of guarantees 1 and 3: pages after, before and around positions, and pages from values.
 
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
@@ -6,8 +6,8 @@ use recto_testkit::oracle::Row;
 use super::loaded_case::{Failure, LoadedCase, ensure};
 use crate::common::subject::rows;
 
-/// Checks that the pages of a case's moves have the rows next to the positions of the moves, and checks a
-/// page backwards from values.
+/// Checks that each requested page of a case has the rows next to its position. Also checks a page
+/// that is read backwards from values.
 pub(crate) async fn after_and_before(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -30,8 +30,8 @@ pub(crate) async fn after_and_before(asked: &mut LoadedCase<'_>) -> Result<(), F
     Ok(())
 }
 
-/// Checks that each cursor still leads to the rows next to its position after rows were written and deleted.
-/// The rows of the cursors themselves are among the deleted rows.
+/// Checks that each cursor still leads to the rows next to its position after rows were written and
+/// deleted. The deleted rows include the rows of the cursors.
 pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let before = asked.whole().await?;
     for page in &asked.case.moves {

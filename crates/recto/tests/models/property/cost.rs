@@ -1,4 +1,4 @@
-//! Guarantee 6: number of rows that a page reads.
+//! Check of guarantee 6: the number of rows that a page reads.
 
 use recto::session::{Explanation, PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession, Page};
@@ -7,7 +7,7 @@ use recto_testkit::generate::Place;
 
 use super::loaded_case::{Failure, LoadedCase, ensure};
 
-/// A page at any position reads its rows and one more row of each source, and reads nothing unnecessary.
+/// Checks that a page at any position reads only its own rows and one more row of each source.
 /// Filter scans are excluded, because another guarantee covers them.
 pub(crate) async fn of_pages(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let filter = asked.case.question.filter_text(&asked.case.collection);
@@ -43,7 +43,7 @@ pub(crate) async fn of_pages(asked: &mut LoadedCase<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Checks that a page read at most `most` rows of each source.
+/// Checks that a page read at most `most` rows for each source of its plan.
 async fn is_low(
     asked: &LoadedCase<'_>,
     page: &Page<DynamicRecord>,

@@ -1,4 +1,4 @@
-//! Guarantee 5: queries that accept a cursor.
+//! Check of guarantee 5: which queries accept a cursor.
 
 use recto::{Cursor, DynamicRecord, ErrorKind, PageQuery};
 use recto_testkit::generate::{Move, Place};
@@ -7,10 +7,11 @@ use recto_testkit::oracle::{Condition, Question};
 use super::loaded_case::{Failure, LoadedCase, Whole, ensure, is_refusal};
 use crate::common::subject::rows;
 
-/// Characters of base64url, to alter a cursor.
+/// Characters of base64url, with which the test alters a cursor.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A cursor opens for its question in every notation, for no other question, and only if it is unaltered.
+/// Checks that a cursor is accepted by its question in every notation, by no other question, and
+/// only if it is unaltered.
 pub(crate) async fn own_query(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     for page in &asked.case.moves {
@@ -48,7 +49,8 @@ pub(crate) async fn own_query(asked: &mut LoadedCase<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns the question with its conditions and values in another order, and with repeated values.
+/// Returns the same question in another notation: conditions and values in another order, and
+/// values repeated.
 fn rewritten(question: &Question) -> Question {
     let mut again = question.clone();
     again.conditions.reverse();
@@ -61,9 +63,9 @@ fn rewritten(question: &Question) -> Question {
     again
 }
 
-/// Returns questions to which the cursor does not belong: the question in reverse order, and the question
-/// without one of its conditions. A question with the same result is excluded, because it may be the same
-/// question.
+/// Returns questions that must reject the cursor: the question in reverse order, and the question
+/// without one of its conditions. Questions with the same result are excluded, because they may be
+/// the same question.
 fn others(asked: &LoadedCase<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     let question = &asked.case.question;
     let order = whole.sequence.order().iter();
@@ -87,8 +89,8 @@ fn others(asked: &LoadedCase<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     others
 }
 
-/// Returns the cursor with one character changed, without its last characters, and with one additional
-/// character.
+/// Returns altered cursors: one with a changed character, one without its last characters, and one
+/// with an additional character.
 fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     let text = cursor.to_string();
     let index = choice % text.len();
@@ -102,7 +104,7 @@ fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     ]
 }
 
-/// Checks that a query rejects a cursor as invalid.
+/// Checks that a query rejects a cursor as invalid, or rejects the query itself.
 async fn refuses(
     asked: &mut LoadedCase<'_>,
     query: PageQuery<DynamicRecord>,

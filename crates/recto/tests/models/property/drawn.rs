@@ -1,4 +1,4 @@
-//! Random test cases, and the report of a failed case.
+//! Generates random test cases, and reports a failed case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use crate::common::stores::parse;
 use crate::common::subject::{NULLS, NULLS_FIRST, VIEWS};
 use crate::common::{Fresh, Kind, Subject};
 
-/// Environment variable with the seed of the random cases.
+/// Environment variable that sets the seed of the random cases.
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
-/// Environment variable with the factor that multiplies the number of random cases.
+/// Environment variable with the factor by which the number of random cases is multiplied.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Maximum duration of the simplification of a failure. A planted failure takes 30 s, and its test asserts
-/// the simplified case, so the limit leaves time for a busy machine.
+/// Maximum duration of the simplification of a failed case. A test with a deliberate defect asserts
+/// the simplified case, which takes 30 s to find. The limit leaves time for a busy machine.
 const MAX_SHRINKING: Duration = Duration::from_secs(300);
-/// Maximum number of attempts on Cassandra during simplification. Each attempt creates a keyspace on the node
-/// that all tests share.
+/// Maximum number of attempts on Cassandra during the simplification. Each attempt creates a
+/// keyspace on the node that all tests share.
 const MAX_CASSANDRA_TRIES: usize = 100;
-/// Number of collections in one store.
+/// Maximum number of collections in one store.
 const COLLECTIONS_PER_STORE: u64 = 60;
 
-/// Number of random cases of one test.
+/// Number of random cases of one test: collections, rows of each collection, and questions on each
+/// collection.
 struct Amount {
     collections: u64,
     rows: usize,
@@ -42,7 +43,7 @@ const EMBEDDED: Amount = Amount {
     rows: 80,
     questions: 12,
 };
-/// Number of cases if pages are of views.
+/// Number of cases of a test in which pages are read from views.
 const VIEWED: Amount = Amount {
     collections: 15,
     rows: 40,
@@ -54,23 +55,24 @@ const CASSANDRA: Amount = Amount {
     questions: 40,
 };
 
-/// Store on which the cases run.
+/// Store and configuration with which the cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ground {
     pub(crate) kind: Kind,
-    /// Defect of the store that the test must find.
+    /// Deliberate defect of the store, which the test must find.
     pub(crate) defect: Option<Defect>,
-    /// True if the pages are of views that the test declares.
+    /// True if pages are read from views that the test declares.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
 }
 
-/// Planted defect.
+/// Deliberate defect of a store, which the property tests must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// The reads of the store lose a row.
+    /// Reads of the store lose a row.
     Reads,
-    /// The store does not receive the collations, and therefore ignores them.
+    /// The store does not receive the collations of fields, and therefore sorts texts by their
+    /// bytes.
     ForgetsCollations,
 }
 
@@ -84,7 +86,7 @@ impl Ground {
         }
     }
 
-    /// Returns the Rust expression of this value, without the planted defect.
+    /// Returns the Rust expression of this value for a printed test, without the defect.
     fn expression(self) -> String {
         let new = format!("Ground::new(Kind::{:?})", self.kind);
         match (self.views, self.in_memory) {
@@ -94,7 +96,8 @@ impl Ground {
         }
     }
 
-    /// Returns the view that serves the pages of the collection with this number.
+    /// Returns the view from which pages of the collection with this number are read, if pages are
+    /// read from views.
     fn view(self, number: u64) -> Option<&'static str> {
         self.views.then(|| VIEWS[(number % VIEWS.len() as u64) as usize])
     }
@@ -127,7 +130,7 @@ impl Ground {
         subject
     }
 
-    /// Creates the collections of these numbers in a store.
+    /// Creates these collections, given by number and content, in a store. Returns their subjects.
     async fn subjects(self, recto: Recto, collections: &[(u64, Oracle)]) -> Vec<Subject> {
         if !self.views {
             let collections = || collections.iter().map(|(_, oracle)| oracle.collection());
@@ -147,7 +150,8 @@ impl Ground {
         subjects.collect()
     }
 
-    /// Returns the declaration that the store receives for an oracle's collection.
+    /// Returns the oracle from which the store's declaration is made: `oracle`, without its
+    /// collations if the store has the defect that ignores them.
     fn said(self, oracle: &Oracle) -> Oracle {
         if self.defect == Some(Defect::ForgetsCollations) {
             return Oracle::new(Arc::clone(oracle.collection()));
@@ -155,7 +159,7 @@ impl Ground {
         oracle.clone()
     }
 
-    /// Checks a case in a store of its own.
+    /// Checks a guarantee for a case in a new store. Returns the number of pages that were read.
     pub(crate) async fn check(self, guarantee: Guarantee, case: &Case) -> Result<usize, Failure> {
         guarantee.check(&mut self.subject(case).await, case).await
     }
@@ -181,7 +185,7 @@ fn seed() -> u64 {
     from_environment(SEED_VARIABLE).unwrap_or_else(now)
 }
 
-/// Asserts that a guarantee holds for all random cases.
+/// Asserts that a guarantee holds for all random cases of a run.
 pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     let kind = ground.kind;
     let seed = seed();
@@ -214,8 +218,8 @@ pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     assert!(!is_collated || tally.kinds.contains_key(COLLATED), "{tally}");
 }
 
-/// Returns a store with some of the random collections, and the data of each. Each collection has its own
-/// seed.
+/// Creates a store with the random collections of these numbers. Returns the subject of each, its
+/// data, and its random numbers.
 async fn draw(
     ground: Ground,
     numbers: std::ops::Range<u64>,
@@ -241,8 +245,8 @@ async fn draw(
     subjects
 }
 
-/// Returns a random collection. If pages are of views, half of the collections have collations for fields of
-/// their order, and sometimes for a field that a filter scan checks.
+/// Returns a random collection. If pages are read from views, half of the collections have
+/// collations for fields of their order, and sometimes for a field that a filter scan checks.
 fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
     let mut collection = generate::collection(rng, &format!("drawn_{number}"));
     let mut collations = Collations::new();
@@ -297,7 +301,7 @@ async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, fai
     panic!("{}", message(ground, guarantee, seed, &case, &failure));
 }
 
-/// Returns the printed message of a failure.
+/// Returns the message of a failed case, which the test prints.
 pub(crate) fn message(
     ground: Ground,
     guarantee: Guarantee,
@@ -316,7 +320,7 @@ pub(crate) fn message(
     )
 }
 
-/// Returns a failure as a Rust test.
+/// Returns the source of a Rust test that repeats a failed case.
 pub(crate) fn test(ground: Ground, guarantee: Guarantee, case: &Case, seed: u64) -> String {
     case.rust_test(
         &format!("seed_{seed}"),
@@ -361,19 +365,20 @@ pub(crate) async fn shrink(
     (case, failure)
 }
 
-/// Number of random cases of each kind.
+/// Statistics of the random cases, which show that every kind of case occurred.
 #[derive(Debug, Default)]
 struct Tally {
     cases: usize,
     pages: usize,
     kinds: BTreeMap<&'static str, usize>,
-    /// Types of the order columns, and numbers of columns of each kind that the collections have.
+    /// Types of order columns that occurred. The two fields below have the numbers of partition and
+    /// order columns that occurred.
     types: BTreeSet<String>,
     partition_columns: BTreeSet<usize>,
     order_columns: BTreeSet<usize>,
 }
 
-/// Kinds of conditions and questions in the random cases.
+/// Kinds of conditions and questions that must occur in the random cases.
 const KINDS: [&str; 9] = [
     "equality",
     "list",
@@ -386,7 +391,7 @@ const KINDS: [&str; 9] = [
     "several rows",
 ];
 
-/// Kind that appears only if pages are of views.
+/// Name of the kind of cases with collations. It occurs only if pages are read from views.
 const COLLATED: &str = "collated";
 
 impl Tally {

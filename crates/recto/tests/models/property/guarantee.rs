@@ -1,4 +1,4 @@
-//! Guarantees of a page. Each is checked for a test case.
+//! Guarantees of a page. A test checks each guarantee for each test case.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -10,7 +10,7 @@ use super::loaded_case::{Failure, LoadedCase};
 use super::{beside, cost, cursors, keys, traversal};
 use crate::common::Subject;
 
-/// Guarantee of pages. The numbers are those of the list of guarantees.
+/// Guarantee of pages. The numbers are those of the list of guarantees in the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guarantee {
     /// 1: the page after a position has the first rows strictly after it, in the query's order. The page
@@ -36,7 +36,7 @@ pub(crate) enum Guarantee {
     /// 7: a page with a budget reports the limit that ended it, and a traversal with such pages loses no row.
     /// This guarantee covers rows and bytes. Another test covers time, because no seed can repeat it.
     Budgets,
-    /// Reads by key and scans of all rows find the existing rows. This is no numbered guarantee of pages.
+    /// Reads by key and scans of all rows find the existing rows. This guarantee has no number.
     KeysAndScans,
 }
 
@@ -56,7 +56,8 @@ impl fmt::Display for Guarantee {
 }
 
 impl Guarantee {
-    /// Checks a guarantee for a case whose rows `subject` has. Returns the number of pages that were read.
+    /// Checks the guarantee for a case whose rows are stored in `subject`. Returns the number of
+    /// pages that were read.
     pub(crate) async fn check(self, subject: &mut Subject, case: &Case) -> Result<usize, Failure> {
         let mut asked = LoadedCase::new(subject, case);
         let checked = AssertUnwindSafe(async {

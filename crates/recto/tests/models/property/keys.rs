@@ -1,4 +1,4 @@
-//! Reads by key, and scans of whole collections.
+//! Checks of reads by key, and of scans of whole collections.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use recto_testkit::oracle::{Oracle, Row};
 
 use super::loaded_case::{Failure, LoadedCase, ensure};
 
-/// Maximum number of token ranges that are read concurrently.
+/// Maximum number of token ranges that a scan reads concurrently.
 const MAX_PARALLEL: usize = 6;
 
-/// Reads by key find existing rows and no others, and a scan of all rows finds the rows of the oracle.
+/// Checks that reads by key find existing rows and no others, and that a scan finds all rows of the
+/// oracle.
 pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     if asked.subject.view.is_some() {
         // Reads by key and scans use the base table, whose key differs from that of the
@@ -53,7 +54,7 @@ pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure>
     scan(asked, filter, sequence.rows()).await
 }
 
-/// Checks that a scan finds each of these rows once.
+/// Checks that a scan with this filter finds each of these rows once, and no other row.
 async fn scan(asked: &mut LoadedCase<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
     let session = LocalSession::new(asked.subject.recto.clone());
     let what = format!("scanned, {filter:?}");

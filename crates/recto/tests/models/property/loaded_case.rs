@@ -1,4 +1,4 @@
-//! Execution of a test case on a store, and its failures.
+//! Test case whose rows are stored in a collection, and the failures of its checks.
 
 use recto::{Cursor, Direction, DynamicRecord, Error, ErrorKind, Page, PageQuery};
 use recto_testkit::generate::{Case, Change, Move, Place};
@@ -7,7 +7,7 @@ use recto_testkit::oracle::{Cut, Row, Sequence};
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// Reason why a case failed.
+/// Description of a failed check of a case.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// Returns whether the query itself was rejected, which does not depend on the requested page.
+/// Returns whether an error rejects the query itself, independent of the requested page.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -53,7 +53,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Returns a failure if a condition is false.
+/// Returns a failure from the calling function if a condition is false.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
@@ -63,7 +63,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// A case, and a collection that has its rows.
+/// Test case, and a stored collection that has its rows.
 pub(crate) struct LoadedCase<'a> {
     pub(crate) subject: &'a mut Subject,
     pub(crate) case: &'a Case,
@@ -71,14 +71,15 @@ pub(crate) struct LoadedCase<'a> {
     pub(crate) pages: usize,
 }
 
-/// All rows of a question, and the cursor of each row.
+/// All rows of the answer to a question, and the cursor of each row.
 pub(crate) struct Whole {
     pub(crate) sequence: Sequence,
     pub(crate) cursors: Vec<Cursor>,
 }
 
 impl Whole {
-    /// Returns the row and the cursor that a move refers to, or `None` if there are no rows.
+    /// Returns the row, and its cursor, to which a requested page refers, or `None` if there are no
+    /// rows.
     pub(crate) fn of(&self, page: &Move) -> Option<(&Row, &Cursor)> {
         let index = page.row.checked_rem(self.cursors.len())?;
         Some((&self.sequence.rows()[index], &self.cursors[index]))
@@ -96,7 +97,7 @@ impl<'a> LoadedCase<'a> {
         }
     }
 
-    /// Returns the move of the page with this number. Moves repeat after the last one.
+    /// Returns the request for the page with this number. Requests repeat after the last one.
     pub(crate) fn page_move(&self, page: usize) -> &'a Move {
         &self.case.moves[page % self.case.moves.len()]
     }
@@ -110,7 +111,7 @@ impl<'a> LoadedCase<'a> {
         query.await.map_err(|error| Failure::of(&error, what))
     }
 
-    /// Reads all rows as one page and checks that they agree with the oracle.
+    /// Reads all rows as one page, and checks that they agree with the oracle.
     pub(crate) async fn whole(&mut self) -> Result<Whole, Failure> {
         let sequence = self.subject.oracle.ask(&self.case.question);
         let page = self.page(self.query.clone().page_size(1_000), "all rows").await?;
@@ -121,8 +122,8 @@ impl<'a> LoadedCase<'a> {
         })
     }
 
-    /// Returns the query of a move, relative to a row's cursor or from the values of the move, and the rows
-    /// that its page must have.
+    /// Returns the query for a requested page, relative to a row's cursor or from given values, and
+    /// the rows that the page must have. Returns `None` if the page cannot be checked.
     pub(crate) fn beside<'s>(
         &self,
         sequence: &'s Sequence,
@@ -150,8 +151,9 @@ impl<'a> LoadedCase<'a> {
         })
     }
 
-    /// Returns whether the values of `from` belong only to columns of the subject. In a view, a key column of
-    /// the store's collection follows the columns of the order and precedes the columns of the partition.
+    /// Returns whether the start values of a page are only for columns of the subject. In a view,
+    /// the key column of the store's collection follows the columns of the order and precedes the
+    /// columns of the partition. It has no start value.
     fn can_start_at(&self, sequence: &Sequence, page: &Move) -> bool {
         let base = self.case.collection.base();
         let is_behind = |(field, _): &(usize, Direction)| {
@@ -163,7 +165,8 @@ impl<'a> LoadedCase<'a> {
         self.subject.view.is_none() || own.is_none_or(|own| page.from.len() <= own)
     }
 
-    /// Executes the changes of a move. Returns the stored rows and the deleted rows.
+    /// Executes the writes before a page. Returns the rows that were stored and the rows that were
+    /// deleted.
     pub(crate) async fn write(&mut self, writes: &[Change]) -> (Vec<Row>, Vec<Row>) {
         let (mut stored, mut deleted) = (Vec::new(), Vec::new());
         for change in writes {
@@ -201,8 +204,8 @@ impl<'a> LoadedCase<'a> {
     }
 }
 
-/// Checks that a page reports these values for both ends, and has a cursor at each end beyond which there may
-/// be rows.
+/// Checks that a page reports these values about rows before and after it. The page must have a
+/// cursor on each side on which there may be rows.
 pub(crate) fn edges_are(
     page: &Page<DynamicRecord>,
     before: Option<bool>,

@@ -1,4 +1,4 @@
-//! Failures of earlier runs as printed tests, and the expected output of the tests of the printer.
+//! Printed tests: failures of earlier runs, and the expected output of the tests of the printer.
 
 use recto_testkit::generate::{Case, Move, Place};
 
@@ -6,7 +6,7 @@ use super::drawn::Ground;
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// Number of tests of this module. Increase it for each pasted test.
+/// Number of tests of this module, for the suite. Increase it for each pasted test.
 pub(crate) const TESTS: usize = 3;
 
 /// Asserts that a guarantee holds for a case.

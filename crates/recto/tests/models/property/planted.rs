@@ -1,5 +1,6 @@
-//! Stores with a planted defect. The tests check that the property tests find the failure, simplify it, and
-//! print it as a test that compiles and describes the same case.
+//! Tests of the property tests, on stores with a deliberate defect. They check that the property
+//! tests find a failure, simplify it, and print it as a test that compiles and describes the same
+//! case.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use super::drawn::{Defect, Ground, message, shrink, test};
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// Number of tests of this module.
+/// Number of tests of this module, for the suite.
 pub(crate) const TESTS: usize = 3;
-/// Index of the row that a backward read of a slice loses.
+/// Index of the row that each backward read of a slice loses.
 const LOST: usize = 2;
 
 /// Store that loses the third row of each backward read.
@@ -61,7 +62,7 @@ impl StoreWrapper for Planted {
     }
 }
 
-/// Asserts that `pasted.rs` contains the printed text.
+/// Asserts that `pasted.rs` contains the printed test.
 fn assert_is_pasted(printed: &str) {
     let pasted = include_str!("pasted.rs");
     assert!(
@@ -70,7 +71,7 @@ fn assert_is_pasted(printed: &str) {
     );
 }
 
-/// Returns a case with more rows, fields, conditions and pages than the defect needs.
+/// Returns a case with more rows, fields, conditions and pages than are needed to show the defect.
 fn large() -> Case {
     let mut case = Case::declared(
         r#"
@@ -145,7 +146,8 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
     });
 }
 
-/// Finds a view that sorts by the bytes of a text although the case declares a language.
+/// Checks that the property tests find a view that sorts a text by its bytes although the case
+/// declares a language.
 #[test]
 fn a_collation_that_is_ignored_is_found() {
     let _scope = Scope::new(&super::TESTS);
@@ -190,7 +192,7 @@ writes = "append"
     });
 }
 
-/// Prints all parts that a case can have, as a failure would print them.
+/// Checks that a printed test contains all parts that a case can have.
 #[test]
 fn all_of_a_case_is_printed() {
     let _scope = Scope::new(&super::TESTS);

@@ -1,5 +1,6 @@
-//! Stores that break one promise on which the protocol relies. The tests check that the simulation notices
-//! each broken promise, because otherwise it would not test the promise.
+//! Stores that break one promise on which the protocol relies. The tests check that the simulation
+//! reports an error for each broken promise. Otherwise, the simulation would not test whether the
+//! protocol needs the promise.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,31 +21,33 @@ use tokio::time::Instant;
 use super::clock::{Clock, Clocks};
 use super::records::{COLLECTION, Tables};
 
-/// Time for which pages read a record as it was at the first read.
+/// Time for which pages get a record as the first read returned it.
 const STALE: Duration = Duration::from_secs(60);
-/// Delay of the writes of entries after their acknowledgement.
+/// Delay between the acknowledgement of an entry's write and the write itself.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Broken promise.
+/// Promise of the store, or of the engine, that is broken. The comment of each variant states the
+/// promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// Deleted entries are removed.
     Deletions,
     /// Entries that a process puts are stored.
     Entries,
-    /// The write of an entry with the greater version wins over its other writes.
+    /// The write of an entry with the greatest version wins over other writes of the entry.
     Stamps,
     /// Entries are stored when the store acknowledges them.
     Acknowledgements,
-    /// Intents outlive the process that stored them.
+    /// An intent (the record of a begun change) is kept after the process that stored it has ended.
     Intents,
-    /// A process that adds a view waits until no process writes by an older schema.
+    /// A process that adds a view waits until no process writes with an older schema.
     Barrier,
-    /// A page reads the record after the entry.
+    /// A page reads the base row of an entry after the entry.
     Records,
     /// A conditional write is applied if the store reports it as applied.
     Decisions,
-    /// The conditional write of a claim of a handle is applied if the store reports it as applied.
+    /// The conditional write that claims a unique value is applied if the store reports it as
+    /// applied.
     Claims,
 }
 
@@ -62,14 +65,14 @@ impl Broken {
     }
 }
 
-/// Store that breaks a promise.
+/// Store that does not keep one promise.
 #[derive(Clone)]
 pub(crate) struct BrokenStore {
     store: Arc<dyn Store>,
     broken: Broken,
     clock: Arc<Clock>,
     base: String,
-    /// Records as the first read returned them, with the time of that read.
+    /// Records as the first read of a page returned them, with the time of that read.
     read: Arc<Mutex<HashMap<Cells, (Instant, RowSet)>>>,
 }
 
@@ -88,7 +91,8 @@ impl BrokenStore {
         table.name().starts_with(COLLECTION) && table.name() != self.base
     }
 
-    /// Removes the part of a write of entries that the broken promise loses.
+    /// Removes those parts of a write of entries that the store loses because of the broken
+    /// promise.
     fn entries(&self, write: &mut PartitionWrite) {
         let now = Clocks(Arc::clone(&self.clock)).now_micros();
         match self.broken {
@@ -169,7 +173,7 @@ impl StoreWrapper for BrokenStore {
 struct BrokenReads {
     store: BrokenStore,
     snapshot: Arc<dyn Snapshot>,
-    /// True if this snapshot read a view before the records.
+    /// True if this snapshot has read a view before any records, as a page does.
     is_of_a_page: AtomicBool,
 }
 

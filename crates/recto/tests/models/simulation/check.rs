@@ -1,4 +1,4 @@
-//! Conditions that must hold at the end of a run.
+//! Checks of the stored state at the end of a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use super::handles;
 use super::history::History;
 use super::records::{ALL, Fields, LEDGERS, Tables};
 
-/// Entries of a view: the cells and the timestamp of each, by its key.
+/// Entries of a view by their keys: the cells and the version of each.
 type Entries = BTreeMap<Vec<Vec<u8>>, (Cells, Version)>;
 
-/// State that is checked.
+/// Stored state to check, and the history with which it must agree.
 pub(crate) struct Checked<'a> {
-    /// Store in which tables are scanned.
+    /// Store whose tables are scanned.
     pub(crate) scanned: &'a dyn Store,
-    /// Store from which records are read.
+    /// Store from which single records are read.
     pub(crate) store: &'a dyn Store,
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
 }
 
 impl Checked<'_> {
-    /// Returns the final records as text.
+    /// Checks records, views and answers. Returns the final records as text.
     ///
     /// # Errors
-    /// A record, a view or an answer is wrong.
+    /// Returns an error if a record, a view or an answer is wrong.
     pub(crate) async fn views(&self) -> Result<String, String> {
         let Self {
             scanned,
@@ -95,8 +95,8 @@ impl Checked<'_> {
         Ok(format!("{rows:?}\n"))
     }
 
-    /// Checks that no dead processes and no intents remain after the work of the dead processes was resolved
-    /// twice.
+    /// Checks that no dead processes and no intents remain, after the changes of dead processes
+    /// were resolved twice.
     pub(crate) async fn remains(&self) -> Result<(), String> {
         let writers = scan(self.scanned, &Arc::new(Writer::table())).await;
         let dead = |row: &Cells| Writer::read(row.as_row()).unwrap().1.is_dead;

@@ -1,6 +1,7 @@
-//! Changes of a handle by a process that dies at any of its calls. After each death, other records want the
-//! old and the new handle. If a process is frozen at any moment of such a change and continues later, no
-//! claim remains without its record.
+//! Checks a change of a record's handle (a unique field) by a process that dies at any of its
+//! calls. After each death, other records request the old and the new handle. Other tests freeze
+//! the process at any moment of the change. After it continues, no claim of a handle remains
+//! without its record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +19,23 @@ use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
 const TIME: Duration = Duration::from_secs(10);
-/// Upper bound of the number of calls of a change.
+/// Upper bound of the number of calls to the store of a change.
 const MOST_CALLS: i64 = 50;
-/// Record whose handle changes, and the records that want handles.
+/// Id of the record whose handle changes, ids of two records that request handles, and the old and
+/// new handle.
 const CHANGED: i32 = 2;
 const OTHER: i32 = 3;
 const ANOTHER: i32 = 10;
 const OLD: u8 = 1;
 const NEW: u8 = 2;
-/// Time of one way of a request: to the store, or back.
+/// Time that a request or an answer takes between the process and the store.
 const WAY: Duration = Duration::from_millis(50);
-/// Upper bound of the number of sequential ways of a change.
+/// Upper bound of the number of such times that a change takes, one after another.
 const MOST_WAYS: u32 = 20;
-/// Duration of a freeze. In the first, a lease ends. In the second, other processes find the process dead.
+/// Durations of a freeze. During the first, the lease of the process ends. During the second, other
+/// processes also regard the process as dead.
 const FROZEN: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(60)];
-/// Time in which a process releases its claims after a freeze.
+/// Maximum time in which a process releases superfluous claims after a freeze.
 const HEALING: Duration = Duration::from_secs(60);
 
 fn put(id: i32, handle: u8) -> RecordChange {
@@ -48,7 +51,8 @@ fn put(id: i32, handle: u8) -> RecordChange {
     RecordChange::new(id, ChangeEffect::Put(fields))
 }
 
-/// Kills a process after this number of calls of a change. Returns whether the change was complete before.
+/// Changes the handle in a process that is killed after this number of calls. Returns whether the
+/// change ended before the kill.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
     let killing = Killing::new(&stage.memory, cut, |table| table != "recto_writers");
@@ -92,8 +96,8 @@ pub(crate) async fn keeps_handles_unique_after_a_kill_at_any_call() {
     panic!("the change of a handle takes more than {MOST_CALLS} calls");
 }
 
-/// Changes a handle in a process that is frozen this number of ways after the change began. Returns whether
-/// the change was answered before the freeze.
+/// Changes a handle in a process that is frozen after `ways` times [`WAY`]. Returns whether the
+/// change was answered before the freeze.
 async fn freezes_after(ways: u32, frozen: Duration) -> bool {
     let stage = Stage::new().await;
     let gate = Gate::steady(Arc::clone(&stage.memory), WAY);
@@ -115,8 +119,8 @@ async fn freezes_after(ways: u32, frozen: Duration) -> bool {
     is_answered
 }
 
-/// Freezes the process at each moment of a change. Other processes may resolve its intents, which do not name
-/// claims.
+/// Checks a change of a handle whose process is frozen at each possible moment. Other processes may
+/// resolve its intents, but these do not name the claims.
 pub(crate) async fn freeze_changes_of_a_handle_at_any_moment() {
     for frozen in FROZEN {
         let mut ways = 0;

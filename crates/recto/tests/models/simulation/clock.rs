@@ -1,4 +1,5 @@
-//! Clocks and random numbers of one process, by a seed. The clocks follow the virtual time of sleeping tasks.
+//! Clocks and random numbers of one process, which a seed determines. The clocks follow the virtual
+//! time of sleeping tasks.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Start time of a run by a correct clock: a day in 2026.
+/// Time of a correct clock at the start of a run: a day in 2026, in microseconds since 1970.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
 /// Small repeatable generator of random numbers: `SplitMix64`.
@@ -39,10 +40,10 @@ impl Random {
 /// Clocks of one process.
 pub(crate) struct Clock {
     start: Instant,
-    /// Offset of the wall clock.
+    /// Difference between the wall clock and a correct clock.
     off_micros: AtomicI64,
     random: Random,
-    /// Time for which the continuous clock stood still.
+    /// Time for which the monotonic clock stood still.
     stood_still_nanos: Mutex<u64>,
 }
 
@@ -56,7 +57,7 @@ impl Clock {
         }
     }
 
-    /// Stops the continuous clock for this time, after the fact.
+    /// Sets the monotonic clock back by this time, as if it had stood still.
     pub(crate) fn lose(&self, nanos: u64) {
         *self.stood_still_nanos.lock().unwrap() += nanos;
     }

@@ -1,6 +1,6 @@
-//! A process drops a view while another process executes a plain write that has an entry in the view. The
-//! first process waits for the write. (A writer that changes a record reads the catalog if a table no longer
-//! exists, and continues.)
+//! Checks a process that drops a view while another process writes a record with an entry in the
+//! view, without reading the record first. The drop must wait for the write. (A writer that changes
+//! a record reads the catalog if a table no longer exists, and continues.)
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ const BY_WHAT: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
 "#;
-/// Time until the write begins. It is shorter than the time that a drop waits for readers, which precedes its
-/// wait for writers.
+/// Time from the start of the drop to the start of the write. It is shorter than the time for which
+/// a drop waits for readers, after which it waits for writers.
 const BEFORE: Duration = Duration::from_secs(12);
-/// Time after which the write is on its way.
+/// Time after which the request of the write is on its way to the store.
 const SENT: Duration = Duration::from_millis(5);
 /// Time for which the writer is frozen. It still has its lease when it continues.
 const FROZEN: Duration = Duration::from_secs(9);
@@ -37,7 +37,8 @@ async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
     events.put(&event).await.map(drop)
 }
 
-/// Checks that the writer does not notice the dropped view, on a store that breaks at most one promise.
+/// Drops a view during a write. Returns an error if the writer fails because of the dropped view.
+/// `broken` is the promise that the store breaks.
 pub(crate) async fn a_view_is_dropped_beside_a_write(broken: Option<Broken>) -> Result<(), String> {
     let before = Schema::parse(&format!("{EVENTS}{BY_WHAT}")).unwrap();
     let Two {

@@ -1,4 +1,5 @@
-//! Gate that delays the requests of a process by a random time, and stops them while the process is frozen.
+//! Connection that delays the requests of a process by random times, and stops them while the
+//! process is frozen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,13 +13,13 @@ use tokio::sync::Notify;
 
 use super::clock::Random;
 
-/// Maximum duration of one way of a request: to the store, or back. One in [`LONG_ONE_IN`] ways may take up
-/// to the long duration.
+/// Maximum time that a request or an answer takes between the process and the store. One in
+/// [`LONG_ONE_IN`] of them may take up to [`MAX_LONG_WAY_MICROS`].
 const MAX_WAY_MICROS: u64 = 20_000;
 const MAX_LONG_WAY_MICROS: u64 = 1_000_000;
 const LONG_ONE_IN: u64 = 8;
 
-/// Connection of a process to the store.
+/// Connection of one process to the store. While it is closed, no requests and no answers pass.
 #[derive(Clone)]
 pub(crate) struct Gate {
     store: Arc<dyn Store>,
@@ -26,7 +27,7 @@ pub(crate) struct Gate {
     is_open: Arc<AtomicBool>,
     opens: Arc<Notify>,
     is_calm: Arc<AtomicBool>,
-    /// Duration of each way. `None`: a random duration.
+    /// Time that each request and each answer takes. `None`: a random time.
     way: Option<Duration>,
     passed: Arc<AtomicU64>,
 }
@@ -44,7 +45,7 @@ impl Gate {
         }
     }
 
-    /// Returns a gate whose ways all take the same time.
+    /// Returns a gate at which each request and each answer takes the same time.
     pub(crate) fn steady(store: Arc<dyn Store>, way: Duration) -> Self {
         Self {
             way: Some(way),
@@ -57,13 +58,14 @@ impl Gate {
         self.passed.load(Ordering::Relaxed) / 2
     }
 
-    /// Sets whether requests and answers pass. A process whose gate stays closed has crashed.
+    /// Opens or closes the gate for requests and answers. A process whose gate stays closed behaves
+    /// as if it had crashed.
     pub(crate) fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         self.opens.notify_waiters();
     }
 
-    /// Stops long delays.
+    /// Ends the long delays. Short random delays continue.
     pub(crate) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
     }

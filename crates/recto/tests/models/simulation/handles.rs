@@ -1,5 +1,5 @@
-//! Handles, which are unique: the records that certainly have a handle at a moment, and the conditions that
-//! must hold at the end.
+//! Checks of handles, which are unique: which records certainly have a handle at a moment, and
+//! which claims exist at the end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use super::check::scan;
 use super::history::ChangeAnswer;
 use super::records::{Fields, Tables};
 
-/// Handles that records certainly have. A handle is certain by the answer to the record's last change, if no
-/// other change can have taken effect since this change began.
+/// Handles that records certainly have. A record certainly has the handle of its last change if no
+/// other change of the record can have taken effect since this change began.
 #[derive(Default)]
 pub(crate) struct Handles(RefCell<BTreeMap<i32, Known>>);
 
@@ -23,11 +23,11 @@ struct Known {
     has: Option<u8>,
     begun: u64,
     under_way: u64,
-    /// True if a change with an unknown outcome may still take effect.
+    /// True if a change of the record with an unknown outcome may still take effect.
     is_uncertain: bool,
 }
 
-/// Change that began.
+/// Change of a record that has begun.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
     id: i32,
@@ -48,11 +48,11 @@ impl Handles {
         }
     }
 
-    /// Records the answer to a change that gives the record this handle for its whole life. `None`: the
-    /// handle is unknown.
+    /// Records the answer to a change. If the change was applied, the record then has `handle` for
+    /// its whole life. `None`: the handle after the change is unknown.
     ///
     /// # Errors
-    /// Two records have the same handle.
+    /// Returns an error if two records certainly have the same handle.
     pub(crate) fn ends(&self, begun: Begun, said: ChangeAnswer, handle: Option<u8>) -> Result<(), String> {
         let mut all = self.0.borrow_mut();
         let known = all.entry(begun.id).or_default();
@@ -73,7 +73,8 @@ impl Handles {
     }
 }
 
-/// Checks that each record with a handle has its claim. It follows that no two records have the same handle.
+/// Checks that each record with a handle has the claim of the handle. No two records can then have
+/// the same handle.
 pub(crate) async fn check(
     scanned: &dyn Store,
     tables: &Tables,

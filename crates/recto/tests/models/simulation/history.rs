@@ -1,4 +1,4 @@
-//! Log of requests and answers, which is checked at the end of a run.
+//! Log of the requests and answers of a run, with which the stored state must agree at the end.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use recto_protocol::views::Version;
 use super::handles::Handles;
 use super::records::Place;
 
-/// Answer to a change.
+/// Outcome of a change, as the client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeAnswer {
     Applied(Version),
@@ -17,7 +17,7 @@ pub(crate) enum ChangeAnswer {
     Unknown,
 }
 
-/// Log of the events so far.
+/// History of a run so far.
 #[derive(Default)]
 pub(crate) struct History {
     told: RefCell<HistoryLog>,
@@ -26,16 +26,18 @@ pub(crate) struct History {
 
 #[derive(Default)]
 struct HistoryLog {
-    /// Greatest version of each record that was acknowledged, or read serially.
+    /// Greatest version of each record that was acknowledged or returned by a serial read.
     newest: BTreeMap<i32, Version>,
     /// Greatest version of each record that was acknowledged as visible in all views.
     shown: BTreeMap<i32, Version>,
-    /// Content of each version that an answer or a page reported. `None`: the record was deleted.
+    /// Content of each version that an answer or a page reported. `None`: the version is a
+    /// deletion.
     was: BTreeMap<(i32, Version), Option<Place>>,
-    /// Places that clients requested for each record.
+    /// Places (positions in the views) to which clients moved each record.
     asked: BTreeSet<(i32, Place)>,
     rows: u64,
-    /// Answer for each entry of the log of each ledger.
+    /// Answer to the append of each entry, by record and number. Only the ledgers, which are
+    /// records with a growing log, have entries.
     entries: BTreeMap<(i32, u64), ChangeAnswer>,
     next_entry: u64,
     text: String,
@@ -48,7 +50,8 @@ impl History {
         self.told.borrow().newest.get(&id).copied()
     }
 
-    /// Returns the number of another entry of a log. Until an answer is known, the entry may exist.
+    /// Returns the number of a new entry for the log of a record. Until the answer to its append is
+    /// known, the log may contain it or not.
     pub(crate) fn entry(&self, id: i32) -> u64 {
         let mut told = self.told.borrow_mut();
         told.next_entry += 1;
@@ -57,7 +60,8 @@ impl History {
         entry
     }
 
-    /// Records the answer to a change. `before` is the newest known version when the change began.
+    /// Records the answer to a change. `before` is the newest version of the record that was known
+    /// when the change began.
     pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: ChangeAnswer) {
         let mut told = self.told.borrow_mut();
         if let ChangeAnswer::Applied(version) = said {
@@ -75,7 +79,8 @@ impl History {
         writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
     }
 
-    /// Records that a client is about to change a record.
+    /// Records that a client is about to move a record to a place. `None`: the client deletes the
+    /// record.
     pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
         self.told
             .borrow_mut()
@@ -83,7 +88,8 @@ impl History {
             .extend(place.map(|place| (id, place)));
     }
 
-    /// Records the reported place of a record in one of its versions. `None`: the record is deleted.
+    /// Records the place of a record in one of its versions, as the store reported it. `None`: the
+    /// version is a deletion.
     pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
         let mut told = self.told.borrow_mut();
         let known = *told.was.entry((id, version)).or_insert(place);
@@ -97,8 +103,9 @@ impl History {
         }
     }
 
-    /// Returns the versions that a page may not be older than if it is requested now. For a verified page
-    /// these are all known versions, and for other pages the acknowledged versions.
+    /// Returns for each record the oldest version that a page may show if it is requested now. For
+    /// a verified page, this is the newest known version. For other pages, it is the newest version
+    /// that was acknowledged as visible.
     pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
         let told = self.told.borrow();
         if is_verified {
@@ -108,7 +115,8 @@ impl History {
         }
     }
 
-    /// Records that a page showed a record. `known` has the known versions when the page was requested.
+    /// Records that a page showed a record. `known` is the result of [`known`](Self::known) when
+    /// the page was requested.
     pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
         self.was(id, version, Some(place), false);
         let mut told = self.told.borrow_mut();
@@ -126,7 +134,7 @@ impl History {
         }
     }
 
-    /// Records an error that a reader found.
+    /// Records an error that a reader found, if it is the first error.
     pub(crate) fn is_wrong(&self, wrong: String) {
         self.told.borrow_mut().wrong.get_or_insert(wrong);
     }
@@ -136,8 +144,8 @@ impl History {
         self.told.borrow().rows
     }
 
-    /// Records that a record was read serially. `before` is the newest version that was known when the read
-    /// began.
+    /// Records that a serial read returned a version of a record, or `None` if there is no record.
+    /// `before` is the newest version that was known when the read began.
     pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
         let mut told = self.told.borrow_mut();
         if version < before {
@@ -150,7 +158,8 @@ impl History {
         }
     }
 
-    /// Checks that a log contains each acknowledged entry once, and no rejected entry.
+    /// Checks that the log of a record contains each acknowledged entry once, and no rejected
+    /// entry.
     pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
         let told = self.told.borrow();
         let entries: Vec<u64> = log
@@ -173,7 +182,7 @@ impl History {
         Ok(())
     }
 
-    /// Returns the first error in the answers and pages, if there is one.
+    /// Returns the first error that was found in answers and pages, if there is one.
     pub(crate) fn wrong(&self) -> Result<(), String> {
         self.told.borrow().wrong.clone().map_or(Ok(()), Err)
     }

@@ -1,12 +1,17 @@
-//! Simulation of the real engine in virtual time. Several processes write to one store. Their clocks differ,
-//! and some of them crash, or are frozen and continue. The store has no transactions, and loses, delays and
-//! repeats requests. A seed determines all of this. At the end of a run, each view has exactly the entries of
-//! the current versions, every acknowledged write is stored, and versions only rose. Meanwhile, verified and
-//! unverified pages show nothing older than the acknowledged versions, and show each unchanged record once.
-//! No two records have the same handle. In every other run, one process changes the schema.
+//! Simulation of the real engine in virtual time. A seed determines all events.
 //!
-//! `RECTO_TEST_SEED=…` repeats the run of one seed exactly. `RECTO_TEST_SCALE=20` runs twenty times as many
-//! seeds.
+//! - Several processes write to one store. Their clocks differ, and some of them crash, or are
+//!   frozen and continue.
+//! - The store has no transactions, and loses, delays and repeats requests.
+//! - In every other run, one process changes the schema.
+//!
+//! The run ends with these checks: each view has exactly the entries of the current versions, and
+//! every acknowledged write is stored. Versions only rose, and no two records have the same handle.
+//! During the run, verified and unverified pages show nothing older than the acknowledged versions,
+//! and show each unchanged record once.
+//!
+//! `RECTO_TEST_SEED=…` repeats the run of one seed exactly. `RECTO_TEST_SCALE=20` runs twenty times
+//! as many seeds.
 #![allow(dead_code)]
 
 mod adding;
@@ -36,11 +41,11 @@ use world::World;
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of seeds in the push set.
+/// Number of seeds that run at each push.
 const SEEDS: u64 = 25;
-/// Number of seeds in the slow set.
+/// Number of seeds of the slow test.
 const SLOW_SEEDS: u64 = 500;
-/// Maximum number of seeds until the simulation notices a broken promise.
+/// Maximum number of seeds to try until the simulation reports an error for a broken promise.
 const MAX_SEEDS_TO_NOTICE: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
@@ -60,7 +65,7 @@ fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Executes one run. Returns its outcome as text for comparison, or the error.
+/// Executes the run of a seed. Returns its outcome as text for comparison, or an error.
 fn run(seed: u64) -> Result<String, String> {
     in_virtual_time(World::run(seed, None))
 }
@@ -120,7 +125,7 @@ fn run_seeds(count: u64) {
     });
 }
 
-/// Checks that the simulation reports an error if the store breaks this promise of the protocol.
+/// Asserts that the simulation reports an error if the store breaks this promise of the protocol.
 fn notices(broken: Broken) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
         // The simulation may correctly report another error first, so a seed with another

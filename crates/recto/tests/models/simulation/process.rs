@@ -1,4 +1,4 @@
-//! One process: the engine behind a gate, and its clients.
+//! Process of the simulation: the engine behind a gate, and its clients.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,16 +17,16 @@ use super::records::{
     self, ChangeEffect, Fields, LEDGERS, Place, RARE, RECORDS, RecordChange, STAYING, Tables,
 };
 
-/// Maximum duration of a request, and of a change.
+/// Maximum duration of a request to the store, and of a change.
 const TIME: Duration = Duration::from_secs(3);
-/// Maximum wait of a client between two changes.
+/// Maximum pause of a client between two changes.
 const MAX_THINKING_MILLIS: u64 = 700;
 /// Number of clients of a process.
 const CLIENTS: u64 = 3;
-/// Number of handles. There are fewer handles than records that want one.
+/// Number of different handles. It is smaller than the number of records that request one.
 const HANDLES: u64 = 8;
 
-/// Process that writes.
+/// Process whose clients read and write records.
 pub(crate) struct Process {
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<Clock>,
@@ -62,7 +62,7 @@ impl Process {
         }))
     }
 
-    /// Starts the clients, which send requests until the process rests, and one reader.
+    /// Starts the clients and one reader. They send requests until [`rest`](Self::rest) is called.
     pub(crate) fn work(self: &Rc<Self>) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -82,7 +82,8 @@ impl Process {
         }
     }
 
-    /// Changes the schema, and retries after failures until the process rests.
+    /// Starts to change the schema, and retries after failures until [`rest`](Self::rest) is
+    /// called.
     pub(crate) fn change_schema(self: &Rc<Self>, in_buckets: bool) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -94,7 +95,7 @@ impl Process {
         });
     }
 
-    /// Stops the clients and the long delays.
+    /// Makes the clients stop, and ends the long delays of the gate.
     pub(crate) fn rest(&self) {
         self.is_resting.set(true);
         self.gate.calm();
@@ -169,7 +170,8 @@ impl Process {
         }
     }
 
-    /// Appends an entry to the log of a record, based on the version that it read.
+    /// Appends an entry to the log of a record, on condition that the record still has the version
+    /// that was read.
     async fn append(&self, id: i32) {
         let Some(found) = self.tables.read(&self.gate, id, None).await else {
             return;

@@ -1,4 +1,4 @@
-//! Readers traverse lists page by page, while other processes change the rows of the lists.
+//! Readers that traverse lists page by page while processes change the rows of the lists.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,31 +15,31 @@ use super::records::{COLLECTION, ChangeEffect, Fields, Place, RECORDS, RecordCha
 
 /// Number of attempts to read a page before the reader gives up.
 const TRIES: u32 = 5;
-/// Wait of a reader before each attempt to read a page.
+/// Pause of a reader before each attempt to read a page.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Maximum number of rows of a page.
 const MAX_PAGE_ROWS: u64 = 4;
 /// Ids of the records that do not change.
 const STAYS: Range<i32> = RECORDS..RECORDS + STAYING;
-/// Upper bound of the number of pages of a list.
+/// Upper bound of the number of pages of any list.
 const MAX_PAGES: usize = 100;
 
-/// List that a reader traverses.
+/// List of records that a reader traverses: a filter, an order, and a view.
 struct List {
-    /// Statuses of the list, in order. The rows of two statuses are merged. If empty, the list has rows of
-    /// any status.
+    /// Statuses of the records of the list, in order. The rows of two statuses are merged. If
+    /// empty, the list has records of any status.
     statuses: Vec<u8>,
-    /// Note of the list. With a note, the list only has records that have a number.
+    /// Note of the records of the list. A list by note has only records whose field `at` is set.
     note: Option<u8>,
-    /// View of the query.
+    /// Name of the view that the query names, if it names one.
     view: Option<&'static str>,
-    /// True if numbers ascend.
+    /// True if the list is sorted by ascending `at`. False: descending.
     rises: bool,
     is_verified: bool,
-    /// True if a moving record may appear twice for a moment: its entries are in two buckets, and
-    /// the page does not check the record.
+    /// True if a record that moves may appear twice for a moment, because its entries are in two
+    /// buckets and the page does not check the record.
     may_be_twice: bool,
-    /// Number of rows of a page.
+    /// Number of rows of each page.
     rows: u32,
 }
 
@@ -85,7 +85,7 @@ impl List {
         has_note && (self.statuses.is_empty() || place.status.is_some_and(is_of_status))
     }
 
-    /// Returns the position of a record in the list.
+    /// Returns the sort key of a record in the list.
     fn order(&self, id: i32, place: &Place) -> (bool, i32, i32) {
         let at = place.at.unwrap_or_default();
         (place.at.is_none(), if self.rises { at } else { -at }, id)
@@ -120,7 +120,7 @@ impl List {
     }
 }
 
-/// Reader of lists.
+/// Reader of random lists.
 pub(crate) struct Reader {
     recto: Recto,
     history: Rc<History>,
@@ -137,8 +137,8 @@ impl Reader {
         }
     }
 
-    /// Reads a list from one end to the other, until a page fails too often. Returns whether the reader
-    /// reached the end.
+    /// Reads a random list from one end to the other, until a page fails too often. Returns whether
+    /// the reader reached the end.
     pub(crate) async fn traverse(&self) -> bool {
         let list = List::drawn(&self.random, &self.recto.schema());
         let is_back = self.random.one_in(2);
@@ -170,7 +170,7 @@ impl Reader {
         false
     }
 
-    /// Returns a page and the ids of its records. `None`: the page failed too often.
+    /// Returns a page and the ids of its records, or `None` if the page failed too often.
     async fn page(
         &self,
         list: &List,
@@ -210,7 +210,7 @@ impl Reader {
     }
 }
 
-/// Returns the id and the place of a record.
+/// Returns the id of a record, and its place in the views.
 fn shown(record: &DynamicRecord) -> (i32, Place) {
     let json = Json::from(record.to_json());
     let number = |field: &str| json.get(field)?.as_i64().map(|number| number as i32);
@@ -223,7 +223,7 @@ fn shown(record: &DynamicRecord) -> (i32, Place) {
     (number("id").unwrap(), place)
 }
 
-/// Stores a record that does not change later.
+/// Stores a record that no process changes later.
 pub(crate) async fn put_staying(recto: &Recto, history: &History, id: i32) {
     let place = Place::of_staying(id);
     let asked = RecordChange::new(id, ChangeEffect::Put(Fields::at(place)));

@@ -1,5 +1,5 @@
-//! Collection of the simulation. Some records have a log that only grows. Other records are changed in every
-//! way.
+//! Collection of the simulation. Some of its records (ledgers) have a log that only grows. Other
+//! records are changed in every way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fields = ["status"]
 verify = false
 "#;
 
-/// Changed schema: one view is added, one is changed, and one is dropped.
+/// Schema after the change: one view is added, one is changed, and one is dropped.
 pub(crate) const CHANGED_SCHEMA: &str = r#"
 [collection.records]
 fields = { id = "int", status = "text", at = "int", log = "text", note = "text", handle = "text" }
@@ -49,14 +49,14 @@ order = ["-at"]
 nulls = "skip"
 "#;
 
-/// Returns the schema of a text, with views in buckets of at most two rows if `in_buckets` is true.
+/// Parses a schema. If `in_buckets` is true, its views have buckets of at most two rows.
 fn schema(text: &str, in_buckets: bool) -> Schema {
     let bucket = if in_buckets { "bucket = { rows = 2 }\n" } else { "" };
     let text = text.replace("order = [", &format!("{bucket}order = ["));
     Schema::parse(&text).unwrap()
 }
 
-/// Changes the schema to [`CHANGED_SCHEMA`], in buckets or not.
+/// Changes the schema to [`CHANGED_SCHEMA`], with or without buckets.
 pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Result<()> {
     let schema = schema(CHANGED_SCHEMA, in_buckets);
     // Another process, or this one, may have made the change before, so remove the view only
@@ -78,13 +78,15 @@ pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
 }
 
 pub(crate) const COLLECTION: &str = "records";
-/// Number of records whose log grows, by changes that are conditional on the version that was read.
+/// Number of ledgers: records whose log grows. Each change of a ledger is conditional on the
+/// version that was read.
 pub(crate) const LEDGERS: i32 = 2;
-/// Number of the ledgers plus the records that are put, inserted and deleted.
+/// Number of ledgers plus the number of records that are put, inserted and deleted.
 pub(crate) const RECORDS: i32 = 4;
 /// Number of records that do not change.
 pub(crate) const STAYING: i32 = 5;
-/// Number of records that change so seldom that an error of one change is not undone by the next.
+/// Number of records that change rarely. An error in one change is then not hidden by the next
+/// change.
 pub(crate) const RARE: i32 = 16;
 /// Number of all records.
 pub(crate) const ALL: i32 = RECORDS + STAYING + RARE;
@@ -94,10 +96,10 @@ const AT: usize = 2;
 const LOG: usize = 3;
 const NOTE: usize = 4;
 const HANDLE: usize = 5;
-/// Number of the table of claims.
+/// Number of the table that stores the claims of handles.
 const UNIQUE: ViewNumber = ViewNumber(3);
 
-/// Tables of the collection.
+/// Tables of the collection: the base table, views and claims.
 pub(crate) struct Tables {
     pub(crate) schema: Arc<Schema>,
     pub(crate) base: BaseTable,
@@ -110,7 +112,8 @@ impl Tables {
         Self::of(schema(SCHEMA, in_buckets), number)
     }
 
-    /// Returns the tables of a schema whose views have these numbers.
+    /// Returns the tables of a schema. `number_of` returns the number of each view's table by the
+    /// name of the view.
     fn of(schema: Schema, number_of: impl Fn(&str) -> u64) -> Self {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
@@ -133,7 +136,7 @@ impl Tables {
             .collect()
     }
 
-    /// Reads the row of a record from the store.
+    /// Reads the base row of a record from the store, at this consistency level.
     pub(crate) async fn read(
         &self,
         store: &dyn Store,
@@ -159,12 +162,12 @@ fn key(id: i32) -> Cells {
     std::iter::once(Some(&id.to_be_bytes()[..])).collect()
 }
 
-/// Fields of a record after its key.
+/// Fields of a record outside its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) place: Place,
     pub(crate) log: String,
-    /// Unique field.
+    /// Unique field: no two records have the same handle.
     pub(crate) handle: Option<u8>,
 }
 
@@ -177,7 +180,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the place of a record that does not change.
+    /// Returns the place of the unchanged record with this id.
     pub(crate) fn of_staying(id: i32) -> Self {
         Self {
             status: Some(u8::from(id % 2 == 0)),
@@ -206,7 +209,7 @@ fn text(which: Option<u8>) -> Option<String> {
 }
 
 impl Fields {
-    /// Returns the fields of a record with an empty log.
+    /// Returns the fields of a record with this place, an empty log and no handle.
     pub(crate) fn at(place: Place) -> Self {
         Self {
             place,
@@ -232,17 +235,17 @@ impl Fields {
     }
 }
 
-/// Effect of a change on a record.
+/// Kind of a change of a record, with the new content.
 #[derive(Debug, Clone)]
 pub(crate) enum ChangeEffect {
     Inserted(Fields),
     Put(Fields),
-    /// The record moves to another place and keeps its other fields.
+    /// Moves the record to another place. Its other fields stay.
     Moved(Place),
     Deleted,
 }
 
-/// Change of a record.
+/// Change of one record that a client requests.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordChange {
     pub(crate) id: i32,
@@ -270,7 +273,8 @@ impl RecordChange {
         }
     }
 
-    /// Returns the handle of the record after the change, for its whole life. `None`: the handle is unknown.
+    /// Returns the handle that the record has after the change, if it has this handle for its whole
+    /// life. `None`: the handle is unknown, or the record expires.
     pub(crate) fn handle(&self) -> Option<u8> {
         match &self.becomes {
             ChangeEffect::Inserted(fields) | ChangeEffect::Put(fields) if self.lives_for.is_none() => {
@@ -280,7 +284,7 @@ impl RecordChange {
         }
     }
 
-    /// Executes the change like a user of the library.
+    /// Executes the change through the public API.
     pub(crate) async fn ask(&self, recto: &Recto) -> recto::Result<Changed> {
         let records = recto.dynamic(COLLECTION)?;
         let record = |fields: &Fields| fields.record(self.id, records.definition());

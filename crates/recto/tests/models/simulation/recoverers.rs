@@ -1,5 +1,5 @@
-//! A process that recovers the work of a dead process also dies, at each of its calls. The next process
-//! completes the recovery.
+//! Checks a process that recovers the work of a dead process, and itself dies at any of its calls.
+//! The next process completes the recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
 const TIME: Duration = Duration::from_secs(10);
-/// Record that the first process leaves half changed.
+/// Id of the record that the first process leaves half changed.
 const ID: i32 = 3;
-/// Number of calls of a change before the entries: the intent and the conditional write.
+/// Number of calls of a change before it writes entries: the intent and the conditional write.
 const CALLS_BEFORE_ENTRIES: i64 = 2;
-/// Upper bound of the number of calls of a recovery.
+/// Upper bound of the number of calls to the store of a recovery.
 const MOST_CALLS: i64 = 200;
 
 /// Stores a record, and moves it in a process that dies before it writes any entry.
@@ -43,7 +43,8 @@ async fn die_between_the_tables(stage: &Stage) {
     }
 }
 
-/// Kills a recovering process after this number of calls. Returns whether the recovery was complete before.
+/// Runs a recovery in a process that is killed after this number of calls. Returns whether the
+/// recovery ended before the kill.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
     die_between_the_tables(&stage).await;

@@ -1,4 +1,4 @@
-//! One store, and one clock for all processes, which run one after the other.
+//! Test environment with one store, in which processes run one after another.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::history::History;
 use super::records::Tables;
 use super::world::{LATER_MICROS, LIMITS, RECOVERING};
 
-/// One store, and one clock for all processes.
+/// Store in memory, and the clock that all processes share.
 pub(crate) struct Stage {
     clock: Arc<Clock>,
     pub(crate) memory: Arc<dyn Store>,
@@ -44,7 +44,7 @@ impl Stage {
         Recto::with_store(Arc::clone(store), options).await.unwrap()
     }
 
-    /// Returns the state to be checked at the end.
+    /// Returns the stored state and the history, for the checks at the end.
     pub(crate) fn checked(&self) -> Checked<'_> {
         Checked {
             scanned: &*self.memory,
@@ -54,7 +54,8 @@ impl Stage {
         }
     }
 
-    /// Finds dead processes and resolves their intents, and does so again a day later.
+    /// Finds dead processes and resolves their intents. Repeats this a day later, when their
+    /// remains may be removed.
     pub(crate) async fn recover(&self, recto: &Recto) {
         for _ in 0..2 {
             recto.recover(|pass| !pass.is_done()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Cost of a change: the number of requests, and the number of sequential stages.
+//! Checks the cost of a change: the number of requests, and the number of sequential stages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::gate::Gate;
 use super::records::{ChangeEffect, Fields, Place, RecordChange, Tables};
 use super::world::LIMITS;
 
-/// Time of one way of a request: to the store, or back.
+/// Time that a request or an answer takes between the process and the store.
 const WAY: Duration = Duration::from_millis(50);
 
-/// Returns the number of requests before the answer, the number of requests after it, and the number of
-/// sequential stages.
+/// Executes a change. Returns the number of requests before its answer, the number of requests
+/// after it, and the number of sequential stages.
 async fn cost(recto: &Recto, gate: &Gate, asked: RecordChange) -> (u64, u64, u128) {
     let (before, begun) = (gate.requests(), Instant::now());
     asked.ask(recto).await.unwrap();
@@ -27,8 +27,9 @@ async fn cost(recto: &Recto, gate: &Gate, asked: RecordChange) -> (u64, u64, u12
     (answered - before, gate.requests() - answered, stages)
 }
 
-/// Counts the stages of a change: the intent concurrently with the read of the row, the conditional write,
-/// and the entries concurrently. The change does not wait for the mark that follows.
+/// Checks that a change has three sequential stages: the intent and the read of the row, then the
+/// conditional write, then all entries. The change does not wait for the mark of completion that
+/// follows.
 pub(crate) async fn three_stages() {
     let clock = Arc::new(Clock::new(Instant::now(), 0, 0));
     let environment = Environment::new(Clocks(clock));

@@ -1,4 +1,5 @@
-//! Two concurrent processes, of which one may be frozen during a request.
+//! Two concurrent processes: one applies schemas, and the other writes and may be frozen during a
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +15,15 @@ use super::clock::{Clock, Clocks};
 use super::gate::Gate;
 use super::world::LIMITS;
 
-/// Time of one way of a request of the second process: to the store, or back.
+/// Time that a request or an answer takes between the second process and the store.
 const WAY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Two {
     pub(crate) memory: Arc<dyn Store>,
-    /// Process that applied the schema. Its store may break a promise.
+    /// Process that applies schemas. Its store may break a promise.
     pub(crate) applies: Recto,
     pub(crate) writes: Recto,
-    /// Gate of the requests of the writer.
+    /// Gate through which the requests of the writing process pass.
     pub(crate) gate: Gate,
 }
 

@@ -1,5 +1,5 @@
-//! One run: processes start, crash, freeze and continue. After that, the faults stop and the run checks the
-//! result.
+//! One run of the simulation. At first, processes start, crash, freeze and continue. The faults
+//! then stop, and the run checks the result.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,26 +33,30 @@ pub(crate) const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const PROCESSES: u64 = 3;
-/// Duration of the faults.
+/// Duration of the first part of a run, in which faults happen.
 const WORK: Duration = Duration::from_secs(45);
-/// Maximum time between two events that crash or freeze a process.
+/// Maximum time between two events. An event replaces a process that crashes, freezes a process, or
+/// changes nothing.
 const MAX_QUIET_SECONDS: u64 = 15;
-/// Maximum duration of a freeze. It is longer than the time until other processes find the process dead.
+/// Maximum duration of a freeze. It is longer than the time after which other processes regard the
+/// process as dead.
 const MAX_FROZEN_SECONDS: u64 = 45;
 /// Maximum time until a process begins to change the schema. It leaves time for writes during the change.
 const MAX_BEFORE_CHANGE_SECONDS: u64 = 20;
-/// Maximum duration of a freeze when another process begins to change the schema. It is shorter than a lease.
+/// Maximum duration of a freeze that begins together with a change of the schema by another
+/// process. It is shorter than a lease.
 const MAX_UNAWARE_SECONDS: u64 = 15;
-/// Maximum time until the state is correct after the faults stop.
+/// Time from the end of the faults until the state must be correct.
 const HEALING: Duration = Duration::from_secs(75);
 /// Maximum time until the remains of dead processes are removed, once they may be removed.
 pub(crate) const RECOVERING: Duration = Duration::from_secs(20);
-/// Time after which the remains of dead processes are resolved again: a day later.
+/// Time, in microseconds, after which the remains of dead processes are resolved again: 25 hours.
 pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
-/// Maximum offset of a clock. Two clocks can differ by twice this time.
+/// Maximum difference between a clock and a correct clock. Two clocks can differ by twice this
+/// time.
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
 
-/// Number of lists that are read at the end.
+/// Number of lists that are read at the end of a run.
 const LAST_LISTS: u32 = 3;
 
 pub(crate) struct World {
@@ -60,22 +64,25 @@ pub(crate) struct World {
     random: Random,
     /// Environment with a correct clock.
     right: Environment,
-    /// Time when a process begins to change the schema. `None`: no process does.
+    /// Time after the start at which a process begins to change the schema. `None`: the run does
+    /// not change the schema.
     changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
-    /// True if views are in buckets, before the change of the schema and after it.
+    /// True if views are in buckets: before the change of the schema, and after it.
     in_buckets: [bool; 2],
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
     history: Rc<History>,
-    /// True if a clock stood still while its process was frozen.
+    /// True if the clock of a process stood still while the process was frozen, in any freeze so
+    /// far.
     stood_still: Cell<bool>,
-    /// Promise that the store breaks for the processes.
+    /// Promise that the store breaks for the processes, if the run tests a broken promise.
     broken: Option<Broken>,
 }
 
 impl World {
-    /// Returns the outcome of a seed. The store may break a promise.
+    /// Executes the run of a seed. Returns its outcome as text. `broken` is the promise that the
+    /// store breaks.
     pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let world = Self::new(seed, broken).await;
         LocalSet::new().run_until(world.live()).await
@@ -193,7 +200,8 @@ impl World {
         Recto::with_store(store, options).await.unwrap()
     }
 
-    /// Checks that there are no other tables of views, and that `verify` finds no errors in them.
+    /// Checks that the store has exactly the expected tables of views, and that `verify` finds no
+    /// errors in them.
     async fn verify(&self, tables: &Tables) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
@@ -218,7 +226,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that lists are readable and correct.
+    /// Checks that this number of random lists can be read and is correct.
     async fn read(&self, lists: u32) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let reader = Reader::new(recto.clone(), Rc::clone(&self.history), self.random.bits());
@@ -285,7 +293,7 @@ impl World {
         started.await.unwrap()
     }
 
-    /// Freezes a process for this number of seconds. Its clock may stand still meanwhile.
+    /// Freezes a process for this number of seconds. Its monotonic clock may stand still meanwhile.
     fn freeze(&self, process: &Rc<Process>, seconds: u64) {
         let stands_still = self.random.one_in(8);
         self.stood_still.set(self.stood_still.get() || stands_still);

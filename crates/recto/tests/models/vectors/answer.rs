@@ -1,5 +1,5 @@
-//! Translation of a vector into the pages of one query, or into pages of several queries whose rows are
-//! combined.
+//! Translates a vector: a CQL query of Cassandra's tests with its answer. The result is pages of
+//! one query, or pages of several queries whose rows are combined.
 
 use std::fmt;
 
@@ -11,34 +11,34 @@ use super::vector::{Relation, Test, Vector};
 
 /// Maximum number of values in a list of a filter (`MAX_VALUES` of the filter language).
 const MAX_VALUES: usize = 128;
-/// Number of values of each query if a list is too long for one query. It is smaller than the maximum, to
-/// leave room for the other conditions.
+/// Number of values of each query if a list is too long for one query. It is smaller than the
+/// maximum, because the other conditions also need space.
 const VALUES_PER_QUERY: usize = 100;
 
-/// Pages that give the answer of a vector.
+/// Queries whose pages give the answer of a vector.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Question of the vector, without the parts that no page can express.
     pub(crate) question: Question,
-    /// Number of first rows that are the answer.
+    /// Number of rows of the answer, from the first row. `None`: all rows.
     pub(crate) limit: Option<usize>,
-    /// Kinds of the parts of the query.
+    /// Kinds of the parts of the vector's query.
     pub(crate) kinds: Vec<Kind>,
-    /// Part of the vector that no single page can express.
+    /// Part of the vector that the pages of one query cannot express, if there is one.
     pub(crate) beyond: Option<Beyond>,
 }
 
-/// Reason why the pages of one query cannot answer a vector, and the queries that can. The rows of these
-/// queries are the answer, if they are sorted in the order of the question.
+/// Reason why the pages of one query cannot answer a vector, and several queries that together can.
+/// Their rows, sorted in the order of the question, are the answer.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     pub(crate) reason: Reason,
     pub(crate) parts: Vec<Question>,
-    /// Number of first rows of each part that belong to the answer.
+    /// Number of rows of each part that belong to the answer, from the first row. `None`: all rows.
     pub(crate) limit_per_part: Option<usize>,
 }
 
-/// Feature of CQL that no page can express.
+/// Feature of CQL that the pages of one query cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// `PER PARTITION LIMIT` with several partitions.
@@ -63,7 +63,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Kind of a part of a query. Most vectors have several kinds.
+/// Kind of a part of a vector's query. Most vectors have parts of several kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     PartitionEqual,
@@ -109,7 +109,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Returns the pages that answer a vector on a collection.
+/// Returns the queries whose pages answer a vector on a collection.
 pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     let mut drawn = Drawn {
         vector,
@@ -178,8 +178,8 @@ impl Drawn<'_> {
             .contains(&self.collection.fields[column].name)
     }
 
-    /// Adds a relation as a condition. If a filter cannot express the relation, returns alternatives, each as
-    /// a list of conditions.
+    /// Adds a relation of the WHERE clause as a condition. If a filter cannot express the relation,
+    /// returns alternatives, each as a list of conditions.
     fn relation(&mut self, relation: &Relation) -> Vec<Vec<Condition>> {
         let columns = &relation.columns;
         let is_partition = self.is_partition(columns[0]);
@@ -255,7 +255,7 @@ impl Drawn<'_> {
         different.into_iter().map(alternative).collect()
     }
 
-    /// Returns the partitions that the vector lists, each as a list of conditions.
+    /// Returns the partitions that the vector lists. Each partition is a list of conditions.
     fn partitions(&self) -> Vec<Vec<Condition>> {
         let mut partitions: Vec<Vec<Condition>> = vec![Vec::new()];
         for relation in &self.vector.relations {
@@ -280,10 +280,11 @@ impl Drawn<'_> {
 
     /// Returns the sort order of the vector's answer.
     ///
-    /// Without ORDER BY, Cassandra returns partitions in the order of their values. With ORDER BY, it sorts
-    /// their rows by the columns of ORDER BY only, and the sort is stable, so equal rows keep the order of
-    /// the partitions. ORDER BY also reverses the whole partition, even if it names only columns that are
-    /// fixed by `=`. The sort of a page ignores such columns, so this function adds the columns after them.
+    /// Without ORDER BY, Cassandra returns partitions in the order of their values. With ORDER BY,
+    /// it sorts their rows by the columns of ORDER BY only. The sort is stable, so equal rows keep
+    /// the order of the partitions. ORDER BY also reverses the whole partition, even if it names
+    /// only columns that are fixed by `=`. The sort of a page ignores such columns, so this
+    /// function adds the columns after them.
     fn sort(&mut self) -> Vec<(usize, Direction)> {
         let index = |name: &String| self.collection.field(name).unwrap().0;
         let arranged: Vec<(usize, Direction)> = self

@@ -1,5 +1,5 @@
-//! Comparison with `mapping.txt`, which contains the pages of each vector, and the number of vectors of each
-//! kind.
+//! Compares the translation of all vectors with the file `mapping.txt`. The file has the pages of
+//! each vector, and the number of vectors of each kind.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,12 +14,13 @@ use super::answer::{Answer, answer};
 use super::vector::{self, Vector};
 use crate::common::{Kind as StoreKind, Subject};
 
-/// Environment variable that makes the test write the mapping instead of comparing it.
+/// Environment variable that makes the test write the file instead of comparing it.
 const BLESS_VARIABLE: &str = "RECTO_TEST_BLESS";
-/// Maximum length of a statement that is shown completely, in characters.
+/// Maximum length, in characters, of a statement that the file shows completely.
 const MAX_SHOWN: usize = 300;
 
-/// Asserts that the mapping of all vectors and the counts at its end agree with the file in the repository.
+/// Asserts that the translation of all vectors, and the counts at its end, agree with the file in
+/// the repository.
 pub(crate) async fn is_as_written() {
     let (sets, vectors) = vector::read();
     let subjects = super::subjects(StoreKind::Embedded, &sets).await;
@@ -90,7 +91,7 @@ async fn entry(
     text
 }
 
-/// Returns the filter, sort and plan of a question as text, and the shape of the plan.
+/// Returns two texts: the filter, sort and plan of a question, and the kind of its plan.
 async fn page(subject: &Subject, question: &Question) -> (String, String) {
     let filter = question.filter_text(&subject.definition);
     let sort = question.sort_text(&subject.definition);

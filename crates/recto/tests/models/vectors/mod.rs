@@ -1,5 +1,6 @@
-//! Select vectors from Cassandra's own tests, answered by pages on both stores: forwards and backwards, in
-//! pages of several sizes. `README.md` gives their origin, and `mapping.txt` the pages of each vector.
+//! SELECT statements of Cassandra's own tests (vectors), answered by pages on both stores: forwards
+//! and backwards, in pages of several sizes. `README.md` gives the origin of the vectors, and
+//! `mapping.txt` the pages of each vector.
 
 mod answer;
 mod mapping;
@@ -12,14 +13,15 @@ use crate::common::{Fresh, Kind, Scope, Subject, Suite, run};
 use futures::StreamExt;
 use recto::schema;
 
-/// Number of vectors.
+/// Number of vectors in the repository.
 const VECTORS: usize = 397;
-/// Number of vectors that the pages of one query answer. `mapping.txt` gives the reasons for the others.
+/// Number of vectors that the pages of one query can answer. `mapping.txt` gives the reasons for
+/// the others.
 const OF_ONE_QUERY: usize = 386;
 /// Number of vectors that are tested concurrently.
 const PARALLEL: usize = 8;
 
-/// Suite of the tests of this module.
+/// Test suite of this module.
 static TESTS: Suite = Suite::new(module_path!(), 3);
 
 #[test]
@@ -40,7 +42,7 @@ fn mapping_is_as_written() {
     run(mapping::is_as_written());
 }
 
-/// Creates a store of this kind, with a collection for the rows of each distinct set of vectors.
+/// Creates a store of this kind, with one collection for the rows of each set that vectors query.
 async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
     let collections: Vec<Arc<schema::Collection>> = sets.iter().map(vector::Set::collection).collect();
     let recto = Fresh::new(kind).open().await;

@@ -1,4 +1,5 @@
-//! Pages of a vector: of several sizes, forwards and backwards.
+//! Compares the pages of a vector with Cassandra's answer: pages of several sizes, forwards and
+//! backwards.
 
 use std::cmp::Ordering;
 
@@ -10,10 +11,10 @@ use super::vector::Vector;
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// Page sizes of each query.
+/// Page sizes with which each query is read, in rows.
 const SIZES: [usize; 5] = [1, 2, 3, 7, 1_000];
-/// Maximum number of queries of a vector that the test runs with every page size. If a vector needs more
-/// queries, the test runs each query with one size.
+/// Maximum number of queries of a vector that the test runs with every page size. If a vector needs
+/// more queries, the test runs each query with one size.
 const FEW_PARTS: usize = 10;
 
 /// Result of testing a vector.
@@ -47,7 +48,8 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asserts that the oracle agrees with Cassandra's answer, and that every page agrees with both.
+    /// Asserts that the oracle agrees with Cassandra's answer, and that the pages of one query
+    /// agree with both.
     async fn one_query(&mut self, answer: &Answer) {
         let sequence = self.subject.oracle.ask(&answer.question);
         let all = sequence.rows();
@@ -70,8 +72,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Asserts that the rows of all parts agree with Cassandra's answer, if they are sorted in the order of
-    /// the question.
+    /// Asserts that the rows of several queries together agree with Cassandra's answer, sorted in
+    /// the order of the question.
     async fn several_queries(&mut self, answer: &Answer, beyond: &Beyond) {
         if beyond.reason == Reason::TooManyValues {
             self.assert_refused(beyond).await;
@@ -103,7 +105,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Asserts that a filter with all values is rejected because of the number of values.
+    /// Asserts that Recto rejects a filter with all values of the list, because of their number.
     async fn assert_refused(&self, beyond: &Beyond) {
         let mut question = beyond.parts[0].clone();
         for part in &beyond.parts[1..] {
@@ -184,7 +186,7 @@ impl Asking<'_> {
         assert_eq!(found, expected, "{}", self.context(what));
     }
 
-    /// Asserts that rows have the values of Cassandra's answer.
+    /// Asserts that rows have the values of Cassandra's answer in the selected columns.
     fn assert_answer(&self, found: &[Row], what: &str) {
         let select = &self.vector.select;
         let is_same_row = |(found, expected): (&Row, &Row)| {
@@ -209,8 +211,8 @@ impl Asking<'_> {
     }
 }
 
-/// Returns the forms of a question's filter: as text (`false`) and built in Rust (`true`). Only a filter
-/// built in Rust can have an empty list.
+/// Returns the forms in which a question's filter can be given: as text (`false`), or built with
+/// the Rust API (`true`). Text cannot express an empty list.
 fn built(subject: &Subject, question: &Question) -> Vec<bool> {
     let lists_nothing = question.filter_text(&subject.definition).contains("()");
     if lists_nothing {

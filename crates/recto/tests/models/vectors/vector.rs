@@ -1,4 +1,4 @@
-//! Vectors as they are stored in the repository, and the collections of their rows.
+//! Reads the vectors from the file in the repository, and makes collections for their rows.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 const VECTORS: &[u8] = include_bytes!("select.json.gz");
 
-/// Table with rows that one or several vectors query.
+/// Table with the rows that one or several vectors query.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Set {
     name: String,
@@ -22,23 +22,23 @@ pub(crate) struct Set {
     rows: Vec<Row>,
 }
 
-/// Query and Cassandra's answer.
+/// CQL query of Cassandra's tests, and Cassandra's answer.
 #[derive(Debug)]
 pub(crate) struct Vector {
     pub(crate) id: String,
     pub(crate) cql: String,
-    /// Index of the set of rows.
+    /// Index of the set whose rows the vector queries.
     pub(crate) set: usize,
     pub(crate) relations: Vec<Relation>,
     pub(crate) order_by: Vec<(usize, Direction)>,
     pub(crate) limit: Option<usize>,
     pub(crate) per_partition_limit: Option<usize>,
-    /// Columns of the answer.
+    /// Indexes of the columns of the answer.
     pub(crate) select: Vec<usize>,
     pub(crate) expected: Vec<Row>,
 }
 
-/// Relation of the WHERE clause. Columns are given by their index.
+/// Relation of the WHERE clause. Each column is given by its index.
 #[derive(Debug)]
 pub(crate) struct Relation {
     pub(crate) columns: Vec<usize>,
@@ -54,7 +54,7 @@ pub(crate) enum Test {
 }
 
 impl Set {
-    /// Returns the collection that corresponds to this table.
+    /// Returns the collection that has the columns and the order of this table.
     pub(crate) fn collection(&self) -> Arc<Collection> {
         let names = self.clustering.iter().map(|(name, _)| name);
         let declaration = Declaration {
@@ -82,8 +82,8 @@ impl Set {
         Arc::new(Collection::new(declaration).unwrap())
     }
 
-    /// Returns the rows in insertion order, as lists. A new list begins where a row has the same key as an
-    /// earlier row of the list.
+    /// Returns the rows in the order of insertion, as lists without repeated keys. A row with the
+    /// same key as an earlier row of the list begins a new list.
     pub(crate) fn insertions(&self) -> Vec<Vec<Row>> {
         let mut lists: Vec<Vec<Row>> = vec![Vec::new()];
         for row in &self.rows {

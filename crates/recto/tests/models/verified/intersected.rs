@@ -1,5 +1,6 @@
-//! Pages of intersected views, while some entries disagree with their base rows. A page shows a record only
-//! if the entries of both views agree on its position, and its base row confirms both.
+//! Tests of pages of two intersected views while some entries disagree with their base rows. A page
+//! shows a record only if the entries of both views have the same position, and its base row
+//! confirms both entries.
 
 use recto::LocalSession;
 use recto::session::{PageRequest, Pages};
@@ -27,7 +28,7 @@ fn suspension(id: i64, status: &str, day: i64, reason: &str) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": reason, "note": format!("of {id}") })
 }
 
-/// Returns the ids and days of all pages of the list.
+/// Returns the id and the day of each record of the list, read page by page.
 async fn all(session: &LocalSession, order_by: &str, page_size: i64, back: bool) -> Vec<(i64, i64)> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {

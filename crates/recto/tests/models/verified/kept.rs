@@ -1,5 +1,5 @@
-//! Pages of views that Recto maintains, on an embedded store. No answer depends on the chosen view, after any
-//! changes of the records.
+//! Tests of pages of views that Recto maintains, on an embedded store. After any changes of the
+//! records, no answer depends on the chosen view.
 
 use recto::schema::Schema;
 use recto::{Collection, DynamicRecord, OpenOptions, Recto};
@@ -43,7 +43,7 @@ nulls = "first"
 
 struct Tasks {
     records: Collection<DynamicRecord>,
-    /// Expected content of the collection, by id.
+    /// Expected records by id. `None`: the record does not exist.
     held: Vec<Option<Json>>,
     rng: Rng,
     replaces: bool,

@@ -1,6 +1,6 @@
-//! Pages of views. Some tests use views that Recto maintains. Others use a store in memory without
-//! transactions, in which views and base tables can disagree while records change. In this store, the tests
-//! leave base rows and entries in the states in which writers may leave them.
+//! Tests of pages of views. Some tests use views that Recto maintains. Other tests use a store in
+//! memory without transactions, in which views and base tables can disagree while records change.
+//! These tests bring base rows and entries into the states in which writers may leave them.
 #![allow(clippy::cast_possible_wrap)]
 
 mod intersected;
@@ -17,7 +17,7 @@ use recto::Environment;
 use recto::store::{Limits, Store};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 
-/// Suspensions of users by status, the newest first. The view has all fields of a suspension.
+/// Schema of suspensions of users. Its view lists them by status, newest first, and has all fields.
 const SCHEMA: &str = r#"
 [collection.suspensions]
 fields = { id = "int", status = "text", day = "int", reason = "text", note = "text" }
@@ -28,7 +28,8 @@ partition = ["status"]
 order = ["-day"]
 "#;
 
-/// Returns a store that behaves like a remote store: each read returns the writes up to that moment.
+/// Returns a store in memory that behaves like a remote store: each read returns the writes up to
+/// that moment.
 fn store() -> Arc<dyn Store> {
     let limits = Limits {
         remote: true,

@@ -1,5 +1,5 @@
-//! Verified pages while records change between any two reads of a page. A record that stays is on exactly one
-//! page, once.
+//! Checks verified pages while records change between any two reads of a page. A record that does
+//! not change is on exactly one page, once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,19 +19,19 @@ use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
 const TRAVERSALS: u64 = 300;
-/// Number of records that do not change, and number of records that change.
+/// Number of records that do not change. `MOVING` is the number of records that change.
 const STAYING: i64 = 14;
 const MOVING: i64 = 8;
 /// One in this number of writes is lost, as if its writer had died.
 const LOST_ONE_IN: usize = 6;
 
-/// Pending write of an entry of a view.
+/// Write of one entry of a view that is not executed yet.
 enum Step {
     Put(Entry<KeyCells, Cells>, Version),
     Remove(Entry<KeyCells, Cells>, Version),
 }
 
-/// Writers, and all contents that records ever had.
+/// State of the writers: their pending writes, and all contents that records ever had.
 struct World {
     planted: Planted,
     rng: Rng,
@@ -84,7 +84,8 @@ impl World {
         }
     }
 
-    /// Changes or deletes a record that does not stay. The writes of its entries become pending.
+    /// Changes or deletes the base row of a random record that may change. The writes of its
+    /// entries become pending.
     fn decide(&mut self) {
         let id = STAYING + self.rng.i64(0..MOVING);
         let record = self.drawn(id);
@@ -123,7 +124,7 @@ impl World {
     }
 }
 
-/// Store that executes changes before each read.
+/// Store that executes some changes before each read.
 struct Moving {
     inner: Arc<dyn Store>,
     world: Arc<Mutex<World>>,
@@ -167,14 +168,14 @@ fn text(record: &Json) -> String {
     format!("{fields:?}")
 }
 
-/// Returns the position of a record in the order: the newest first, records without a day last.
+/// Returns the sort key of a record in the list: newest day first, records without a day last.
 fn place(record: &Json) -> (bool, i64, i64) {
     let day = record.get("day").and_then(Json::as_i64);
     (day.is_none(), -day.unwrap_or(0), record["id"].as_i64().unwrap())
 }
 
-/// Returns the records of a page. Asserts that they are in order, that each is there once, and that each
-/// existed with this content at some time.
+/// Returns the records of a page. Asserts that they are in order, that no record appears twice, and
+/// that each record had this content at some time.
 fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     let records: Vec<Json> = page.iter().map(|record| Json::from(record.to_json())).collect();
     let places = records.windows(2);
@@ -194,7 +195,7 @@ fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     records
 }
 
-/// Returns the ids of the records that stay, in their order.
+/// Returns the ids of the records that do not change, in the order of the list.
 fn staying(records: &[Json]) -> Vec<i64> {
     let ids = records.iter().map(|record| record["id"].as_i64().unwrap());
     ids.filter(|id| *id < STAYING).collect()
@@ -203,7 +204,7 @@ fn staying(records: &[Json]) -> Vec<i64> {
 struct Case {
     world: Arc<Mutex<World>>,
     query: PageQuery<DynamicRecord>,
-    /// Ids of the staying records of the list, in its order.
+    /// Ids of the records of the list that do not change, in the order of the list.
     stay: Vec<i64>,
     rng: Rng,
 }
@@ -237,7 +238,7 @@ impl Case {
         }
     }
 
-    /// Returns a query of some rows, with a small budget in some cases.
+    /// Returns a query for a page of random size, in some cases with a small budget.
     fn some(&mut self) -> PageQuery<DynamicRecord> {
         let mut query = self.query.clone().page_size(self.rng.u32(1..7));
         if self.rng.bool() {
@@ -249,7 +250,8 @@ impl Case {
         query
     }
 
-    /// Reads the list from one end to the other and checks the staying records.
+    /// Reads the list from one end to the other, and checks that it contains each unchanged record
+    /// once.
     async fn traverse(&mut self, back: bool) {
         let (mut found, mut token, mut pages) = (Vec::new(), None, 0);
         loop {
@@ -283,8 +285,8 @@ impl Case {
         assert_eq!(staying(&found), self.stay, "backwards: {back}");
     }
 
-    /// Reads a page around a row, and checks that no staying record is missing between the staying records of
-    /// the page.
+    /// Reads a page around a random row. Checks that no unchanged record is missing between the
+    /// unchanged records of the page.
     async fn around(&mut self) {
         let whole = self.query.clone().page_size(1_000).await.unwrap();
         let all = records(&whole, &self.world);

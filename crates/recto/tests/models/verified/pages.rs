@@ -1,4 +1,5 @@
-//! Content of verified pages while base rows and entries disagree.
+//! Tests of the content of verified pages while base rows and entries disagree. A verified page
+//! compares each entry with its base row.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use serde_json::{Value as Json, json};
 use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
-/// Maximum time until the stale entries that a page met are removed.
+/// Maximum time until Recto removes the stale entries that a page has read.
 const REPAIRED: Duration = Duration::from_millis(300);
 
 fn suspension(id: i64, status: &str, day: i64) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": "spam", "note": format!("of {id}") })
 }
 
-/// Returns twelve open records, the record with the highest number first.
+/// Returns a collection with twelve open suspensions. The list shows the highest id first.
 async fn open() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     for id in 0..12 {
@@ -41,7 +42,7 @@ fn ids(page: &PageReply) -> Vec<i64> {
     ids.map(Option::unwrap).collect()
 }
 
-/// Returns all records of a list, page by page, forwards or backwards.
+/// Returns the ids of all records of a list, read page by page, forwards or backwards.
 async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {

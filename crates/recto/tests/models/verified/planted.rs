@@ -1,5 +1,5 @@
-//! A collection in a store without transactions, with changing records in any state in which writers may
-//! leave it. The tests write each base row and each entry separately.
+//! Collection in a store without transactions. Tests can bring its records into any state in which
+//! writers may leave them, because they write each base row and each entry separately.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use recto_store::CasOutcome;
 use recto_store::write::{Cas, CasCondition, RowAddress};
 use serde_json::Value as Json;
 
-/// Knowledge of writers about a record.
+/// State of a record as its last writer knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     tokens: Tokens,
     version: Version,
-    /// Cells by field. `None`: the record was deleted.
+    /// Cells of the record by field. `None`: the record was deleted.
     pub(crate) record: Option<Cells>,
 }
 
-/// The collection and its expected records.
+/// Collection under test, and the expected state of its records.
 pub(crate) struct Planted {
     pub(crate) recto: Recto,
     pub(crate) definition: Arc<Collection>,
@@ -39,7 +39,7 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    /// Creates the first collection of this schema, without records.
+    /// Creates the first collection of this schema in the store, without records.
     pub(crate) async fn new(store: Arc<dyn Store>, schema: &str) -> Self {
         let schema = Schema::parse(schema).unwrap();
         let definition = Arc::clone(&schema.collections[0]);
@@ -66,7 +66,7 @@ impl Planted {
         }
     }
 
-    /// Returns the cells of a record, by field.
+    /// Returns the cells of a record, in the order of the collection's fields.
     pub(crate) fn cells(&self, json: &Json) -> Cells {
         let json = json.as_object().unwrap();
         let record = DynamicRecord::from_json(Arc::clone(&self.definition), json).unwrap();
@@ -87,7 +87,8 @@ impl Planted {
         fields.map(|field| record.get(field)).collect()
     }
 
-    /// Changes the base row of a record, and no view. Returns the earlier state of the record.
+    /// Changes or deletes the base row of a record, but no view. Returns the earlier state of the
+    /// record.
     pub(crate) async fn decide(
         &mut self,
         record: &Cells,
@@ -141,24 +142,25 @@ impl Planted {
         before
     }
 
-    /// Returns the version of a record.
+    /// Returns the current version of the record with the key of `record`.
     pub(crate) fn version(&self, record: &Cells) -> Version {
         self.known[&self.key(record)].version
     }
 
-    /// Changes the base row of a record and all views.
+    /// Changes the base row of a record, and updates all views.
     pub(crate) async fn put(&mut self, record: &Cells) {
         let before = self.decide(record, false, None).await;
         self.settle(before.as_ref(), record).await;
     }
 
-    /// Deletes a record.
+    /// Deletes a record, and its entries from all views.
     pub(crate) async fn delete(&mut self, record: &Cells) {
         let before = self.decide(record, true, None).await;
         self.settle(before.as_ref(), record).await;
     }
 
-    /// Updates the views after a change of a record.
+    /// Updates the views after a change of a base row. `before` is the earlier state that the
+    /// change returned.
     pub(crate) async fn settle(&self, before: Option<&Known>, record: &Cells) {
         let now = &self.known[&self.key(record)];
         let entries = now.record.as_ref().map(|record| self.views.entries(record));
@@ -175,7 +177,7 @@ impl Planted {
         }
     }
 
-    /// Returns the entries of a record.
+    /// Returns the entries that a record has in all views.
     pub(crate) fn entries(&self, record: &Cells) -> Vec<Entry<KeyCells, Cells>> {
         self.views.entries(record)
     }

@@ -1,4 +1,4 @@
-//! Base rows that are records, and base rows that are not.
+//! Tests of which base rows count as records: rows of deleted and expired records do not.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,8 @@ fn ids(records: &[DynamicRecord]) -> Vec<i32> {
     ids
 }
 
-/// Returns four records: one record exists, one was deleted, one has expired, and one will expire later.
+/// Returns a collection with four base rows. One record exists, one was deleted, one has expired,
+/// and one will expire later.
 async fn four() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;

@@ -1,7 +1,10 @@
-//! Adds a view on a real Cassandra while processes change the records. One process writes by the old schema
-//! for as long as it may. Another is frozen for longer than the time until it is found dead, and continues
-//! later. The process that adds the view is killed while it waits, and again while it fills the view, and is
-//! started again. At the end, the view is exact.
+//! Checks that a view is exact after it was added on a real Cassandra while processes changed the
+//! records:
+//!
+//! - One process writes with the old schema for as long as it may.
+//! - Another process is frozen for so long that others regard it as dead, and continues later.
+//! - The process that adds the view is killed while it waits for other processes, and again during
+//!   the backfill of the view. Another process then completes the work.
 //!
 //! With `RECTO_TEST_SCALE=2` and more, the test has as many records as the demo has flights.
 
@@ -38,29 +41,30 @@ partition = ["note"]
 order = ["-age"]
 "#;
 
-/// Environment variable with the address of the store, for a child process.
+/// Environment variable that gives the address of the store to a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable with the number of the child process.
+/// Environment variable that gives a child process its number.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable with the number of records, for a child process.
+/// Environment variable that gives the number of records to a child process.
 const RECORDS_VARIABLE: &str = "RECTO_TEST_RECORDS";
 const RECORDS: u64 = 1_500;
 const MANY_RECORDS: u64 = 336_776;
-/// Rate of the fill in rows per second. It is so low that the fill takes some seconds, in which the test
-/// kills the process.
+/// Rate of the backfill in rows per second. It is so low that the backfill takes some seconds, in
+/// which the test kills the process.
 const FILLED_A_SECOND: u32 = 300;
-/// Number of concurrent changes of a writer.
+/// Maximum number of concurrent changes of a writing process.
 const AT_ONCE: u64 = 4;
-/// Wait of a writer after a change.
+/// Pause of a writer after each change.
 const CHANGE_PAUSE: Duration = Duration::from_millis(5);
-/// Time in which all processes write before the view is added, and again later.
+/// Time for which the test lets the processes write undisturbed between two of its steps.
 const CALM: Duration = Duration::from_secs(2);
-/// Time after which the first process that adds the view is killed. It then waits for the other processes.
+/// Time after which the first process that adds the view is killed. By then, it waits for the other
+/// processes.
 const WAITS: Duration = Duration::from_millis(1_500);
 /// Duration of a freeze in which a process keeps its lease.
 const SHORT: Duration = Duration::from_secs(8);
-/// Maximum time until the fill begins. In this time the frozen process is found dead, and its changes are
-/// resolved.
+/// Maximum time until the backfill begins. During this time, the frozen process is found dead, and
+/// its changes are resolved.
 const FILLS: Duration = Duration::from_secs(120);
 
 fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> T {
@@ -136,7 +140,8 @@ fn applier_that_gets_killed() {
     });
 }
 
-/// Last acknowledged version of each record, and number of acknowledgements of each process.
+/// Printed acknowledgments: the last acknowledged version of each record, and the number of
+/// acknowledgments of each process.
 #[derive(Default)]
 struct Heard {
     versions: BTreeMap<u64, i64>,
@@ -144,7 +149,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Collects the lines of the processes for some time.
+    /// Collects the lines that the processes print during this time.
     fn listen(&mut self, said: &Receiver<String>, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed()) {

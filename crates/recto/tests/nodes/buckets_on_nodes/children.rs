@@ -1,5 +1,5 @@
-//! Child processes that write, delete and page until they are killed. They print one line for each event,
-//! with times by the machine's clock.
+//! Child processes that write, delete and read pages until they are killed. They print one line for
+//! each event, with times by the machine's clock.
 
 use std::fmt::Write as _;
 use std::process::Child;
@@ -14,36 +14,37 @@ use super::lists::{List, Lists, WrittenCollection, key_of};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable with the address of the store, for a child process.
+/// Environment variable that gives the address of the store to a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable with the number of the child process, which is unique.
+/// Environment variable that gives a child process its unique number.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable that selects the keys that only this child process writes. If empty, all processes
-/// share all keys.
+/// Environment variable that selects the keys that only this child process writes. If it is empty,
+/// the process writes keys that all processes share.
 const OWN: &str = "RECTO_TEST_OWN";
-/// Environment variable with the offset of the wall clock of the child process.
+/// Environment variable with the difference of the child's wall clock from a correct clock, in
+/// microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
-/// Environment variable with the wait of a writer between writes, in milliseconds.
+/// Environment variable with the pause of a writer between writes, in milliseconds.
 const REST: &str = "RECTO_TEST_REST_MILLIS";
 const WRITES_OF_A_PROCESS: u64 = 1_000_000_000;
-/// Maximum number of processes with keys of their own.
+/// Maximum number of processes that each write only their own keys.
 pub(crate) const MAX_OWNERS: i64 = 8;
-/// Maximum number of processes that can create new keys.
+/// Maximum number of processes whose new keys are distinct.
 const MAX_NAMED: u64 = 64;
 const WRITERS: u64 = 3;
-/// Maximum number of rows that are written together.
+/// Maximum number of rows in one batch.
 const BATCH: usize = 6;
 /// One in this number of writes has several rows.
 const BATCHES: u64 = 4;
 /// One in this number of changes deletes its row.
 const DELETED: u64 = 6;
-/// Time for which the newest key stays the same, in microseconds.
+/// Time, in microseconds, after which writers use the next key as their newest key.
 const KEY_MICROS: i64 = 20_000;
-/// Upper bound of keys that are written in random order.
+/// Upper bound of the keys that are written in random order.
 const SPREAD: i64 = 1 << 40;
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a child process.
+/// Body of a child process: writes, deletes and reads pages until it is killed.
 pub(crate) async fn write_and_page_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -87,7 +88,7 @@ struct Process {
     rest: Duration,
 }
 
-/// Row that is written or deleted.
+/// Put or deletion of one row.
 struct Change {
     at: i64,
     number: u64,
@@ -163,13 +164,13 @@ impl Process {
         batch.commit().await
     }
 
-    /// Returns a key that no other process uses.
+    /// Returns a new key that no other process creates.
     fn new_key(&self, number: u64) -> i64 {
         let process = (number / WRITES_OF_A_PROCESS % MAX_NAMED).cast_signed();
         (self.now() * MAX_NAMED.cast_signed() + process) * 2 + (number % 2).cast_signed()
     }
 
-    /// Returns a new key, or a key that may exist.
+    /// Returns a random key near the newest key, or any key. A row with this key may exist.
     fn key(&self, random: &mut Rng) -> i64 {
         let at = match random.u64(0..10) {
             0..=5 => self.now() / KEY_MICROS,
@@ -232,7 +233,7 @@ fn says_if_wrong(error: &recto::Error) {
     }
 }
 
-/// Reads a list from one end to the other, and reports each page as a line.
+/// Reads a list from one end to the other. Reports each page as a line to the given function.
 pub(crate) async fn pages_through(
     lists: &Lists,
     list: List,
@@ -300,7 +301,7 @@ fn of(row: &recto::DynamicRecord, field: &str) -> i64 {
     }
 }
 
-/// Child processes that a test starts, stops and kills, and the channel that receives their lines.
+/// Starts child processes. A test receives their lines through a channel.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
@@ -308,8 +309,8 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// Starts the process of this number, with keys of its own or without, and with an offset of its wall
-    /// clock in microseconds.
+    /// Starts the process with this number. With `own`, only this process writes the selected keys.
+    /// Its wall clock differs by `off_micros` from a correct clock.
     pub(crate) fn spawn(&self, number: usize, own: Option<i64>, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

@@ -1,5 +1,5 @@
-//! Eight processes write to the same partitions, read pages of them, and split them. In longer runs they do
-//! so at full speed.
+//! Checks eight processes that write to the same partitions, read pages of them, and split them. In
+//! longer runs, they write at full speed.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -15,15 +15,17 @@ use crate::common::{Fresh, Kind, run};
 
 const PROCESSES: i64 = MAX_OWNERS;
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Duration of the writes: enough for a complete split and a part of the next one.
+/// Time for which the processes write. It is enough for a complete split and a part of the next
+/// split.
 const STORM: Duration = Duration::from_secs(24);
-/// Wait of a writer between writes in a short run, which shares the machine with other tests. In a longer
-/// run, writers do not wait.
+/// Pause of a writer between writes in a short run, which shares the machine with other tests. In a
+/// longer run, writers do not pause.
 const REST: Duration = Duration::from_millis(80);
-/// Minimum number of writes of ten whose success is known.
+/// Minimum share of writes that are known to have succeeded, in tenths.
 const KNOWN_OF_TEN: usize = 9;
 
-/// Runs eight processes. If their clocks are an hour apart, each process has keys of its own.
+/// Runs eight processes and checks their reports. If `is_apart` is true, their clocks are an hour
+/// apart, and each process writes only its own keys.
 fn storm(is_apart: bool) {
     let fresh = Fresh::new(Kind::Cassandra);
     run(async {

@@ -1,4 +1,4 @@
-//! The lists, and their rows.
+//! Collections of the tests, their rows, and the lists that are read by pages.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto};
 use recto_testkit::generate::Rng;
 use serde_json::json;
 
-/// Three collections: a list whose rows are overwritten and deleted, a list that only grows and has a view in
-/// another order, and records that change their position.
+/// Schema of three collections. The rows of `events` are overwritten and deleted. `log` only grows,
+/// and has a view in another order. The `records` change their position.
 const SCHEMA: &str = r#"
 [collection.events]
 fields = { stream = "text", at = "bigint", number = "bigint", text = "text" }
@@ -39,7 +39,7 @@ key = ["id"]
 partition = ["list"]
 order = ["-at"]
 "#;
-/// Number of records.
+/// Number of records whose position changes.
 const RECORDS: i32 = 500;
 const STREAM: &str = "s";
 
@@ -47,7 +47,7 @@ pub(crate) fn schema() -> Schema {
     Schema::parse(SCHEMA).unwrap()
 }
 
-/// Collection of a write.
+/// Collection to which a write goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrittenCollection {
     Events,
@@ -59,7 +59,7 @@ pub(crate) enum WrittenCollection {
 pub(crate) enum List {
     Events,
     Log,
-    /// The partition of the view with the even keys, or with the odd keys.
+    /// Partition of the view, with the rows whose keys are even (`false`) or odd (`true`).
     Kind(bool),
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn lists_of(of: WrittenCollection, at: i64) -> Vec<List> {
     }
 }
 
-/// Collections of an open store.
+/// Handles of the three collections of an open store.
 pub(crate) struct Lists {
     pub(crate) recto: Recto,
     collections: [(Collection<DynamicRecord>, Arc<Definition>); 3],
@@ -133,7 +133,7 @@ impl Lists {
         DynamicRecord::from_json(definition, row.as_object().unwrap()).unwrap()
     }
 
-    /// Changes a record, which moves to another position, or deletes it.
+    /// Changes a random record so that it moves to another position, or deletes it.
     pub(crate) async fn changes_record(&self, random: &mut Rng) -> recto::Result<()> {
         let (records, definition) = &self.collections[2];
         let id = random.i32(0..RECORDS);
@@ -159,7 +159,7 @@ impl Lists {
     }
 }
 
-/// Returns the key of a row of the first collection.
+/// Returns the key values of a row of the collection `events`.
 pub(crate) fn key_of(at: i64) -> [recto::Value; 2] {
     [recto::Value::Text(STREAM.to_owned()), recto::Value::BigInt(at)]
 }

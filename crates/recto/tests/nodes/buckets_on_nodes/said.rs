@@ -1,17 +1,17 @@
-//! Reports of processes about rows and pages, and the check that the reports are possible.
+//! Reports of processes about rows and pages, and the check that these reports are possible.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use super::lists::{List, WrittenCollection, lists_of};
 
-/// Time by the clock of the machine, in microseconds.
+/// Time by the clock of the machine, in microseconds since 1970.
 type Micros = i64;
 
 #[derive(Debug, Default)]
 pub(crate) struct ListReports {
     writes: HashMap<u64, Write>,
-    /// Writes of each row.
+    /// Numbers of the writes of each row of each list, by the key of the row.
     rows: BTreeMap<List, BTreeMap<i64, Vec<u64>>>,
     pages: Vec<Page>,
     wrong: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct ListReports {
 struct Write {
     is_put: bool,
     begun: Micros,
-    /// Time at which the outcome was known. The write has no newer timestamp.
+    /// Time at which the outcome was known. The timestamp of the write is not later than this.
     ended: Micros,
     is_done: bool,
 }
@@ -39,7 +39,7 @@ struct Page {
 }
 
 impl ListReports {
-    /// Parses a line. Lines that are not about rows or pages have no effect.
+    /// Adds the report of one line. Lines that are not about rows or pages have no effect.
     pub(crate) fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -95,17 +95,17 @@ impl ListReports {
         }
     }
 
-    /// Returns the number of written rows, the number of writes whose success is known, and the number of
-    /// pages.
+    /// Returns the number of writes, the number of writes that are known to have succeeded, and the
+    /// number of pages.
     pub(crate) fn counts(&self) -> [usize; 3] {
         let done = self.writes.values().filter(|write| write.is_done).count();
         [self.writes.len(), done, self.pages.len()]
     }
 
-    /// Checks all reports.
+    /// Checks that all reports are possible.
     ///
     /// # Errors
-    /// The first error in the reports.
+    /// Returns the first report that is wrong or impossible.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(wrong) = self.wrong.first() {
             return Err(wrong.clone());
@@ -150,8 +150,8 @@ impl ListReports {
         Ok(())
     }
 
-    /// Checks that the state of a row on a page is possible. A write is certainly newer than another one if
-    /// it began after the other one had ended.
+    /// Checks that the state of a row on a page is possible. A write is certainly newer than
+    /// another write if it began after the other write had ended.
     fn check_row(&self, page: &Page, numbers: &[u64], read: Option<u64>) -> Result<(), String> {
         let writes = || {
             numbers
@@ -182,7 +182,7 @@ impl ListReports {
     }
 }
 
-/// Parses `KEY:NUMBER`.
+/// Parses a pair of a key and a number: `KEY:NUMBER`.
 fn pair(text: &str) -> Option<(i64, u64)> {
     let (at, number) = text.split_once(':')?;
     Some((at.parse().ok()?, number.parse().ok()?))

@@ -1,4 +1,4 @@
-//! Check of the stored rows after all processes have ended.
+//! Checks and repairs the stored rows after all processes have ended.
 
 use std::time::Duration;
 
@@ -15,18 +15,21 @@ use crate::common::clocks::{Clocks, recover_at_once};
 
 /// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Jump of the clock. A single process that repairs does not have to wait for other processes.
+/// Time by which the test moves the clock forward, so that the repairing process does not have to
+/// wait for other processes.
 const JUMP: Duration = Duration::from_secs(3_700);
 const BETWEEN_JUMPS: Duration = Duration::from_millis(50);
-/// Maximum number of repairs of a list.
+/// Maximum number of repairs of a list until no split is incomplete.
 const REPAIRED: u32 = 5;
 const LISTED: i64 = 256;
-/// Minimum number of buckets of a list.
+/// Minimum number of buckets that each list must have.
 const BUCKETS: usize = 4;
 
-/// Reads each list from both ends, repairs it, and reads it again. Asserts that no split is incomplete and no
-/// bucket is too large. Asserts that each view has one entry for each record, and that nothing is wrong after
-/// the removal of samples that killed processes left.
+/// Reads each list from both ends, repairs it, and reads it again. Asserts these conditions:
+///
+/// - No split is incomplete, and no bucket is too large.
+/// - Each view has one entry for each record.
+/// - Nothing is wrong after the removal of samples that killed processes left.
 pub(crate) async fn settle(address: &str, said: &mut ListReports) {
     let clocks = Clocks::default();
     let options = OpenOptions::new()
@@ -114,7 +117,8 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     }
 }
 
-/// Checks that no split is incomplete and no bucket is too large. Returns the first bucket that is.
+/// Checks that no split of a list is incomplete and no bucket is too large. Returns the first
+/// bucket that violates this.
 async fn check(session: &LocalSession, list: List) -> Result<(), BucketStatus> {
     let (collection, view, filter) = list.place();
     let mut request = BucketsRequest {

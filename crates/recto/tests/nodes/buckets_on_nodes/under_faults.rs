@@ -1,6 +1,6 @@
-//! Three real nodes with three copies of each row. While processes write, read pages and split buckets, one
-//! process is killed, and another stands still for longer than a split takes. Meanwhile a node is killed, or
-//! paused and resumed, or paused and killed.
+//! Tests three real nodes with three copies of each row, on which processes write, read pages and
+//! split buckets. One process is killed, and another process stands still for longer than a split
+//! takes. At the same time, a node is killed, or paused and resumed, or paused and killed.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -22,15 +22,16 @@ use crate::node_faults::Fault;
 use crate::nodes::{Lease, address, open};
 
 const PROCESSES: usize = 4;
-/// Number of sequential faults of nodes. The first one is random.
+/// Number of faults of nodes, one after another. The first fault is random.
 const FAULTS: usize = 1;
-/// Wait of a writer between writes, because the three nodes must keep up.
+/// Pause of a writer between writes. It is long enough for the three nodes to keep up.
 const REST: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(3);
-/// Time for which a process stands still. It is long enough for all steps of a split.
+/// Time for which a process stands still. Other processes can complete all steps of a split in this
+/// time.
 const STANDSTILL: Duration = Duration::from_secs(18);
 
-/// Living processes.
+/// Running child processes.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -48,7 +49,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills a random process, and starts another one.
+    /// Kills a random process, and starts a new process in its place.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);

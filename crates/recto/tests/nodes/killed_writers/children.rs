@@ -1,4 +1,4 @@
-//! Child processes that change few hot records until they are killed, and their reports.
+//! Child processes that change a few records concurrently until they are killed, and their reports.
 
 use std::process::Child;
 use std::sync::mpsc::Sender;
@@ -12,20 +12,21 @@ use super::records::{ChangeEffect, Fields, LEDGERS, Place, RECORDS, RecordChange
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable with the address of the store, for a child process.
+/// Environment variable that gives the address of the store to a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable with the first number of the process for entries of logs.
+/// Environment variable with the number of the first entry that the process appends to a log.
 const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
-/// Environment variable with the offset of the wall clock of the child process.
+/// Environment variable with the difference of the child's wall clock from a correct clock, in
+/// microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const CLIENTS: u64 = 4;
 const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
-/// Wait of a client after each change, which leaves processor time to other processes.
+/// Pause of a client after each change. Other processes get processor time meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Wait of a client after a rejected change, because the reason may last for some time.
+/// Pause of a client after a rejected change, because the reason may persist for some time.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs a child process. The schema must be applied.
+/// Body of a child process: changes records until it is killed. The schema must already be applied.
 pub(crate) async fn change_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let first: u64 = variable(FIRST_ENTRY).parse().unwrap();
@@ -43,7 +44,7 @@ pub(crate) async fn change_until_killed() {
     futures::future::join_all(clients).await;
 }
 
-/// Changes records until the process is killed, and prints the answers.
+/// Changes records until the process is killed, and prints the answers to the changes.
 async fn change(recto: &Recto, tables: &Tables, first: u64) {
     for turn in 0.. {
         tokio::time::sleep(PAUSE).await;
@@ -99,16 +100,17 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
     }
 }
 
-/// Child processes that a test starts and kills, and the channel that receives their lines.
+/// Starts child processes. A test receives their lines through a channel.
 pub(crate) struct Children<'a> {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
-    /// Offsets of the wall clocks, in microseconds. The processes take them in turn.
+    /// Differences of the wall clocks from a correct clock, in microseconds. Each new process gets
+    /// the next one in turn.
     pub(crate) clocks_off_micros: &'a [i64],
 }
 
 impl Children<'_> {
-    /// Starts the process of this number.
+    /// Starts the process with this number.
     pub(crate) fn spawn(&self, number: usize) -> Child {
         let off_micros = self.clocks_off_micros[number % self.clocks_off_micros.len()];
         let variables = [
@@ -124,7 +126,7 @@ impl Children<'_> {
     }
 }
 
-/// Returns the history that the lines of the processes describe.
+/// Returns the history of requests and answers that the printed lines describe.
 pub(crate) fn heard(lines: impl IntoIterator<Item = String>) -> History {
     let history = History::default();
     for line in lines {

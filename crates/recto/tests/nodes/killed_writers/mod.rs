@@ -1,10 +1,12 @@
-//! Processes that change few hot records on a real Cassandra, with one node and with three nodes. They are
-//! killed at random moments, again and again, while nodes are paused, killed and resumed. At the end, each
-//! view has exactly the entries of the current versions, no two records have the same handle, and every
-//! acknowledged change is stored once.
+//! Tests of processes that change a few records concurrently on a real Cassandra, with one node and
+//! with three nodes. The processes are killed at random moments, while nodes are paused, killed and
+//! resumed.
 //!
-//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times. `RECTO_TEST_SCALE=20` kills
-//! twenty times as often, for a long run.
+//! At the end, each view has exactly the entries of the current versions, no two records have the
+//! same handle, and every acknowledged change is stored once.
+//!
+//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times.
+//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 #![allow(dead_code)]
 
 #[path = "../../models/simulation/check.rs"]
@@ -36,7 +38,7 @@ use records::Tables;
 
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const PROCESSES: usize = 3;
-/// Number of kills.
+/// Number of processes that a test kills.
 const KILLS: usize = 9;
 
 #[test]
@@ -44,15 +46,16 @@ const KILLS: usize = 9;
 fn writer_that_gets_killed() {
     run(change_until_killed());
 }
-/// Maximum time until views are correct after the last process died.
+/// Maximum time from the death of the last process until views are correct.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Returns the factor that multiplies the duration of a run.
+/// Returns the factor by which the duration of a run is multiplied.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }
 
-/// Asserts the conditions that must hold after the changes of dead processes were resolved.
+/// Asserts that records, views and claims are correct after the changes of dead processes were
+/// resolved.
 async fn check(recto: &Recto, tables: &Tables, history: &History) {
     let store = &**recto.store();
     let checked = Checked {

@@ -1,7 +1,11 @@
-//! Three real nodes with three copies of each row. Processes whose clocks are an hour apart change few hot
-//! records and are killed. Meanwhile nodes have faults in turn. One node is paused during requests that it
-//! must decide, and resumed later. One node is paused and killed. One node is killed at once. One node closes
-//! all connections of clients during requests, and continues to execute these requests.
+//! Tests three real nodes with three copies of each row. Processes whose clocks are an hour apart
+//! change a few records and are killed. At the same time, nodes have these faults in turn:
+//!
+//! - A node is paused during requests that it must answer, and resumed later.
+//! - A node is paused and then killed.
+//! - A node is killed at once.
+//! - A node closes all connections of clients during requests, and continues to execute these
+//!   requests.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -20,16 +24,18 @@ use crate::common::clocks::{Clocks, recover_at_once};
 use crate::common::{run, seed};
 use crate::nodes::{Lease, address, open};
 
-/// Half an hour early, correct, and half an hour late.
+/// Differences of the clocks of processes from a correct clock: half an hour slow, none, and half
+/// an hour fast.
 const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
-/// Time without faults of nodes before a fault.
+/// Time before each fault in which all nodes are healthy.
 const CALM: Duration = Duration::from_secs(2);
-/// Maximum time from the fault of a node to the kill of a process, and the time after that.
+/// Maximum time from the start of a fault to the kill of a process. `DOWN` is the time from the
+/// kill to the end of the fault.
 const BEFORE: Duration = Duration::from_secs(3);
 const DOWN: Duration = Duration::from_secs(5);
 /// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
 const AT_REST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of rounds, each with a fault of a node.
+/// Number of rounds. In each round, one node has a fault.
 const ROUNDS: usize = Fault::ALL.len();
 
 /// Fault of a node.
@@ -71,7 +77,7 @@ impl Fault {
     }
 }
 
-/// Kills one of the processes, and starts another one in its place.
+/// Kills a random process, and starts a new process in its place.
 fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, started: &mut usize) {
     let child = &mut living[random.usize(0..PROCESSES)];
     kill(child);

@@ -17,32 +17,35 @@ use recto_testkit::generate::Rng;
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable with the address of the store, for a child process.
+/// Environment variable that gives the address of the store to a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable with the number of the child process.
+/// Environment variable that gives a child process its number.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable with the offset of the wall clock of the child process.
+/// Environment variable with the difference of the child's wall clock from a correct clock, in
+/// microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const MESSAGES_OF_A_PROCESS: u64 = 1_000_000;
 const MESSAGES_OF_A_SENDER: u64 = 100_000;
 
-/// Unordered queue, with delays, and with dead letters that are moved back.
+/// Name of the unordered queue. Some of its messages are delayed, and its dead letters are moved
+/// back to it.
 pub(crate) const JOBS: &str = "jobs";
-/// Queue of the dead letters.
+/// Name of the queue that receives the dead letters of `JOBS`.
 pub(crate) const DEAD: &str = "dead";
-/// Ordered queue.
+/// Name of an ordered queue that all processes use.
 pub(crate) const GROUPS: &str = "groups.fifo";
-/// Ordered queue that only processes with similar clocks use.
+/// Name of an ordered queue that only processes with similar clocks use.
 pub(crate) const NEAR: &str = "near.fifo";
 
 const SENDERS: u64 = 2;
 const WORKERS: usize = 2;
-/// Number of messages that are sent, or received, at once.
+/// Number of messages of one send, and maximum number of messages of one receive.
 const BATCH: u64 = 5;
 /// One in this number of messages is delayed into another rotation interval.
 const DELAYED: u64 = 20;
 const DELAY: Duration = Duration::from_secs(12);
-/// One in this number of messages is returned to the queue every other time, on average.
+/// One in this number of messages is returned to the queue, instead of acknowledged, at every other
+/// delivery on average.
 const UNLUCKY: u64 = 7;
 /// Number of attempts after which a message becomes a dead letter.
 const ATTEMPTS: u16 = 3;
@@ -51,23 +54,24 @@ const REPEATED: u64 = 8;
 /// One in this number of received batches is neither acknowledged nor returned.
 const FORGOTTEN: u64 = 30;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(600);
-/// Pause between batches of a group, of which only one is received at a time.
+/// Pause of a sender between batches of an ordered group, of which only one message is delivered at
+/// a time.
 const BETWEEN_BATCHES_OF_A_GROUP: Duration = Duration::from_secs(2);
 /// Number of messages in a queue above which the senders wait.
 const MAX_BACKLOG: u64 = 300;
 const BETWEEN_LOOKS: Duration = Duration::from_secs(3);
 const BETWEEN_REDRIVES: Duration = Duration::from_secs(4);
-/// Time for which a message belongs to its receiver.
+/// Time for which a delivered message is hidden from other receivers.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(1);
 const NACKED_FOR: Duration = Duration::from_millis(700);
-/// Time for which a batch is resent. It is so short that processes still know the deduplication ids, even
-/// with clocks that are two minutes off.
+/// Maximum time for which a sender repeats a batch. Recto still knows the deduplication ids after
+/// this time, even with clocks that are two minutes off.
 const SETTLED: Duration = Duration::from_secs(40);
-/// Wait after a failed request.
+/// Pause after a failed request.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns the queues with their options. A queue that other queues name comes before them.
+/// Returns the names and options of all queues. A queue that another queue names is before it.
 pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     let dead_letters = DeadLetters {
         queue: QueueName::new("queue", DEAD).unwrap(),
@@ -85,13 +89,13 @@ pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     ]
 }
 
-/// Returns the group of a message of an ordered queue. The messages of one sender form a group, and are sent
-/// one after the other.
+/// Returns the group of a message in an ordered queue. The messages of one sender form a group, and
+/// are sent one after another.
 pub(crate) fn group(number: u64) -> u64 {
     number / MESSAGES_OF_A_SENDER
 }
 
-/// Runs a child process.
+/// Body of a child process: sends and handles messages until it is killed.
 pub(crate) async fn send_and_work_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -145,7 +149,7 @@ async fn serve(recto: &Recto, name: &str, process: u64) {
     .await;
 }
 
-/// Reads the number of messages regularly, and reports a lost body.
+/// Reads the number of messages regularly into `backlog`, and prints a report if a body was lost.
 async fn look(queue: &Queue, backlog: &AtomicU64) {
     loop {
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -208,7 +212,8 @@ fn message(queue: &Queue, number: u64) -> NewMessage {
     }
 }
 
-/// Sends messages until each is known to be stored. Returns whether all are.
+/// Sends messages repeatedly until each is known to be stored. Returns false if the time is over
+/// before.
 async fn settle(queue: &Queue, numbers: Range<u64>, ids: &mut BTreeMap<u64, MessageId>) -> bool {
     let begun = Instant::now();
     let mut left: Vec<u64> = numbers.collect();
@@ -313,8 +318,9 @@ fn named(queue: &Queue, message: &Message) -> String {
     format!("{} {}", queue.name(), number(message))
 }
 
-/// Moves dead letters back, and prints their numbers before. Recto moves the first messages of a shard first,
-/// so it may move messages that arrive in between instead of the printed messages.
+/// Moves dead letters back to their queue regularly. Prints the numbers of the dead letters before
+/// each move. Recto moves the first messages of a shard first, so it may move messages that arrive
+/// in between instead of the printed messages.
 async fn redrive(recto: &Recto) {
     let (dead, jobs) = (find(recto, DEAD).await, find(recto, JOBS).await);
     loop {
@@ -336,14 +342,15 @@ async fn redrive(recto: &Recto) {
     }
 }
 
-/// Child processes that a test starts and kills, and the channel that receives their lines.
+/// Starts child processes. A test receives their lines through a channel.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
 }
 
 impl Children {
-    /// Starts the process of this number, with an offset of its wall clock in microseconds.
+    /// Starts the process with this number. Its wall clock differs by `off_micros` from a correct
+    /// clock.
     pub(crate) fn spawn(&self, number: usize, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

@@ -1,4 +1,5 @@
-//! Article 002: completed jobs run again when a node restarts that was down while they completed.
+//! Checks that completed jobs do not run again when a node restarts that was down while they
+//! completed. Article 002 describes this fault of naive queues.
 
 use std::time::Duration;
 
@@ -13,15 +14,15 @@ use crate::common::run;
 use crate::nodes::{Lease, address};
 
 const JOBS: usize = 50;
-/// Rotation interval in seconds. It is longer than the time until the node is back, so that the table of the
-/// bodies is not emptied before.
+/// Long rotation interval, in seconds. The table of the bodies is not emptied before the node is
+/// back.
 const LONG_SLICE: u32 = 300;
 const SHORT_SLICE: u32 = 10;
-/// Time after which nodes can purge a deletion: a deletion must be one second old.
+/// Time after which nodes can purge a deletion, which must be at least one second old.
 const PURGED: Duration = Duration::from_secs(2);
-/// Maximum time until a table is emptied: a rotation interval, and the earlier steps.
+/// Maximum time until a table is emptied: the rotation interval, and the steps before emptying.
 const EMPTIED: Duration = Duration::from_secs(90);
-/// Time for which a receiver waits for messages that must not come.
+/// Time for which a receiver waits to show that no messages are delivered.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[test]
@@ -74,8 +75,8 @@ fn repeats_no_finished_jobs_unlike_a_naive_queue() {
     });
 }
 
-/// Restores the files of a table of bodies after the table was emptied, and checks that no message comes
-/// back.
+/// Checks that no message comes back if the files of a table of bodies are restored after the table
+/// was emptied.
 async fn restored_bodies_are_nothing(
     cluster: &Cluster,
     bed: &Bed,
@@ -104,7 +105,7 @@ async fn restored_bodies_are_nothing(
     assert!(receive(&jobs, JOBS).await.is_empty());
 }
 
-/// Returns the table to which new bodies are written, and its name.
+/// Returns the number and the name of the table to which new bodies are written.
 async fn open_table(bed: &Bed) -> (BodyTable, String) {
     let ring = bed.queues.ring().await.unwrap();
     let is_open = |phase| matches!(phase, Phase::Open { .. });

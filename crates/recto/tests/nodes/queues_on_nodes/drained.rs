@@ -1,4 +1,4 @@
-//! Messages that remain after all processes have ended. They are counted, and then handled.
+//! Counts and handles the messages that remain after all processes have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
@@ -11,20 +11,20 @@ use super::children::{DEAD, GROUPS, JOBS, NEAR};
 use super::ring::Bed;
 use super::said::{Clocks, MessageReports};
 
-/// Maximum time until all messages are handled.
+/// Maximum time until all remaining messages are handled.
 const DRAINED: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(200);
 const VISIBILITY: Duration = Duration::from_secs(600);
-/// Number of messages that is too small for a meaningful test.
+/// Minimum number of messages for a meaningful test.
 const FEW: usize = 50;
 
-/// Reports about the messages of each queue, and errors that must never occur.
+/// Reports of all processes: about the messages of each queue, and errors that must never occur.
 pub(crate) struct AllSaid {
     queues: BTreeMap<String, MessageReports>,
     wrong: Vec<String>,
 }
 
-/// Parses the lines of the processes: `WHAT QUEUE NUMBER …` or `wrong …`.
+/// Parses the lines that processes printed: `WHAT QUEUE NUMBER …` or `wrong …`.
 pub(crate) fn hear_all(lines: Receiver<String>) -> AllSaid {
     let mut all = AllSaid {
         queues: [JOBS, GROUPS, NEAR]
@@ -50,7 +50,7 @@ impl AllSaid {
         }
     }
 
-    /// Asserts the conditions that must hold for each queue.
+    /// Asserts that the reports about each queue are possible, and that no error was reported.
     pub(crate) fn check(&self) {
         assert!(self.wrong.is_empty(), "{:?}", self.wrong);
         for (name, said) in &self.queues {
@@ -66,8 +66,8 @@ impl AllSaid {
     }
 }
 
-/// Handles the remaining messages while no other process runs. Asserts that each counted message is delivered
-/// exactly once.
+/// Handles the remaining messages while no other process runs. Asserts that each stored message is
+/// delivered exactly once.
 pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     let begun = Instant::now();
     let dead = bed.queues.find(DEAD).await.unwrap();
@@ -109,7 +109,8 @@ pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     }
 }
 
-/// Returns the numbers of the stored messages. Asserts that they agree with the count.
+/// Returns the numbers of the messages that the queue stores. Asserts that the reported count
+/// agrees with them.
 async fn counted(shard: &Shards) -> BTreeSet<u64> {
     let stats = shard.stats().await.unwrap();
     assert!(stats.is_exact, "{stats:?}");
@@ -125,7 +126,7 @@ async fn peeked(shard: &Shards) -> BTreeSet<u64> {
     numbers.collect()
 }
 
-/// Receives messages once and acknowledges them. Returns their numbers.
+/// Receives messages one time and acknowledges them. Returns their numbers.
 async fn work(shard: &Shards, name: &str, said: &mut AllSaid) -> Vec<u64> {
     let clock = Environment::system();
     let asked_at = clock.now_micros().to_string();

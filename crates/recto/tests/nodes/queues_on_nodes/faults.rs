@@ -1,5 +1,5 @@
-//! Processes send and handle messages while nodes and processes die and tables are emptied in turn. The
-//! clocks of the processes are minutes apart.
+//! Checks that every message is handled although nodes and processes die in turn and tables are
+//! emptied. The clocks of the processes are minutes apart.
 
 use std::collections::BTreeSet;
 use std::process::Child;
@@ -24,19 +24,20 @@ use crate::common::{run, seed};
 use crate::node_faults::Fault;
 use crate::nodes::{Lease, address};
 
-/// Offset of the wall clock of each process, in microseconds. A process that replaces a killed process has
-/// the same offset.
+/// Differences of the processes' wall clocks from a correct clock, in microseconds. A process that
+/// replaces a killed process has the same difference.
 const CLOCKS_OFF_MICROS: [i64; 4] = [0, 2_000_000, -120_000_000, 120_000_000];
 const SLICE: u32 = 10;
 const CALM: Duration = Duration::from_secs(3);
 /// Maximum time from the start of a fault to the kill of a process.
 const BEFORE: Duration = Duration::from_secs(6);
-/// Time after which each message that a killed process sent is either stored or lost.
+/// Time after which each message that a killed process was sending is either stored or lost.
 const ENDED: Duration = Duration::from_secs(6);
-/// Offset of a clock by which all leases and delays are over, and processes that were emptying a table have
-/// given up.
+/// Difference of a clock, in microseconds, by which all leases and delays have expired, and
+/// processes that were emptying a table have given up.
 const LATER_MICROS: i64 = 900_000_000;
-/// Maximum time until each table that was not free becomes free: one or two rotation intervals, and emptying.
+/// Maximum time until each table in use becomes free: one or two rotation intervals, and the time
+/// to empty it.
 const RECOVERED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -95,7 +96,7 @@ fn handles_every_message_despite_dying_nodes_and_workers() {
     });
 }
 
-/// Processes that are killed. Each has its own clock.
+/// Running child processes, which the test kills and replaces. Each has its own clock.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -112,7 +113,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills a random process, and starts another one with the same clock.
+    /// Kills a random process, and starts a new process with the same clock.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);
@@ -125,7 +126,8 @@ impl<'c> Processes<'c> {
     }
 }
 
-/// Guard that stops the other side when one side ends, even by a panic.
+/// Guard that sets a flag when it is dropped, even by a panic. Two concurrent tasks use it to stop
+/// each other.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -134,16 +136,16 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Observations of the rotating tables.
+/// Observations of the rotating tables during the test.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Number of times that a table was opened.
+    /// Number of times that a table was opened for new bodies.
     opened: usize,
-    /// True if a table could not be emptied, or the outcome of emptying was unknown.
+    /// True if a table could not be emptied, or if the outcome of emptying was unknown.
     is_hindered: bool,
 }
 
-/// Reads the state of the rotating tables until `stop` is set.
+/// Reads the state of the rotating tables regularly until `stop` is set.
 async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     let (mut opened, mut is_hindered, mut last) = (BTreeSet::new(), false, String::new());
     let begun = Instant::now();
@@ -176,7 +178,7 @@ async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     }
 }
 
-/// Returns a description, for example `1 Open, 2 Free; no node`.
+/// Returns a description of the rotating tables, for example `1 Open, 2 Free; no node`.
 fn in_words(ring: &RingView) -> String {
     let table = |table: &TableView| {
         let phase = format!("{:?}", table.phase);
@@ -191,7 +193,7 @@ fn in_words(ring: &RingView) -> String {
     )
 }
 
-/// Asserts that each table in use becomes free later, or is opened again, or is replaced, and that free
+/// Asserts that each table in use later becomes free, is opened again or is replaced, and that free
 /// tables are empty.
 async fn recovers(bed: &Bed) {
     let before = bed.queues.ring().await.unwrap();

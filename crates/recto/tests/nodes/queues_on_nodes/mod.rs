@@ -1,9 +1,12 @@
-//! Queues on three real Cassandra nodes, compared with a naive queue that deletes rows. The tests check the
-//! messages that come back after a node was down, the number of tombstones, and the delivery of messages
-//! while nodes and workers die.
+//! Tests of queues on three real Cassandra nodes, compared with a naive queue that deletes rows.
+//! They check three things:
 //!
-//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times. `RECTO_TEST_SCALE=20` has
-//! twenty times as many faults, for a long run.
+//! - messages that come back after a node was down
+//! - the number of tombstones
+//! - the delivery of messages while nodes and workers die
+//!
+//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times.
+//! `RECTO_TEST_SCALE=20` has twenty times as many faults, for a long run.
 #![allow(dead_code)]
 
 mod children;
@@ -25,7 +28,7 @@ fn worker_that_gets_killed() {
     crate::common::run(children::send_and_work_until_killed());
 }
 
-/// Returns the factor that multiplies the duration of a run.
+/// Returns the factor by which the duration of a run is multiplied.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Naive queue: one row for each job, which is deleted when the job is complete.
+//! Naive queue for comparison: one row for each job. The row is deleted when the job is complete.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -11,17 +11,18 @@ use recto_cassandra::testing::{Met, PlainCql};
 
 pub(crate) const TABLE: &str = "naive_jobs";
 const RECEIVE: &str = "SELECT id FROM naive_jobs WHERE queue = 'jobs' LIMIT 10";
-/// Number of concurrent statements.
+/// Maximum number of concurrent statements.
 const AT_ONCE: usize = 16;
-/// Maximum number of attempts of a statement, and the wait between them, because a node may have died.
+/// Maximum number of attempts of a statement. The test repeats statements after `PAUSE`, because a
+/// node may have died.
 const MAX_ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Naive(PlainCql);
 
 impl Naive {
-    /// Creates the queue in an existing keyspace. Each node may drop a deletion that is `gc_grace_seconds`
-    /// old.
+    /// Creates the queue in an existing keyspace. A node may purge a deletion (tombstone) after
+    /// `gc_grace_seconds`.
     pub(crate) async fn create(address: &CassandraAddress, gc_grace_seconds: u32) -> Self {
         let naive = Self(cql(address).await);
         let table = format!(
@@ -38,12 +39,12 @@ impl Naive {
         self.send_all(inserts).await;
     }
 
-    /// Completes this number of jobs, like workers that received them.
+    /// Completes this number of jobs, as workers that received them would.
     pub(crate) async fn finish(&self, count: usize) {
         self.send_all((0..count).map(deletion)).await;
     }
 
-    /// Completes jobs until none is left. Returns them.
+    /// Receives and completes jobs until none is left. Returns the jobs.
     pub(crate) async fn work_until_empty(&self) -> Vec<String> {
         let mut fired = Vec::new();
         loop {
@@ -56,7 +57,7 @@ impl Naive {
         }
     }
 
-    /// Returns the rows and tombstones that nodes read to find the next jobs.
+    /// Returns the numbers of rows and tombstones that each node reads to find the next jobs.
     pub(crate) async fn met_by_a_receive(&self) -> Vec<Met> {
         self.0.met(RECEIVE).await.unwrap()
     }
@@ -89,7 +90,8 @@ pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
     counted[0].parse().unwrap()
 }
 
-/// Returns the result of a statement, and retries it after errors. The statement must be idempotent.
+/// Executes a statement, and repeats it after errors. Returns its result. The statement must be
+/// idempotent.
 async fn until_answered<T>(statement: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 1..MAX_ATTEMPTS {
         if let Ok(answer) = statement().await {

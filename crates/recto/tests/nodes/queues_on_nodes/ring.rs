@@ -1,4 +1,4 @@
-//! Queues whose bodies are stored in rotating tables with short intervals.
+//! Test environment of queues whose bodies are in rotating tables with short rotation intervals.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,13 @@ use recto_protocol::queues::StoreOptions;
 use super::naive::cql;
 use crate::nodes::open;
 
-/// Maximum duration of a request. It is long, because compilers and other nodes use the machine too.
+/// Maximum duration of a request. It is long, because compilers and other nodes use the same
+/// machine.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two reads of the state of the rotating tables.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Queues of a new keyspace.
+/// Queues in a new keyspace, and the handles to use them.
 pub(crate) struct Bed {
     pub(crate) address: CassandraAddress,
     pub(crate) recto: Recto,
@@ -37,7 +38,7 @@ impl Bed {
         }
     }
 
-    /// Returns the queues as a process with these clocks opens them.
+    /// Opens the same queues as a process with these clocks would.
     pub(crate) async fn at(&self, environment: Environment) -> Self {
         let store = self.recto.store().clone();
         let queues = Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap();
@@ -54,7 +55,8 @@ impl Bed {
         }
     }
 
-    /// Waits until the state of the rotating tables meets a condition. Returns this state.
+    /// Waits until the state of the rotating tables meets a condition, for at most `limit`. Returns
+    /// this state.
     pub(crate) async fn wait_for_ring(&self, limit: Duration, is: impl Fn(&RingView) -> bool) -> RingView {
         let begun = Instant::now();
         loop {
@@ -70,7 +72,7 @@ impl Bed {
         }
     }
 
-    /// Returns the names of the tables of queues.
+    /// Returns the names of the tables that Recto has for queues.
     pub(crate) async fn tables(&self) -> Vec<String> {
         let keyspace = &self.address.keyspace;
         let text = format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
@@ -80,7 +82,8 @@ impl Bed {
     }
 }
 
-/// Returns options with this rotation interval in seconds. A table is emptied soon after its interval.
+/// Returns options with this rotation interval in seconds. A table is emptied a few seconds after
+/// its interval.
 pub(crate) fn slices_of(rotation_seconds: u32) -> StoreOptions {
     StoreOptions {
         rotation_seconds,
@@ -100,7 +103,7 @@ pub(crate) async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, None, Duration::ZERO).await.unwrap()
 }
 
-/// Completes messages until none is left. Returns their bodies.
+/// Receives and acknowledges messages until none is left. Returns their bodies.
 pub(crate) async fn work_until_empty(shard: &Shards) -> Vec<String> {
     let mut fired = Vec::new();
     loop {

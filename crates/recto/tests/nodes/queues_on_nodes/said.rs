@@ -1,23 +1,25 @@
-//! Reports of processes about the messages of a queue, and the check that the reports are possible.
+//! Reports of processes about the messages of a queue, and the check that these reports are
+//! possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::children::{VISIBILITY, group};
 
-/// Time by the clock of the machine, in microseconds.
+/// Time by the clock of the machine, in microseconds since 1970.
 type Micros = i64;
 
-/// Difference between the clocks of the processes that use a queue.
+/// Size of the differences between the clocks of the processes that use a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clocks {
-    /// Within the margin of leases.
+    /// The differences are smaller than the tolerance of leases.
     Near,
-    /// Larger than the margin. A message may be delivered after another process received it. However, a
-    /// message that was acknowledged before a receive began is never delivered by this receive.
+    /// The differences are larger than the tolerance of leases. A message may be delivered again
+    /// while another process handles it. However, a receive that begins after the acknowledgment of
+    /// a message never delivers this message.
     Apart,
 }
 
-/// Reports about each message, by its number.
+/// Reports about each message, by the number of the message.
 #[derive(Debug, Default)]
 pub(crate) struct MessageReports(BTreeMap<u64, OfOne>);
 
@@ -25,28 +27,28 @@ pub(crate) struct MessageReports(BTreeMap<u64, OfOne>);
 struct OfOne {
     is_sent: bool,
     begun: Vec<Begun>,
-    /// Time at which a process first tried to acknowledge the message.
+    /// Time at which a process first began to acknowledge the message.
     acking_at: Option<Micros>,
-    /// Time at which the message was first known to be acknowledged.
+    /// Time at which an acknowledgment of the message was first known to have succeeded.
     done_at: Option<Micros>,
     nacking_at: Vec<Micros>,
-    /// True if the message was seen among the dead letters. It may then be delivered again after
-    /// any report.
+    /// True if the message was reported as a dead letter. Because dead letters are moved back, it
+    /// may be delivered again at any time.
     is_dead: bool,
 }
 
-/// Delivery of a message.
+/// Delivery of a message to a process.
 #[derive(Debug, Clone)]
 struct Begun {
     asked_at: Micros,
     at: Micros,
     id: String,
-    /// Number of deliveries until then.
+    /// Number of deliveries of the message so far, as the queue reported it.
     attempts: u16,
 }
 
 impl MessageReports {
-    /// Parses a report about a message. Other lines have no effect.
+    /// Adds the report of one line about a message. Other lines have no effect.
     pub(crate) fn hear(&mut self, words: &[&str]) {
         let [what, number, rest @ ..] = words else { return };
         let Ok(number) = number.parse() else { return };
@@ -68,10 +70,11 @@ impl MessageReports {
         }
     }
 
-    /// Checks all reports. The queue must be empty. A queue that is not ordered has dead letters.
+    /// Checks that all reports are possible, after the queue was emptied. An unordered queue must
+    /// also have had dead letters.
     ///
     /// # Errors
-    /// The first error in the reports.
+    /// Returns the first report that is wrong or impossible.
     pub(crate) fn check(&self, is_ordered: bool, clocks: Clocks) -> Result<(), String> {
         let is_lost = |said: &OfOne| said.is_sent && (said.begun.is_empty() || said.acking_at.is_none());
         let lost = self.0.iter().filter(|(_, said)| is_lost(said));
@@ -86,8 +89,8 @@ impl MessageReports {
         if is_ordered { self.check_order() } else { Ok(()) }
     }
 
-    /// Checks the order of each group: a message is delivered only after the confirmed messages before it
-    /// were acknowledged, or after a process tried to acknowledge them.
+    /// Checks the order of each group. A message is delivered only after a process has
+    /// acknowledged, or tried to acknowledge, the messages that were confirmed before it.
     fn check_order(&self) -> Result<(), String> {
         let mut before: Option<(u64, Micros)> = None;
         for (number, said) in &self.0 {
@@ -109,15 +112,15 @@ impl MessageReports {
         Ok(())
     }
 
-    /// Returns the number of messages that must have been dead letters, because of their later deliveries,
-    /// but were never seen as such.
+    /// Returns the number of messages that were never reported as dead letters, although their
+    /// later deliveries show that they were.
     pub(crate) fn unseen(&self) -> usize {
         let unseen = self.0.values().filter(|said| said.is_as_new() && !said.is_dead);
         unseen.count()
     }
 
-    /// Returns the numbers of messages that were confirmed, delivered, known to be acknowledged, and dead
-    /// letters.
+    /// Returns the numbers of messages that were confirmed, were delivered, are known to be
+    /// acknowledged, and were dead letters.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let count = |is: fn(&OfOne) -> bool| self.0.values().filter(|said| is(said)).count();
         [
@@ -156,9 +159,10 @@ impl OfOne {
         Ok(())
     }
 
-    /// Returns whether the message was delivered to a receive that began after an earlier delivery, with no
-    /// more attempts than before. It was then a dead letter in between, and was moved back. The process that
-    /// moves dead letters back does not know all of them: others arrive meanwhile, and may be moved first.
+    /// Returns whether the message must have been a dead letter between two deliveries and moved
+    /// back. The later receive began after the earlier delivery, but did not report more attempts.
+    /// The process that moves dead letters back does not know all moved messages, because other
+    /// messages arrive meanwhile and may be moved first.
     fn is_as_new(&self) -> bool {
         let again =
             |before: &Begun, begun: &Begun| begun.asked_at > before.at && begun.attempts <= before.attempts;
@@ -166,7 +170,8 @@ impl OfOne {
         begun.any(|begun| self.begun.iter().any(|before| again(before, begun)))
     }
 
-    /// Returns whether the message was delivered while another process had it.
+    /// Returns whether the message was delivered while it was hidden for another process, which had
+    /// not returned it.
     fn is_shared(&self) -> bool {
         let mut begun = self.begun.clone();
         begun.sort_by_key(|begun| begun.at);

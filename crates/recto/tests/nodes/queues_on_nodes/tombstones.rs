@@ -1,5 +1,5 @@
-//! Number of tombstones after some thousands of jobs: tombstones that a receive crosses, and tombstones on
-//! disk.
+//! Checks the number of tombstones after some thousands of jobs: tombstones that a receive reads
+//! over, and tombstones on disk.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::scale;
 use crate::common::run;
 use crate::nodes::{Lease, address};
 
-/// Number of jobs, which `RECTO_TEST_SCALE` multiplies. With a scale of 100, it is the maximum number of
-/// tombstones that Cassandra reads over.
+/// Number of jobs, multiplied by `RECTO_TEST_SCALE`. With a scale of 100, it equals the maximum
+/// number of tombstones that Cassandra reads over in one query.
 const JOBS: usize = 1_000;
-/// Number of stored messages at a time.
+/// Number of messages that the queue stores at a time.
 const BATCH: usize = 50;
-/// Default grace period of Cassandra, in seconds.
+/// Default of Cassandra's setting `gc_grace_seconds`, in seconds.
 const TEN_DAYS: u32 = 864_000;
 const SLICE: u32 = 10;
-/// Table that is open first.
+/// Number of the table to which new bodies are written first.
 const FIRST: BodyTable = BodyTable(1);
 /// Maximum time until a table is emptied.
 const EMPTIED: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ fn writes_none_unlike_a_naive_queue() {
     });
 }
 
-/// Executes all operations that change the stored state of a queue.
+/// Executes every kind of operation that changes the stored state of a queue.
 async fn do_everything(bed: &Bed, jobs: &Queue) {
     let dead = bed.create("dead", QueueOptions::default()).await;
     let options = QueueOptions {

@@ -1,4 +1,4 @@
-//! Collections, records, and the queries of the pages.
+//! Collections and records of the tests, and the queries whose pages are read.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto, Value};
 
 use super::history::{Key, State};
 
-/// Two collections with the same fields: one in an order of mixed directions, and one in an order of a single
-/// direction.
+/// Schema of two collections with the same fields. The order of one has mixed directions, and the
+/// order of the other has a single direction.
 pub(crate) const SCHEMA: &str = r#"
 [collection.mixed]
 fields = { tenant = "text", score = "int", id = "bigint", version = "bigint", note = "text" }
@@ -30,7 +30,7 @@ pub(crate) const COLLECTIONS: [&str; 2] = ["mixed", "plain"];
 pub(crate) const MIXED: usize = 0;
 pub(crate) const PLAIN: usize = 1;
 pub(crate) const TENANTS: usize = 4;
-/// Number of slots for records that each tenant has in each collection.
+/// Number of slots of each tenant in each collection. A slot can have one record.
 pub(crate) const SLOTS: i64 = 60;
 /// Number of distinct values of the first order column.
 const SCORES: i64 = 9;
@@ -43,7 +43,7 @@ fn note(key: Key, version: i64) -> String {
     format!("{}/{}/{}#{version}", key.collection, key.tenant, key.slot)
 }
 
-/// Collections of an open store.
+/// Handles of the two collections of an open store.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) recto: Recto,
@@ -82,7 +82,8 @@ pub(crate) fn key_values(key: Key) -> [Value; 3] {
     ]
 }
 
-/// Returns the key and the version of a record, or an error if no writer ever wrote this record.
+/// Returns the key and the version of a record. Returns an error if the record is not one that a
+/// writer can have written.
 pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(Key, i64), String> {
     let values = (
         record.get("tenant"),
@@ -112,7 +113,7 @@ pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(
     Ok((key, *version))
 }
 
-/// Query and its meaning.
+/// Query, and a description of the records that it must return.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
@@ -120,16 +121,17 @@ pub(crate) struct Shape {
     filter: &'static str,
     order_by: &'static str,
     tenants: &'static [usize],
-    /// Range of the first order column.
+    /// Range of the first order column that the filter selects: start, and exclusive end.
     scores: (i64, i64),
-    /// For score and for id, true if it descends. The tenant is compared after both.
+    /// True if the score descends, and true if the id descends. Records that are equal in both are
+    /// in the order of tenants.
     descending: (bool, bool),
 }
 
 const ALL_SCORES: (i64, i64) = (0, SCORES);
 const THREE: &str = r#"tenant = "t0" OR tenant = "t1" OR tenant = "t3""#;
 
-/// Queries of the tests: one slice, one slice against the order of its table, mixed directions, ranges, and
+/// Queries of the tests: one slice, one slice in reverse order, mixed directions, ranges, and
 /// merges of partitions.
 pub(crate) const SHAPES: [Shape; 7] = [
     Shape {
@@ -205,7 +207,7 @@ impl Shape {
             .order_by(self.order_by)
     }
 
-    /// Returns whether the result of the query would contain a record at this key.
+    /// Returns whether the query would return a record with this key.
     pub(crate) fn has(&self, key: Key) -> bool {
         key.collection == self.collection
             && self.tenants.contains(&key.tenant)
@@ -221,7 +223,8 @@ impl Shape {
     }
 }
 
-/// Returns whether a record may have been found in this state.
+/// Returns whether a read may find this state of a key. `states` are the allowed states, or `None`
+/// if the key was never written.
 pub(crate) fn may_be(states: Option<&Vec<State>>, found: State) -> bool {
     match states {
         None => found.is_none(),

@@ -1,15 +1,17 @@
 //! Log of the writes, and the states that a reader may see.
 //!
-//! Each key has one writer, so its writes are sequential and their timestamps rise. A read that began after a
-//! write was acknowledged sees this write or a later one. A write with an unknown outcome may become visible
-//! at any time after it was sent, or never. A write that failed with the statement that nothing was written
-//! is never visible.
+//! Each key has one writer, so its writes are sequential and their timestamps rise. These rules
+//! hold for reads:
+//!
+//! - A read that began after a write was acknowledged sees this write or a later write.
+//! - A write with an unknown outcome may become visible at any time after it was sent, or never.
+//! - A write whose error reports that nothing was written is never visible.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Position of a record: collection, tenant and slot.
+/// Key of a record: collection, tenant and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) collection: usize,
@@ -20,7 +22,7 @@ pub(crate) struct Key {
 /// State of a key: the version of its record, or `None` if there is no record.
 pub(crate) type State = Option<i64>;
 
-/// Outcome of a write.
+/// Outcome of a write, as its writer knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -33,19 +35,20 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Copy)]
 struct Write {
     sent: u64,
-    /// Time at which the outcome was known. `None`: the write is under way.
+    /// Logical time at which the outcome was known, and the outcome. `None`: the write is not
+    /// answered yet.
     ended: Option<(u64, Outcome)>,
     state: State,
 }
 
-/// All writes of a run.
+/// All writes of a run, with a logical clock.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     clock: AtomicU64,
     writes: Mutex<BTreeMap<Key, Vec<Write>>>,
 }
 
-/// Time from the start to the end of a read.
+/// Period of a read by the logical clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) begin: u64,
@@ -53,7 +56,7 @@ pub(crate) struct Span {
 }
 
 impl History {
-    /// Returns a time of the logical clock. Later times are greater.
+    /// Advances the logical clock, and returns its time. Later calls return greater times.
     pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
@@ -62,7 +65,7 @@ impl History {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a write is sent now.
+    /// Records that a write of these keys is sent now.
     pub(crate) fn sent(&self, changes: &[(Key, State)]) {
         let mut writes = self.writes();
         let sent = self.now();
@@ -85,8 +88,8 @@ impl History {
         }
     }
 
-    /// Returns the states in which a read in this span may find each key. Keys that were never written are
-    /// left out: they have no record.
+    /// Returns the states in which a read during this period may find each key. Keys that were
+    /// never written are left out, because they have no record.
     pub(crate) fn allowed(&self, span: Span) -> BTreeMap<Key, Vec<State>> {
         let writes = self.writes();
         writes

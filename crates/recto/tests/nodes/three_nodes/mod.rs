@@ -1,9 +1,10 @@
-//! Three real Cassandra nodes, three copies of each row, `LOCAL_QUORUM`. One node is killed, one is paused,
-//! and two are killed, and all restart, while the tests read pages and write rows through the public crate.
+//! Tests of three real Cassandra nodes with three copies of each row, at the consistency level
+//! `LOCAL_QUORUM`. One node is killed, one is paused, and two are killed, while the tests read
+//! pages and write rows through the public crate. All nodes are restarted later.
 //!
-//! The tests compare each page with the states that it may show. At the end, every acknowledged write is
-//! stored, at `LOCAL_QUORUM` and at `ALL`. `RECTO_TEST_SEED` repeats the faults and requests of a seed. It
-//! cannot repeat the behavior of the nodes themselves.
+//! The tests compare each page with the states that it may show. At the end, every acknowledged
+//! write is stored, at `LOCAL_QUORUM` and at `ALL`. `RECTO_TEST_SEED` repeats the faults and
+//! requests of a seed. It cannot repeat the behavior of the nodes themselves.
 
 mod data;
 mod history;
@@ -14,8 +15,8 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns the seed for random values: from the environment variable `RECTO_TEST_SEED`, or a new one. Prints
-/// the seed, so that a failure can be repeated.
+/// Returns the seed for random values: the value of the environment variable `RECTO_TEST_SEED`, or
+/// a new seed. Prints the seed, so that a failure can be repeated.
 fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let seed = given.and_then(|text| text.parse().ok()).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! One node at a time is killed or paused, and restarts or resumes.
+//! Tests in which one node at a time is killed or paused, and restarts or resumes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,21 +19,23 @@ use crate::nodes::{Lease, address, open};
 
 const WRITERS: i64 = 3;
 const READERS: usize = 2;
-/// Request timeout of clients that do not wait until an unresponsive node is marked as dead.
+/// Request timeout of some clients. It ends before an unresponsive node is marked as dead.
 const HASTE: Duration = Duration::from_millis(1_200);
-/// Time for which requests continue before a fault, and between the faults.
+/// Time for which requests continue between two faults.
 const CALM: Duration = Duration::from_secs(2);
-/// Time for which requests continue before the first fault. Coordinators compute every 5 s the time after
-/// which they query another replica. Before the first computation, they wait for half of the read timeout.
+/// Time for which requests continue before the first fault. Every 5 s, coordinators compute after
+/// which time they query another replica. Before the first computation, they would wait for half of
+/// the read timeout.
 const WARM: Duration = Duration::from_secs(6);
 /// Time for which a node is stopped or paused.
 const DOWN: Duration = Duration::from_secs(7);
-/// Maximum time until opening a store or applying a schema first succeeds while a node is down.
+/// Maximum time until a store opens, and until a schema is applied, while a node is down.
 const SETTLES: Duration = Duration::from_secs(45);
-/// Maximum number of cursor keys that a store keeps in addition to the encrypting key.
+/// Maximum number of earlier cursor keys that a store keeps in addition to the key that encrypts
+/// new cursors.
 const EARLIER_KEYS: u32 = 15;
-/// Number of key rotations, half of them by each of two handles. The store keeps all of these keys and the
-/// first key.
+/// Number of key rotations, half of them by each of two handles. The store keeps all of these keys,
+/// and the first key.
 const ROTATIONS: usize = 6;
 
 #[test]
@@ -116,7 +118,7 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
     assert!(rotated.is_subset(&kept), "rotated to {rotated:?}, kept {kept:?}");
 }
 
-/// Sends pages, scans, puts, deletes and batches until `stop` is set.
+/// Sends pages, scans, puts, deletions and batches until `stop` is set.
 async fn requests(
     readers: &[Reader<'_>],
     writers: &[Writer<'_>],
@@ -141,7 +143,8 @@ async fn requests(
     .await;
 }
 
-/// Guard that stops the other side when one side ends, even by a panic.
+/// Guard that sets a flag when it is dropped, even by a panic. Two concurrent tasks use it to stop
+/// each other.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -150,7 +153,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Reads everything again, with all nodes up.
+/// Reads and checks all rows and all queries again, with all nodes up.
 async fn verify(reader: &Reader<'_>) {
     for collection in 0..COLLECTIONS.len() {
         reader.scan(collection).await;
@@ -161,8 +164,8 @@ async fn verify(reader: &Reader<'_>) {
     }
 }
 
-/// Kills a node and restarts it, pauses another node and resumes it, and changes the catalog while each is
-/// down. Returns the cursor keys that a rotation reported as stored.
+/// Kills a node and restarts it, pauses another node and resumes it, and changes the catalog during
+/// each fault. Returns the ids of the cursor keys whose rotation succeeded.
 async fn hurt(
     cluster: &Cluster,
     address: &CassandraAddress,
@@ -200,8 +203,8 @@ async fn hurt(
     rotated
 }
 
-/// Checks that with one node down, a store opens, a schema is applied, and two handles rotate keys
-/// concurrently. Returns the rotated keys.
+/// Checks that a store opens, a schema is applied, and two handles rotate keys concurrently while
+/// one node is down. Returns the ids of the new cursor keys.
 async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTreeSet<u32> {
     let begun = Instant::now();
     let other = until_settled(how, "open", || open(address)).await;
@@ -227,7 +230,8 @@ async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTr
     one.into_iter().chain(two).collect()
 }
 
-/// Collection that already exists when the second collection is added.
+/// Declaration of the collection that the test added while a node was killed. The schema that it
+/// applies while a node is paused must contain this collection, too.
 const EARLIER: &str =
     "[collection.made_killed]\nfields = { id = \"bigint\" }\nkey = [\"id\"]\nwrites = \"append\"\n";
 
@@ -257,7 +261,8 @@ async fn until_settled<T, F: Future<Output = recto::Result<T>>>(
     }
 }
 
-/// Asserts that an error is one after which a caller should retry, and that there is time left for a retry.
+/// Asserts that an error is one after which a caller should retry, and that the time limit of
+/// retries is not over.
 fn assert_passes(error: &recto::Error, how: &str, what: &str, begun: Instant) {
     println!("{what} while {how}, after {:.1?}: {error:?}", begun.elapsed());
     let passes = matches!(

@@ -1,4 +1,5 @@
-//! Pages that are read while nodes fail. Each page is compared with the states that it may show.
+//! Readers that read pages while nodes fail, and compare each page with the states that it may
+//! show.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +14,14 @@ use super::data::{COLLECTIONS, SHAPES, Shape, Tables, may_be, read_record};
 use super::history::{History, Key, Span, State};
 use recto_testkit::generate::Rng;
 
-/// Wait of a reader after an error, and between two scans.
+/// Pause of a reader after an error, and between two scans.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum time beyond its timeout after which a page reports an error.
+/// Maximum time from the timeout of a page until the page reports an error.
 const GRACE: Duration = Duration::from_secs(2);
 /// Default timeout of a page.
 pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// Counts of pages, scans and errors of the readers.
+/// Numbers of pages, scans and errors of all readers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) pages: AtomicUsize,
@@ -30,7 +31,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts an error. The error must be typed and must have a hint.
+    /// Counts an error. Panics unless the error is of an expected kind and has a hint.
     pub(crate) fn note(&self, error: &Error, what: &str) {
         match error.kind() {
             ErrorKind::Unavailable => self.unavailable.fetch_add(1, Atomic::Relaxed),
@@ -41,12 +42,12 @@ impl Tally {
     }
 }
 
-/// Position of a page.
+/// Position of a page in the result of a query.
 #[derive(Debug, Clone)]
 enum Place {
     First,
     Last,
-    /// After a record, by the cursor.
+    /// After the record with this key. The text is the record's cursor.
     After(Key, String),
     Before(Key, String),
 }
@@ -59,8 +60,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads pages of random queries until `stop` is set: forwards, backwards, and with changes of direction.
-    /// After an error it requests the same page again.
+    /// Reads pages of random queries until `stop` is set: forwards, backwards, and with changes of
+    /// direction. After an error, the reader requests the same page again.
     pub(crate) async fn page_until(&self, stop: &AtomicBool, mut random: Rng) {
         while !stop.load(Atomic::Relaxed) {
             let shape = &SHAPES[random.usize(..SHAPES.len())];
@@ -80,7 +81,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads all pages of a query in one direction. The function does not end if nodes stay down.
+    /// Reads all pages of a query in one direction. Repeats failed pages, so it does not end while
+    /// nodes stay down.
     pub(crate) async fn traverse(&self, shape: &Shape, backward: bool, size: u32) {
         let mut place = if backward { Place::Last } else { Place::First };
         loop {
@@ -129,7 +131,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks the content of a page.
+    /// Checks that the content of a page agrees with the allowed states of all keys. Returns an
+    /// error if it does not.
     fn check(
         &self,
         shape: &Shape,
@@ -207,7 +210,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads and checks a whole scan: it returns each row once that must exist, and no other row.
+    /// Reads a whole collection by a scan. Asserts that the scan returns each row that must exist
+    /// once, and no other row.
     pub(crate) async fn scan(&self, collection: usize) {
         let session = LocalSession::new(self.tables.recto.clone());
         let mut found: BTreeMap<Key, i64> = BTreeMap::new();
@@ -247,7 +251,8 @@ impl Reader<'_> {
         self.assert_all(collection, &found, Span { begin, end });
     }
 
-    /// Asserts for every key of a collection that a read in this span may find the state that was found.
+    /// Asserts for every key of a collection that a read during `span` may find the state that was
+    /// found.
     fn assert_all(&self, collection: usize, found: &BTreeMap<Key, i64>, span: Span) {
         let allowed = self.history.allowed(span);
         for (key, version) in found {
@@ -279,8 +284,8 @@ fn is_beyond(shape: &Shape, place: &Place, key: Key) -> bool {
     }
 }
 
-/// Returns the next position: in the direction of the page, or in the other direction. Returns `None` at an
-/// end, or after an empty page.
+/// Returns the position of the next page: in the direction of this page, or if `turn` is true in
+/// the opposite direction. Returns `None` at the end, or after an empty page.
 fn beyond(shape: &Shape, place: &Place, page: &Page<DynamicRecord>, turn: bool) -> Option<Place> {
     let keys = page_keys(shape, page);
     let (first, last) = (*keys.first()?, *keys.last()?);

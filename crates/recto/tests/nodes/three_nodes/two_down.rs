@@ -1,4 +1,5 @@
-//! Two of three nodes are down. No request can reach a quorum, and each request reports this.
+//! Checks that each request reports a typed error while two of three nodes are down, so that no
+//! request can reach a quorum.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,11 @@ use super::reader::{Reader, Tally};
 use super::writer::{Writer, outcome_of};
 use crate::nodes::{Lease, address, open};
 
-/// Maximum time until gossip marks killed nodes as dead.
+/// Maximum time until gossip marks the killed nodes as dead.
 const SEEN: Duration = Duration::from_secs(120);
-/// Maximum time until a request fails, once the client knows that it cannot succeed.
+/// Maximum time until a request fails, after the client knows that two nodes are down.
 const QUICK: Duration = Duration::from_secs(4);
-/// Maximum time until the driver finds nodes that restarted.
+/// Maximum time until the driver uses nodes again that have restarted.
 const COMES_BACK: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -24,9 +25,9 @@ const KEY: Key = Key {
     tenant: 0,
     slot: 0,
 };
-/// Maximum time of a request that prepares the tables.
+/// Request timeout while the test prepares the tables.
 const PREPARED: Duration = Duration::from_secs(60);
-/// Version that no writer uses.
+/// Version of a record whose write must fail. No writer uses it.
 const LOST: i64 = 1_000_000;
 
 #[test]
@@ -129,7 +130,7 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
     });
 }
 
-/// Awaits a request and asserts that it is quick.
+/// Awaits a request, and asserts that it ends within [`QUICK`].
 async fn quick<T>(request: impl IntoFuture<Output = T>) -> T {
     let begun = Instant::now();
     let given = request.await;

@@ -1,4 +1,4 @@
-//! Puts, deletes and batches while nodes fail.
+//! Writers that put, delete and write batches while nodes fail.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,20 +11,22 @@ use super::history::{History, Key, Outcome, State};
 
 /// Maximum number of changes in one batch.
 const BATCH_CHANGES: usize = 6;
-/// Wait of a writer between writes, which leaves processor time to other processes.
+/// Pause of a writer between writes. Other processes get processor time meanwhile.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Maximum time beyond its timeout after which a write reports an error.
+/// Maximum time from the timeout of a write until the write reports an error.
 const GRACE: Duration = Duration::from_secs(2);
-/// Default maximum duration of one attempt of a write, and number of attempts.
+/// Default maximum duration of one attempt of a write. `ATTEMPTS` is the default number of
+/// attempts.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
-/// Writer. Each of several writers has its own slots, so no two write the same key.
+/// Writer of random changes. Each of several writers has its own slots, so that no two writers
+/// write the same key.
 pub(crate) struct Writer<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
     pub(crate) versions: &'a AtomicI64,
-    /// Index of the writer.
+    /// Index of this writer among `of` writers.
     pub(crate) index: i64,
     pub(crate) of: i64,
 }
@@ -45,7 +47,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Puts a record into each key of the writer.
+    /// Stores a record in each slot of the writer.
     pub(crate) async fn fill(&self) {
         for slot in (0..SLOTS).filter(|slot| slot % self.of == self.index) {
             let mut changes = Vec::new();
@@ -93,7 +95,7 @@ impl Writer<'_> {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends changes and records their outcome.
+    /// Sends changes, and records their outcome in the history.
     async fn send(&self, how: WriteMode, changes: &[(Key, State)]) {
         self.history.sent(changes);
         let clock = Instant::now();

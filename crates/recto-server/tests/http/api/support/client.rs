@@ -19,7 +19,7 @@ use super::Kind;
 use super::description::Description;
 use super::stores;
 
-/// Client with its own server.
+/// HTTP client with a server of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) kind: Kind,
@@ -36,7 +36,7 @@ pub(crate) struct Reply {
 }
 
 impl Client {
-    /// Creates a client of a server that allows everything.
+    /// Creates a client whose server gives all rights to every request.
     pub(crate) async fn new(kind: Kind) -> Self {
         Self::with_access(kind, Access::all()).await
     }
@@ -64,7 +64,7 @@ impl Client {
         client
     }
 
-    /// Disables the check of responses against the description.
+    /// Returns the client without the check of its responses against the description.
     pub(crate) fn unchecked(mut self) -> Self {
         self.description = None;
         self

@@ -1,4 +1,4 @@
-//! The server's description of its API. Each response is checked against it.
+//! The server's description of its API, against which each response is checked.
 
 use hyper::Method;
 use serde_json::Value as Json;
@@ -10,7 +10,7 @@ use super::schema_check;
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) document: Json,
-    /// True if the document is for a client that sees only some rows.
+    /// True if the client sees only some rows, so that responses may lack the header with the cost.
     may_hide_cost: bool,
 }
 
@@ -43,8 +43,8 @@ impl Description {
         assert!(response.is_object(), "{what}: the status is not described");
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let is_there = !reply.header(name).is_empty();
-            // A page that a budget cut has no entity tag. The server may hide the cost, because it may count rows that
-            // the client does not see.
+            // A page that ended early because of a budget has no entity tag. The cost may be
+            // missing, because it could reveal rows that the client does not see.
             let may_lack = match name.as_str() {
                 "ETag" => reply.text().contains("\"stop\":"),
                 name => name == "Recto-Cost" && self.may_hide_cost,
@@ -77,7 +77,7 @@ impl Description {
         }
     }
 
-    /// Returns the operation of a request.
+    /// Returns the description of the operation with this path and method.
     fn operation(&self, path: &str, verb: &str) -> Option<&Json> {
         let paths = self.document["paths"].as_object().unwrap();
         let exact = paths.get(path);
@@ -91,8 +91,8 @@ impl Description {
     }
 }
 
-/// Returns whether a path matches a template. Each segment of a template is one or several parameters, or text. Text
-/// may follow a parameter.
+/// Returns whether a path matches a template. A segment of a template is text, or one or several
+/// parameters that text may follow.
 fn matches(template: &str, path: &str) -> bool {
     let (wanted, found): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
     let fits = |(wanted, found): (&&str, &&str)| {

@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 pub(crate) use client::{Client, Reply};
 pub(crate) use stores::{Kind, Scope};
 
-/// One runtime for all tests. Connections live on the runtime that created them, and tests share connections.
+/// Runtime of all tests. A connection lives on the runtime that created it, and tests share
+/// connections of the store.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -25,8 +26,8 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Defines `embedded::NAME` and `cassandra::NAME` for each behavior, which is a function with a client as argument. The
-/// stores are removed after the last test.
+/// Defines the tests `embedded::NAME` and `cassandra::NAME` for each function NAME. The function
+/// gets a client of a server over the store. The stores are removed after the last test.
 #[macro_export]
 macro_rules! on_both_stores {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-/// Returns the problem of a value, or `None` if the value is valid.
+/// Checks a value against a JSON Schema. Returns the problem, or `None` if the value is valid.
 pub(crate) fn problem(document: &Json, schema: &Json, value: &Json, at: &str) -> Option<String> {
     let Json::Object(keywords) = schema else {
         return (schema == &Json::Bool(false)).then(|| format!("{at}: nothing may stand here"));
@@ -74,8 +74,8 @@ fn one(
         }
         "properties" => value.as_object()?.iter().find_map(|(name, value)| {
             let Some(member) = wanted.get(name) else {
-                // The schema allows unknown members for later releases. This release must describe
-                // all its members.
+                // Unknown members are allowed for later releases. Report them here, because this
+                // release must describe all of its members.
                 let is_unknown = schema.get("additionalProperties").is_none();
                 return is_unknown.then(|| format!("{at}: {name} is not described"));
             };

@@ -1,4 +1,4 @@
-//! The two stores. All tests share them.
+//! The embedded store and the Cassandra keyspace that all tests share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,8 +53,8 @@ fn scratch() -> Scratch {
     Scratch::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Guard that each test holds while it runs. The last guard removes the stores. If some tests were
-/// filtered out, the stores remain until the next run removes them.
+/// Guard that each test holds while it runs. When the last guard of the suite is dropped, the
+/// stores are removed. If some tests were filtered out, the next run removes the stores.
 pub(crate) struct Scope(&'static AtomicUsize);
 
 impl Scope {
