@@ -1,4 +1,4 @@
-//! Store wrapper that counts and times calls.
+//! Store wrapper that counts the calls of a queue and measures their duration.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,11 @@ use recto_store::{
     StoreError, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Tables of background work of a queue: waiting receivers poll the notifier, and maintenance reads the rotation and
-/// the registry.
+/// Tables of a queue's background work, whose calls are not measured. Waiting receivers poll the first table
+/// (notifier). Maintenance reads the second one (registry and ring of body tables).
 const BESIDE: [&str; 2] = ["recto_queue_bell", "recto_queue"];
 
-/// Kind of a call.
+/// Kind of a call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Conditional,
 }
 
-/// Duration of a call, from the request to the response.
+/// Start and end of a call to the store, from the request to the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) kind: Kind,
@@ -33,22 +33,22 @@ pub(crate) struct Span {
     pub(crate) until: Instant,
 }
 
-/// Store that forwards all calls to another store.
+/// Store that counts calls and forwards them to another store.
 pub(crate) struct Calls {
     inner: Arc<dyn Store>,
     seen: Arc<Seen>,
 }
 
-/// Observed calls.
+/// Numbers and durations of the calls that `Calls` has forwarded.
 #[derive(Default)]
 pub(crate) struct Seen {
     conditional: AtomicU64,
     emptied: AtomicU64,
-    /// Calls of a queue's work. `None`: they are not recorded.
+    /// Calls that are not background work. `None`: calls are not recorded.
     spans: Mutex<Option<Vec<Span>>>,
 }
 
-/// Snapshot that forwards reads.
+/// Snapshot that records reads and forwards them to another snapshot.
 struct Reads {
     inner: Arc<dyn Snapshot>,
     seen: Arc<Seen>,
@@ -66,17 +66,18 @@ impl Calls {
 }
 
 impl Seen {
-    /// Returns the number of conditional writes sent, including those that were not applied.
+    /// Returns the number of conditional writes that were sent, including those that were not applied.
     pub(crate) fn conditional(&self) -> u64 {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of emptied tables.
+    /// Returns how often a table was emptied.
     pub(crate) fn emptied(&self) -> u64 {
         self.emptied.load(Ordering::Relaxed)
     }
 
-    /// Starts to record the duration of each call of a queue's work. Returns the calls recorded before.
+    /// Starts to record the duration of calls that are not background work. Returns the calls that were
+    /// recorded before, and discards them.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap().replace(Vec::new()).unwrap_or_default()
     }
@@ -94,7 +95,7 @@ impl Seen {
     }
 }
 
-/// Returns the total time between two moments during which at least one call was in flight.
+/// Returns the total time between `from` and `until` during which at least one of these calls was in flight.
 pub(crate) fn busy(spans: &[Span], from: Instant, until: Instant) -> Duration {
     let mut spans: Vec<_> = spans
         .iter()

@@ -1,24 +1,24 @@
-//! The flights as records, repeated a given number of times.
+//! Flights out of New York in 2013, as records. They are repeated until there are enough rows.
 
 use std::io::Cursor;
 
 use recto::Record;
 use recto::types::Timestamp;
 
-/// Flights of 2013 from New York, as in the demo.
+/// Archive with the flights, which the demo also uses.
 const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.zip");
 
-/// Distance between consecutive copies of the data, in milliseconds: 53 weeks. Days of the week stay the same, and no
-/// two copies have a row with the same key.
+/// Time between two consecutive copies of the flights, in milliseconds: 53 weeks. Days of the week stay the
+/// same, and no two copies have a row with the same key.
 pub(crate) const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
 
-/// Carrier with the most flights.
+/// Code of the carrier with the most flights.
 pub(crate) const CARRIER: &str = "UA";
 
-/// Eight carriers with the most flights.
+/// Codes of the eight carriers with the most flights.
 pub(crate) const CARRIERS: [&str; 8] = ["9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US"];
 
-/// Row whose key identifies its flight.
+/// Row type of a peer that can return the key of its flight, to compare the rows of peers.
 pub(crate) trait Keyed {
     /// Returns the time, the carrier and the number of the flight.
     fn key(&self) -> (i64, String, i32);
@@ -61,11 +61,12 @@ macro_rules! flight {
 }
 
 flight!(
-    /// Flight. Order: newest first, then by ascending number.
+    /// Flight, in a collection that is sorted by time (newest first), then by ascending flight number.
     Flight, collection = "flights", order = ["-time_hour"]
 );
 flight!(
-    /// Flight. Order: newest first, then by descending number, so that all columns have the same direction.
+    /// Flight, in a collection that is sorted by time (newest first), then by descending flight number. All
+    /// sort columns therefore have the same direction.
     FlightDown, collection = "flights_down", order = ["-time_hour", "-flight"]
 );
 
@@ -96,11 +97,11 @@ impl From<&Flight> for FlightDown {
     }
 }
 
-/// Columns of a flight, in order.
+/// SQL names of the columns of a flight, in the order of the input file.
 pub(crate) const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, \
     arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
 
-/// Returns the flights of the file, in its order: by day within each month.
+/// Returns the flights of the input file, in its order: by day within each month.
 pub(crate) fn read() -> Vec<Flight> {
     let mut archive = zip::ZipArchive::new(Cursor::new(ARCHIVE)).unwrap();
     let file = archive.by_index(0).unwrap();
@@ -108,7 +109,8 @@ pub(crate) fn read() -> Vec<Flight> {
     reader.records().map(|record| flight(&record.unwrap())).collect()
 }
 
-/// Returns `rows` flights. `flights` is repeated without end, with each copy 53 weeks after the previous copy.
+/// Returns `rows` flights. If `flights` has fewer, further copies follow, each 53 weeks after the previous
+/// copy.
 pub(crate) fn scaled(flights: &[Flight], rows: u64) -> impl Iterator<Item = Flight> {
     let copies = (0..).flat_map(move |copy| flights.iter().map(move |flight| later(flight, copy)));
     copies.take(usize::try_from(rows).unwrap())

@@ -3,21 +3,21 @@
 use std::fs;
 use std::process::Command;
 
-/// Returns the first line of a program's output, if the program exists.
+/// Runs a program and returns the first line of its output. `None`: the program does not exist.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// Returns the value of a line `name : value` of a file.
+/// Returns the value of the first line `name : value` or `name=value` of a file.
 fn entry(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
 }
 
-/// Returns the version of a crate in the lock file.
+/// Returns the version of a crate in Recto's lock file.
 fn crate_version(name: &str) -> String {
     const LOCK: &str = include_str!("../../Cargo.lock");
     let found = LOCK.split("[[package]]").find_map(|package| {
@@ -30,7 +30,7 @@ fn crate_version(name: &str) -> String {
     found.unwrap_or_else(|| "?".to_owned())
 }
 
-/// Returns the names and values of all relevant properties.
+/// Returns names and values that describe this machine and the measured programs.
 pub(crate) fn describe() -> Vec<(String, String)> {
     let unknown = || "?".to_owned();
     let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

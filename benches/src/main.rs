@@ -1,8 +1,8 @@
 //! Compares Recto with named peers, on real data, in interleaved rounds. `cargo run --release -p
 //! recto-benches -- help` lists the phases. `all` writes `docs/benchmarks.md`.
 //!
-//! Each peer decodes every row into a struct. Rounds are interleaved, and the output shows medians
-//! and ratios, so that changes of the machine's speed affect all peers alike.
+//! Each peer decodes every row into a struct. Rounds are interleaved, and the output has medians and ratios,
+//! so that changes of the machine's speed affect all peers alike.
 #![allow(
     clippy::doc_markdown,
     clippy::print_stdout,
@@ -35,7 +35,7 @@ use phases::reopen::{VICTIM, fill_until_killed};
 use report::Report;
 use world::World;
 
-/// Text of the document before and after the figures.
+/// Text of `docs/benchmarks.md` before the figures; `AFTER` is the text after them.
 const BEFORE: &str = include_str!("before.md");
 const AFTER: &str = include_str!("after.md");
 /// Path of the document that `all` writes.
@@ -117,7 +117,7 @@ fn measure(arguments: Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the document from saved figures.
+/// Writes `docs/benchmarks.md` from saved results, without measuring.
 fn render(arguments: &Arguments) -> Result<(), String> {
     let mut report = Report::default();
     for file in &arguments.words[1..] {

@@ -1,12 +1,11 @@
-//! Interleaved rounds and their medians, so that changes of the machine's speed affect all
-//! contenders alike.
+//! Interleaved rounds and their medians. Changes of the machine's speed affect all contenders alike.
 
 use std::time::{Duration, Instant};
 
-/// Work that is measured in turn with other work.
+/// Contender: work that is measured in turn with the work of other contenders.
 pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
-    /// Does the work once. Returns the number of units done.
+    /// Executes the work once. Returns the number of units (such as pages) that were processed.
     pub(crate) work: Box<dyn FnMut() -> usize + 'a>,
 }
 
@@ -19,21 +18,21 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Measured times of a contender.
+/// Measured times of one contender.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    /// Microseconds per unit, by round.
+    /// Time of each round, in microseconds per unit.
     pub(crate) micros: Vec<f64>,
 }
 
 impl Measured {
-    /// Returns the median of all rounds.
+    /// Returns the median time of all rounds, in microseconds per unit.
     pub(crate) fn median(&self) -> f64 {
         median(self.micros.clone())
     }
 
-    /// Returns the time as a multiple of the time of `other`: the median of the ratios of each
-    /// round.
+    /// Returns the time as a multiple of the time of `other`: the median of the ratios of corresponding
+    /// rounds.
     pub(crate) fn over(&self, other: &Self) -> f64 {
         median(
             self.micros
@@ -45,7 +44,8 @@ impl Measured {
     }
 }
 
-/// Runs every contender once unmeasured, and then `rounds` times in turn.
+/// Runs every contender once without measuring, and then `rounds` times in turn. Returns the times of each
+/// contender.
 pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Measured> {
     let mut measured: Vec<Measured> = contenders
         .iter_mut()
@@ -74,7 +74,8 @@ pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Returns the value that is greater than this fraction of the values.
+/// Returns the quantile of some values: the value below which the fraction `part` of them is. NaN without
+/// values.
 pub(crate) fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;

@@ -3,10 +3,10 @@
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-/// Interval between lines if a line cannot be overwritten.
+/// Interval between two lines of progress if the output is no terminal, where a line cannot be overwritten.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Progress line.
+/// Progress output on standard error. It shows the time, the phase and the current work.
 pub(crate) struct Progress {
     started: Instant,
     last: Option<Instant>,
@@ -24,14 +24,14 @@ impl Progress {
         }
     }
 
-    /// Starts another phase.
+    /// Sets the name of the current phase.
     pub(crate) fn phase(&mut self, name: &str) {
         name.clone_into(&mut self.phase);
         self.last = None;
         self.say("…");
     }
 
-    /// Shows the current work.
+    /// Shows what the phase does now.
     pub(crate) fn say(&mut self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         if self.is_terminal {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Ends the line.
+    /// Ends the progress output with a last line.
     pub(crate) fn done(&self) {
         if self.is_terminal {
             eprintln!();

@@ -1,15 +1,15 @@
-//! Results, as JSON to save and compare them, and as tables of a document.
+//! Results of the benchmarks, as JSON (to save and compare them), and as tables of a Markdown document.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Results of one or several runs.
+/// Results of one or several runs of this program.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// Name and value of the properties of the machine and of the measured programs.
+    /// Names and values that describe the machine and the measured programs.
     pub(crate) machine: Vec<(String, String)>,
-    /// Section of each phase that ran.
+    /// Results of each phase that ran.
     pub(crate) sections: Vec<Section>,
 }
 
@@ -19,16 +19,16 @@ pub(crate) struct Section {
     /// Name of the phase.
     pub(crate) phase: String,
     pub(crate) title: String,
-    /// Description of the work, in Markdown.
+    /// Description of the measured work, in Markdown.
     pub(crate) text: String,
-    /// Command that repeats the measurement.
+    /// Command line that repeats the measurement.
     pub(crate) command: String,
     pub(crate) seconds: f64,
     pub(crate) tables: Vec<Table>,
     pub(crate) targets: Vec<Target>,
 }
 
-/// Table of figures.
+/// Table of measured figures.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
@@ -37,14 +37,14 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Line>,
 }
 
-/// Row of a table: its subject, and a figure for each further column. `None`: not measured.
+/// Row of a table: the name of its subject, and a figure for each further column. `None`: not measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) figures: Vec<Option<f64>>,
 }
 
-/// Target of a figure, and the measured value.
+/// Target of a figure (minimum or maximum), and the measured value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -94,7 +94,7 @@ impl Target {
             && self.at_most.is_none_or(|wanted| self.found <= wanted)
     }
 
-    /// Returns the target as text.
+    /// Returns the text of the target, such as `≥ 0.6`.
     fn wanted(&self) -> String {
         match (self.at_least, self.at_most) {
             (Some(wanted), _) => format!("≥ {}", number(wanted)),
@@ -103,7 +103,7 @@ impl Target {
         }
     }
 
-    /// Returns whether the target is met, or the difference to it.
+    /// Returns the text of the result: that the target is met, or by how much it is missed.
     fn verdict(&self) -> String {
         if self.is_met() {
             return "met".to_owned();
@@ -114,7 +114,7 @@ impl Target {
 }
 
 impl Report {
-    /// Adds the sections of another report, and replaces sections of the same phases.
+    /// Adds the results of another report. Sections of the same phase are replaced.
     pub(crate) fn merge(&mut self, other: Self) {
         if self.machine.is_empty() {
             self.machine = other.machine;
@@ -127,8 +127,7 @@ impl Report {
         }
     }
 
-    /// Returns the document, with the text `before` before the figures and the text `after` after
-    /// them.
+    /// Returns the Markdown document: the text `before`, the figures, and the text `after`.
     pub(crate) fn to_markdown(&self, before: &str, after: &str) -> String {
         let mut text = before.to_owned();
         text.push_str("\n## Machine and versions\n\n| | |\n|---|---|\n");
@@ -206,8 +205,7 @@ impl Table {
     }
 }
 
-/// Formats a number with about three digits and a separator of thousands. A whole number has no
-/// fraction.
+/// Formats a number with about three digits and a thousands separator. A whole number has no decimals.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let is_whole = value.fract().abs() < f64::EPSILON;

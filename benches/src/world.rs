@@ -1,4 +1,4 @@
-//! Data that several phases share, in every measured store. They are created once.
+//! Data that several phases share, in the stores of all contenders. It is created once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,43 +13,44 @@ use crate::peers::postgresql::{self, Cluster, Postgresql};
 use crate::peers::sqlite::{self, Layout, Sqlite};
 use crate::progress::Progress;
 
-/// Number of flights stored at a time.
+/// Number of flights that are stored per call.
 const CHUNK_ROWS: usize = 10_000;
-/// Cache of each store in bytes. All data fit into it.
+/// Cache of each store in bytes, except PostgreSQL. All data fits into it.
 const WARM_CACHE_BYTES: u64 = 4 << 30;
-/// Maximum cache of PostgreSQL in bytes. PostgreSQL allocates it completely at once.
+/// Maximum cache of PostgreSQL in bytes. It is smaller, because PostgreSQL allocates the whole cache at its
+/// start.
 const POSTGRESQL_CACHE_BYTES: u64 = 2 << 30;
-/// Minimum tested cache, in bytes.
+/// Minimum cache that phases use, in bytes.
 const MIN_CACHE_BYTES: u64 = 4 << 20;
 
-/// Name of the file that marks a folder with complete data.
+/// Name of the file that marks a folder whose data is complete.
 const COMPLETE: &str = "complete";
 
-/// State that the phases share.
+/// State that all phases share: arguments, progress output, and stored data.
 pub(crate) struct World {
     pub(crate) arguments: Arguments,
     pub(crate) progress: Progress,
-    /// Folder of temporary stores.
+    /// Folder for stores that exist only during the run.
     pub(crate) folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
     pub(crate) data: Option<Data>,
 }
 
-/// Stored flights.
+/// Flights that are stored in the stores of all contenders.
 pub(crate) struct Data {
     folder: PathBuf,
     pub(crate) rows: u64,
-    /// Seconds that each store took to store the data. Empty if the data existed before.
+    /// Time in seconds that each store took to store the flights. Empty if they existed before.
     pub(crate) seconds: BTreeMap<&'static str, f64>,
     pub(crate) cluster: Option<Cluster>,
 }
 
-/// Cache of each store.
+/// Size of a store's cache, relative to the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cache {
-    /// Cache of the size of the data.
+    /// Cache that all data fits into.
     Whole,
-    /// Cache of a tenth of the data.
+    /// Cache of a tenth of the size of the data.
     Tenth,
 }
 
@@ -71,7 +72,7 @@ impl World {
         }
     }
 
-    /// Returns the data. Stores them first if necessary.
+    /// Returns the stored flights. Stores them first if necessary.
     ///
     /// # Errors
     /// Returns a message if a peer is missing.
@@ -113,7 +114,7 @@ impl Data {
         Ok(data)
     }
 
-    /// Marks the stores as changed, so that no later run uses them as the data.
+    /// Marks the stores as changed, so that no later run uses them.
     pub(crate) fn spoil(&self) {
         let _ = fs::remove_file(self.folder.join(COMPLETE));
     }
@@ -127,7 +128,7 @@ impl Data {
         self.recto().join("data.redb")
     }
 
-    /// Returns the path of a copy of Recto's data file, for programs that read it without Recto.
+    /// Returns the path of a copy of Recto's data file, for contenders that read it without Recto.
     fn copy(&self) -> PathBuf {
         self.folder.join("copy.redb")
     }
@@ -180,7 +181,8 @@ impl Data {
         self.seconds.insert("PostgreSQL", started.elapsed().as_secs_f64());
     }
 
-    /// Returns a tenth of the size of Recto's data, or a size for all data.
+    /// Returns the size of a cache in bytes. `file` is the data file, of which `Cache::Tenth` takes a
+    /// tenth.
     pub(crate) fn cache_bytes(cache: Cache, file: &Path) -> u64 {
         match cache {
             Cache::Whole => WARM_CACHE_BYTES,
@@ -201,7 +203,7 @@ impl Data {
         Sqlite::open(&self.folder, layout, bytes, cache == Cache::Whole)
     }
 
-    /// Starts the server with a cache, if it takes part.
+    /// Starts PostgreSQL with a cache of this size, if it takes part.
     pub(crate) fn start_postgresql(&mut self, cache: Cache) {
         let Some(cluster) = &mut self.cluster else { return };
         let bytes = match cache {
@@ -215,12 +217,12 @@ impl Data {
         cluster.start(bytes);
     }
 
-    /// Connects to the running server, if it takes part.
+    /// Connects to the running PostgreSQL server. `None`: it does not take part.
     pub(crate) fn postgresql(&self) -> Option<Postgresql> {
         Some(Postgresql::new(self.cluster.as_ref()?.connect()))
     }
 
-    /// Returns the time span of the data without its first and last fiftieth.
+    /// Returns the time span of the flights without the first and the last fiftieth of it.
     pub(crate) fn span(&self) -> (i64, i64) {
         let base = flights::read();
         let whole_copies = (self.rows / base.len() as u64).max(1);
@@ -234,14 +236,14 @@ impl Data {
         (whole(first + part), whole(last - part))
     }
 
-    /// Returns the minimum number of rows of the largest carrier within [`span`](Self::span).
+    /// Returns a lower bound for the number of rows of the largest carrier within [`span`](Self::span).
     pub(crate) fn deepest(&self) -> u64 {
         let base = flights::read();
         let of_carrier = base
             .iter()
             .filter(|flight| flight.carrier == flights::CARRIER)
             .count() as f64;
-        // The span ends with the last whole copy, so do not count the rows after that copy.
+        // The span ends with the last whole copy of the flights, so do not count the rows after that copy.
         let copies = (self.rows as f64 / base.len() as f64).floor();
         let copies = if copies < 1.0 {
             self.rows as f64 / base.len() as f64
@@ -252,7 +254,8 @@ impl Data {
     }
 }
 
-/// Passes the flights in chunks to `take`, each with the number of flights so far.
+/// Calls `take` with successive chunks of `rows` flights. The second argument is the number of flights up to
+/// the end of the chunk.
 pub(crate) fn for_chunks(base: &[Flight], rows: u64, mut take: impl FnMut(&[Flight], usize)) {
     let mut all = scaled(base, rows);
     let mut done = 0;

@@ -1,5 +1,5 @@
-//! Storage of inputs: `fuzz/corpus/TARGET/` with one file per input, named by the digest of its
-//! content.
+//! Storage of fuzz inputs: `fuzz/corpus/TARGET/` has one file per input, whose name contains the digest of
+//! the content.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,12 @@ pub fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// Returns the folder of inputs that broke a property.
+/// Returns the folder for inputs for which a property did not hold.
 pub fn failures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failures")
 }
 
-/// Returns a target's inputs and their names, in the order of the names.
+/// Returns the names and contents of all inputs in a target's corpus, sorted by name.
 ///
 /// # Errors
 /// The folder or a file cannot be read.
@@ -35,7 +35,8 @@ pub fn read(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(inputs)
 }
 
-/// Writes an input to `folder` under a name with its digest. Returns the path.
+/// Writes an input to a file in `folder`. The file name consists of the target and the digest. Returns the
+/// path.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,4 +1,5 @@
-//! Cursors and resume tokens of scans: their text, and their content inside the encryption. Also stored keys.
+//! Target for cursors and resume tokens of scans: their text, and their content inside the encryption. Also
+//! stored keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,13 +17,14 @@ use crate::memory::limited;
 
 const KEY: [u8; 32] = [7; 32];
 const KEY_ID: u32 = 5;
-/// Kind of the scanned store.
+/// Kind of the scanned store, which resume tokens contain.
 pub(crate) const STORE: &str = "memory";
 const NONCE: [u8; 24] = [9; 24];
-/// Memory limit of a cursor, as a multiple of its text: its bytes, its cells, and the position of each cell.
+/// Memory limit of opening a cursor, as a multiple of the length of its text. It is enough for its bytes, its
+/// cells, and the position of each cell.
 const MEMORY_FACTOR: usize = 32;
 
-/// Lowest first byte that selects a resume token.
+/// Lowest first byte of inputs that test resume tokens of scans. Lower bytes select cursors and stored keys.
 const SCAN_TOKENS: u8 = 0xF0;
 
 /// Runs the case that the first byte selects, on the remaining bytes.
@@ -65,7 +67,7 @@ pub(crate) fn open(
     recto_plan::cursor::open(ring, environment, text)?.bind(identity, || identity.clone())
 }
 
-/// Checks that any text is rejected, because no key encrypted it.
+/// Checks that opening any text as a cursor fails, because no key encrypted the text.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {
@@ -76,7 +78,7 @@ fn text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// Opens an authentic cursor with any content, as a later or a faulty release might seal it.
+/// Opens a correctly encrypted cursor with any content, which a later or a faulty release could create.
 fn content(bytes: &[u8]) {
     let identity = identity();
     let fingerprints = [identity.collection, identity.order, identity.query];
@@ -110,7 +112,7 @@ fn sealed_by_hand(prefix: &[u8], plain: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Checks that the content of a cursor does not change when it is sealed and opened again.
+/// Checks that an opened cursor does not change when it is encrypted and opened again.
 fn opens_again(opened: &OpenedCursor) {
     let hint = opened.bucket_hint.as_deref();
     let again = seal(
@@ -127,7 +129,8 @@ fn opens_again(opened: &OpenedCursor) {
     assert_eq!(&again, opened);
 }
 
-/// Checks that a position with any cells opens unchanged, and does not open after one bit changed.
+/// Checks that a cursor with any position opens unchanged, and that it does not open after a change of one
+/// bit.
 fn position(bytes: &[u8]) {
     let Some(([flags, at, bit], mut rest)) = bytes.split_first_chunk() else {
         return;
@@ -170,7 +173,7 @@ fn position(bytes: &[u8]) {
         .expect_err("a cursor with one bit flipped does not open");
 }
 
-/// Returns a sealed text with one flipped bit.
+/// Returns an encrypted text with one flipped bit. `at` and `bit` select the bit.
 pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
     let mut bytes = URL_SAFE_NO_PAD
         .decode(sealed)
@@ -180,7 +183,7 @@ pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Checks that no scan continues from any text, because no key encrypted it.
+/// Checks that opening any text as a resume token fails, because no key encrypted the text.
 fn scan_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {
@@ -191,8 +194,8 @@ fn scan_text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// Opens an authentic resume token with any content. Checks that its content does not change when it is sealed and
-/// opened again, and that it does not open as a cursor.
+/// Opens a correctly encrypted resume token with any content. Checks that the token does not change when it
+/// is encrypted and opened again, and that it does not open as a cursor.
 fn scan_content(bytes: &[u8]) {
     let identity = identity();
     let front = bytes.len().min(2);
@@ -213,7 +216,8 @@ fn scan_content(bytes: &[u8]) {
     }
 }
 
-/// Reads stored keys with a valid checksum. Checks that they are written back unchanged.
+/// Parses stored keys that have a valid checksum. Checks that they are the same after they are written and
+/// parsed again.
 fn stored_keys(bytes: &[u8]) {
     assert!(KeyRing::from_bytes(bytes).is_err() || bytes.len() > 14);
     let mut stored = bytes.to_vec();

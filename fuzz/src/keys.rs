@@ -1,4 +1,4 @@
-//! Byte-comparable keys, and cells of every type.
+//! Targets for byte-comparable keys, and for cells of every type.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -9,12 +9,12 @@ use recto_model::{Direction, Type, cell as cells, json, key as encoded, order};
 
 use crate::memory::{limited, limited_beside};
 
-/// Memory limit of decoding a key part, in addition to the share for its length. If the exponent of
-/// a decimal does not fit the scale of its cell, the zeros are written out. Their limit is the
-/// maximum size of a cell in a key part. The arithmetic needs a few times this size.
+/// Memory limit of decoding a key part, in addition to the limit that grows with its length. Decoding a
+/// decimal may write its zeros out, up to the maximum size of a cell in a key part. The arithmetic needs a
+/// few times this size.
 const FREE_BYTES: usize = 8 * encoded::MAX_KEY_PART_BYTES;
 
-/// Types that contain other types.
+/// Types that contain other types, such as lists, and the other types that have no order.
 static NESTED: LazyLock<Vec<Type>> = LazyLock::new(|| {
     let texts = [
         "duration",
@@ -45,8 +45,8 @@ fn ordered(choice: u8) -> (&'static Type, Direction) {
     (&TYPES[usize::from(choice & 0x7f) % TYPES.len()], direction)
 }
 
-/// Tests keys. The first byte selects the type and the direction, and the second splits the remaining bytes into two
-/// cells.
+/// Target for keys. The first byte selects the type and the direction, and the second byte splits the
+/// remaining bytes into two cells.
 pub(crate) fn key(data: &[u8]) {
     let Some(([choice, split], rest)) = data.split_first_chunk() else {
         return;
@@ -71,7 +71,8 @@ pub(crate) fn key(data: &[u8]) {
     }
 }
 
-/// Checks that sort keys are in the order of their values, even if the values are not text.
+/// Checks that the sort keys of a collation have the order of their values, even if the values are not valid
+/// text.
 fn sort_keys(choice: u8, left: &[u8], right: &[u8]) {
     let collation = LOCALES.get(usize::from(choice) % LOCALES.len());
     let Some(collation) = collation.and_then(|locale| Collation::named(locale)) else {
@@ -86,7 +87,7 @@ fn sort_keys(choice: u8, left: &[u8], right: &[u8]) {
     );
 }
 
-/// Checks that encoding a decoded cell gives the decoded bytes, and that decoding does not consume other bytes.
+/// Checks that encoding a decoded cell gives the same bytes, and that decoding consumes only these bytes.
 fn components(ty: &Type, direction: Direction, bytes: &[u8]) {
     let mut rest = bytes;
     let mut cell = vec![0xEE];
@@ -111,8 +112,8 @@ fn components(ty: &Type, direction: Direction, bytes: &[u8]) {
     assert_eq!(again, &bytes[..bytes.len() - rest.len()]);
 }
 
-/// Returns a cell and its key, or `None` if the bytes are no cell. Checks that the key decodes to the cell's canonical
-/// form.
+/// Encodes a cell as a key. Returns the cell and its key, or `None` if the bytes are not a cell of this type.
+/// Checks that the key decodes to the cell's canonical form.
 fn encoded_cell(ty: &Type, direction: Direction, cell: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut key = vec![0xEE];
     if encoded::encode(ty, direction, cell, &mut key).is_err() {
@@ -129,7 +130,7 @@ fn encoded_cell(ty: &Type, direction: Direction, cell: &[u8]) -> Option<(Vec<u8>
     Some((cell.to_vec(), key))
 }
 
-/// Tests cells. The first byte selects a type, and the remaining bytes may be a cell of this type.
+/// Target for cells. The first byte selects a type, and the remaining bytes may be a cell of this type.
 pub(crate) fn cell(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else {
         return;
@@ -144,8 +145,7 @@ pub(crate) fn cell(data: &[u8]) {
     let Ok(value) = decoded else {
         return;
     };
-    // Compare two written forms, because writing sorts sets and maps, so the input may differ from
-    // them.
+    // Compare two encoded forms: encoding sorts sets and maps, so the input may differ from them.
     let mut written = Vec::new();
     if cells::encode(ty, &value, &mut written).is_err() {
         return;
@@ -157,12 +157,12 @@ pub(crate) fn cell(data: &[u8]) {
     as_text(ty, &again, &written);
 }
 
-/// Checks that a value's text is read as the same cell.
+/// Checks that the text form of a value is parsed as the same cell.
 fn as_text(ty: &Type, value: &recto_model::Value, written: &[u8]) {
     let text = json::to_text(ty, value);
     let Ok(read) = json::from_text(ty, &text) else {
-        // The text of a number has a lower limit than its cell, so a very long text may not be
-        // readable.
+        // The limit for the text of a number is lower than that for its cell, so a very long text may not be
+        // parseable.
         assert!(text.len() > 10_000, "{ty}: {text:?} does not read back");
         return;
     };

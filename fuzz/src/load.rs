@@ -1,4 +1,4 @@
-//! Loaded files: CSV and NDJSON.
+//! Target for files that are loaded: CSV and NDJSON.
 
 use recto::fuzzing;
 

@@ -1,4 +1,4 @@
-//! Runs targets on their corpora and on mutations of the corpora. The program needs only cargo.
+//! Program that runs fuzz targets on their corpora and on mutations of the corpora. It needs only cargo.
 //!
 //! ```text
 //! recto-fuzz list
@@ -17,10 +17,9 @@ use recto_fuzz::mutate::{Draws, mutate};
 use recto_fuzz::{TARGETS, Target, corpus, target};
 use recto_model::Environment;
 
-/// Maximum time of one input, in nanoseconds. It is far longer than any input of the permitted size
-/// needs.
+/// Maximum time of one input, in nanoseconds. No input of the permitted size should need nearly as long.
 const MAX_INPUT_NANOS: u64 = 5_000_000_000;
-/// Maximum number of successive mutations of an input, before the next input of the corpus.
+/// Maximum number of times that an input is mutated, before the next input of the corpus is used.
 const MAX_GENERATIONS: usize = 4;
 
 const USAGE: &str = "recto-fuzz list | run TARGET SECONDS [SEED] | replay TARGET FILE…";
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command. Returns whether every property held.
+/// Runs a command of this program. Returns whether every property held.
 fn command(words: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     match words {
         ["list"] => {
@@ -73,7 +72,8 @@ fn named(name: &str) -> Result<&'static Target, String> {
     })
 }
 
-/// Runs the corpus, and then mutations of it for `seconds` seconds.
+/// Runs a target on its corpus, and then on mutations of the corpus for `seconds` seconds. Returns whether
+/// every property held.
 fn run(target: &Target, seconds: u64, seed: u64) -> io::Result<bool> {
     let clock = Environment::system();
     let kept = corpus::read(target.name)?;
@@ -113,8 +113,8 @@ fn run(target: &Target, seconds: u64, seed: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether the properties hold for an input within the time limit. Saves the input if they
-/// do not.
+/// Runs a target on an input. Returns whether its properties held and it ended within the time limit.
+/// Otherwise, saves the input as a failure.
 fn holds(target: &Target, clock: &Environment, input: &[u8]) -> io::Result<bool> {
     let begun = clock.monotonic_nanos();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));

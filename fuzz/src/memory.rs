@@ -1,18 +1,19 @@
-//! Memory limit in proportion to an input.
+//! Check that the memory of an operation is at most proportional to its input.
 
-/// Memory that every input may use: fixed buffers and error messages.
+/// Memory in bytes that each input may use in addition, for fixed buffers and error messages.
 const FREE_BYTES: usize = 64 << 10;
 
-/// Returns the result of `work`, which may use at most `factor` times the size of its input at any one time, in
-/// addition to a fixed amount.
+/// Runs `work` and returns its result. At any time, `work` may use `factor` times the size of its input, and
+/// a fixed amount of memory in addition.
 ///
 /// # Panics
+/// `work` used more memory.
 /// `work` used more memory.
 pub(crate) fn limited<T>(input_bytes: usize, factor: usize, work: impl FnOnce() -> T) -> T {
     limited_beside(FREE_BYTES, input_bytes, factor, work)
 }
 
-/// Works as [`limited`], with this fixed amount of memory.
+/// Like [`limited`], but the caller sets the fixed amount of memory.
 pub(crate) fn limited_beside<T>(
     free_bytes: usize,
     input_bytes: usize,

@@ -1,21 +1,21 @@
-//! Seeded mutation of inputs.
+//! Random mutation of inputs, reproducible by a seed.
 
 use crate::corpus::MAX_INPUT_BYTES;
 
-/// Maximum number of changes to one input.
+/// Maximum number of changes in one mutation of an input.
 const MAX_CHANGES: usize = 8;
-/// Maximum size of a piece that is inserted, copied or removed, in bytes.
+/// Maximum number of bytes that one change inserts, copies or removes.
 const MAX_PIECE_BYTES: usize = 64;
 
-/// Values at the limits of lengths and counts.
+/// Byte values at which lengths and counts have limits.
 const EDGES: [u8; 10] = [0, 1, 0x7e, 0x7f, 0x80, 0x81, 0xfe, 0xff, b'0', b'\n'];
 
-/// Seeded random generator (`SplitMix64`, for which every seed is good).
+/// Reproducible random generator (`SplitMix64`, for which every seed is good).
 #[derive(Debug, Clone)]
 pub struct Draws(u64);
 
 impl Draws {
-    /// Creates the generator of this seed.
+    /// Creates the generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -28,7 +28,7 @@ impl Draws {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which is not 0.
+    /// Returns a random number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -41,7 +41,7 @@ impl Draws {
         }
     }
 
-    /// Returns a range of at most [`MAX_PIECE_BYTES`] within `length`.
+    /// Returns a random range of at most [`MAX_PIECE_BYTES`] bytes within `length` bytes.
     fn piece(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let longest = (length - start).min(MAX_PIECE_BYTES);
@@ -49,7 +49,7 @@ impl Draws {
     }
 }
 
-/// Changes `input`, with pieces of `other` and of `words`. The result has at most
+/// Changes `input` at random. It may insert parts of `other` and `words`. The result has at most
 /// [`MAX_INPUT_BYTES`].
 pub fn mutate(input: &mut Vec<u8>, other: &[u8], words: &[&str], draws: &mut Draws) {
     for _ in 0..=draws.below(MAX_CHANGES) {

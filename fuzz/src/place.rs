@@ -1,4 +1,5 @@
-//! Checkpoint tokens of comparisons of views: their text, their encryption, and the engine's parser of their content.
+//! Target for checkpoint tokens of comparisons of views: their text, their encryption, and the parser of
+//! their content.
 
 use recto::fuzzing;
 use recto_plan::{place_token, scan_token};
@@ -27,9 +28,9 @@ pub(crate) const WORDS: &[&str] = &[
     "UAE",
 ];
 
-/// Memory limit of a token, as a multiple of its text.
+/// Memory limit of opening a token, as a multiple of the length of its text.
 const TEXT_FACTOR: usize = 4;
-/// Memory limit of the content, as a multiple of its size: it is read, written, and read again.
+/// Memory limit of parsing the content, as a multiple of its size. It includes writing and parsing it again.
 const MEMORY_FACTOR: usize = 64;
 
 /// Runs the case that the first byte selects, on the remaining bytes.
@@ -44,7 +45,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Checks that no comparison continues from any text, because no key encrypted it.
+/// Checks that opening any text as a checkpoint token fails, because no key encrypted the text.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), TEXT_FACTOR, || {
@@ -54,7 +55,8 @@ fn text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// Checks that a sealed token opens unchanged and only as its own kind, and does not open after one bit changed.
+/// Checks an encrypted checkpoint token. It opens unchanged, but not as another kind of token, and not after
+/// a change of one bit.
 fn sealed(bytes: &[u8]) {
     let Some(([at, bit], place @ [_, ..])) = bytes.split_first_chunk() else {
         return;

@@ -1,4 +1,5 @@
-//! Stored data of queues, and receipts. Parsed data is written as the same bytes, and can be processed.
+//! Target for stored data of queues, and for receipts. Parsed data must be written as the same bytes, and
+//! commands must work on it.
 
 use recto_protocol::queues::stored::{
     decode_head, decode_log, decode_log_header, decode_log_row, decode_registry, decode_registry_row,
@@ -13,10 +14,11 @@ use recto_protocol::queues::{
 
 use crate::memory::limited;
 
-/// Memory limit of parsed data, as a multiple of its bytes. The row of a place has at least 20 bytes.
+/// Memory limit of parsing stored data, as a multiple of its bytes. It must be large, because a row of the
+/// registry may have only 20 bytes.
 const MEMORY_FACTOR: usize = 64;
 
-/// Version in the column next to a versioned cell.
+/// Version of the tested versioned cells. Stores keep it in a column of its own.
 const COLUMN: u64 = 77;
 const NOW: i64 = 1_800_000_000_000_000;
 
@@ -39,7 +41,8 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Checks that parsed data is written as the same bytes, or that an error has a message and a hint.
+/// Checks that parsed data is written as the same bytes. If parsing failed, checks that the error has a
+/// message and a hint.
 fn is_same<T>(bytes: &[u8], read: Result<T, StoredError>, encode: impl Fn(&T) -> Vec<u8>) {
     match read {
         Ok(read) => assert_eq!(encode(&read), bytes),
@@ -47,7 +50,8 @@ fn is_same<T>(bytes: &[u8], read: Result<T, StoredError>, encode: impl Fn(&T) ->
     }
 }
 
-/// Splits bytes into pieces. Each piece has its length before it, in two bytes. The last piece may be cut off.
+/// Splits the input into parts. Two bytes in front of each part contain its length. The last part may be
+/// shorter.
 fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -59,7 +63,7 @@ fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// Tests a log: the static column, and consecutive rows.
+/// Tests the log of a segment: its static column, and consecutive rows.
 fn log(bytes: &[u8]) {
     let pieces = pieces(bytes);
     let Some((column, rows)) = pieces.split_first() else {
@@ -90,7 +94,7 @@ fn state(bytes: &[u8]) {
     is_same(bytes, read, encode_state);
 }
 
-/// Checks that messages can be claimed from parsed data.
+/// Checks that messages can be claimed from a parsed state and log.
 fn claims(mut state: State, log: &Log) {
     let segment = Segment(log.segment().0.max(state.segment().0));
     let context = StateContext {
@@ -167,7 +171,8 @@ fn ring(bytes: &[u8]) {
     is_same(bytes, read, encode_ring);
 }
 
-/// Tests a registry: the static column, and rows at their places. Then deletes and adds a queue.
+/// Tests the registry of queues: its static column, and the rows of its slots. Then deletes and creates a
+/// queue.
 fn registry(bytes: &[u8]) {
     let pieces = pieces(bytes);
     let Some((column, rows)) = pieces.split_first() else {

@@ -1,4 +1,4 @@
-//! Schema TOML.
+//! Target for the TOML text of schemas.
 
 use recto_model::schema::{MAX_ERRORS, Schema};
 
@@ -43,14 +43,15 @@ pub(crate) const WORDS: &[&str] = &[
     "\\u0000",
 ];
 
-/// Memory limit of a schema, as a multiple of its text: the parser's tree, and the model with its
-/// tables.
+/// Memory limit of parsing a schema, as a multiple of the length of its text. It is enough for the parser's
+/// tree, and for the schema with its tables.
 const MEMORY_FACTOR: usize = 150;
-/// Memory that every schema may use: the maximum number of reported errors, with their messages.
+/// Memory in bytes that parsing any schema may use in addition: the maximum number of reported errors, with
+/// their messages.
 const FREE_BYTES: usize = 1 << 20;
 
-/// Checks that a parsed schema does not change when it is written and read again, and that an error
-/// points into the text.
+/// Checks that a parsed schema does not change when it is written and parsed again. If parsing failed, checks
+/// that the errors point into the text.
 pub(crate) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match limited_beside(FREE_BYTES, text.len(), MEMORY_FACTOR, || Schema::parse(&text)) {

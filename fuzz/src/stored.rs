@@ -1,10 +1,11 @@
-//! Data of the embedded store: rows and definitions of tables.
+//! Targets for data of the embedded store: rows and definitions of tables.
 
 use recto_embedded::fuzzing;
 
 use crate::memory::limited;
 
-/// Memory limit of a row, as a multiple of its bytes: its cells and their lifetimes.
+/// Memory limit of parsing a row or a table, as a multiple of its bytes. A parsed row has cells and their
+/// times to live.
 const MEMORY_FACTOR: usize = 1_024;
 
 pub(crate) fn row(data: &[u8]) {

@@ -1,15 +1,15 @@
-//! Definition and list of targets.
+//! List of the fuzz targets.
 
 use crate::{cursor, keys, load, place, queues, schema, stored, text};
 
-/// Function of bytes, and words for its inputs.
+/// Fuzz target: function of any bytes, which panics if a property does not hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Name of the target and of its corpus.
     pub name: &'static str,
-    /// Panics if a property does not hold for these bytes.
+    /// Function that panics if a property does not hold for these bytes.
     pub run: fn(&[u8]),
-    /// Words that occur in inputs. Random mutations alone would rarely produce them.
+    /// Words that mutations insert into inputs, because random bytes would rarely produce them.
     pub words: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! Text of filters and sort orders: parsed, and bound to a collection.
+//! Target for the text of filters and sort orders, which is parsed and bound to a collection.
 
 use std::sync::{Arc, LazyLock};
 
@@ -68,7 +68,7 @@ pub(crate) const SORT_WORDS: &[&str] = &[
     " desc", " asc", ", ", ",", "text_f", "int_f", "double_f", "uuid_f", "DESC", "nulls", "`", "\"", "-", ".",
 ];
 
-/// Memory limit of a tree, as a multiple of its text.
+/// Memory limit of parsing, as a multiple of the length of the text.
 const MEMORY_FACTOR: usize = 64;
 
 /// Collection with a field of every type that has an order.
@@ -103,7 +103,7 @@ static COLLECTION: LazyLock<Arc<Collection>> = LazyLock::new(|| {
     Arc::clone(&schema.collections[0])
 });
 
-/// Checks that an error of the parser points at characters of the text.
+/// Checks that an error of the parser points to characters of the text.
 fn inside(text: &str, error: &TextError) {
     let span = error.span;
     assert!(span.start <= span.end && span.end <= text.len(), "{span:?}");
@@ -112,7 +112,8 @@ fn inside(text: &str, error: &TextError) {
     assert!(error.render(text).contains('^'));
 }
 
-/// Checks that an error of the binder names a column of the text, or its end.
+/// Checks that an error of the binder (which resolves names and values) names a column of the text, or its
+/// end.
 fn bound_inside(text: &str, error: &QueryError) {
     if let Some(column) = error.column {
         assert!(

@@ -1,4 +1,4 @@
-//! Every stored input still satisfies its properties.
+//! Test that the properties of each target hold for its stored inputs.
 #![allow(clippy::unwrap_used)]
 
 use recto_fuzz::corpus::MAX_INPUT_BYTES;

@@ -1,12 +1,12 @@
-//! Queue in the form that articles warn about: one row per message, deleted after the message is
-//! handled.
+//! Peer: queue on Cassandra in the form that articles warn about. It has one row per message, and deletes the
+//! row after the message is handled.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::session;
 
-/// Queue whose rows are deleted.
+/// Queue on Cassandra that deletes the row of each handled message.
 pub(crate) struct DeletedRows {
     session: Session,
     put: PreparedStatement,
@@ -15,7 +15,7 @@ pub(crate) struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Creates the table in an existing keyspace.
+    /// Opens the queue in an existing keyspace, and creates its table.
     pub(crate) async fn make(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         let table = "CREATE TABLE IF NOT EXISTS deleted_rows (queue text, number bigint, body blob, PRIMARY KEY (queue, number))";
@@ -38,7 +38,7 @@ impl DeletedRows {
             .unwrap();
     }
 
-    /// Returns the numbers of the oldest messages.
+    /// Returns the numbers of the oldest `count` messages.
     ///
     /// # Errors
     /// The read crossed more tombstones than Cassandra allows.
@@ -52,7 +52,7 @@ impl DeletedRows {
         Ok(rows.map(|row| row.unwrap().0).collect())
     }
 
-    /// Deletes a handled message.
+    /// Deletes the row of a handled message.
     pub(crate) async fn delete(&self, number: i64) {
         self.session
             .execute_unpaged(&self.delete, (number,))

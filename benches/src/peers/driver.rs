@@ -1,4 +1,4 @@
-//! The driver alone: pages of Cassandra, written with care and without Recto.
+//! Peer: pages of Cassandra by hand-optimized statements of the driver, without Recto.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 use crate::peers::Start;
 
-/// Flight, as the driver decodes it.
+/// Flight, with the types to which the driver decodes its columns.
 #[derive(Debug, scylla::DeserializeRow)]
 #[allow(dead_code, clippy::struct_field_names)] // the driver decodes every column, as for a program that uses them
 pub(crate) struct Row {
@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// Page and its cost.
+/// Page of the driver, and what it cost.
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) round_trips: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Page {
     pub(crate) rows_read: usize,
 }
 
-/// Session with prepared statements.
+/// Connection to Cassandra with the prepared statements for pages.
 pub(crate) struct Driver {
     session: Session,
     first: PreparedStatement,
@@ -66,7 +66,7 @@ pub(crate) struct Driver {
     newer: PreparedStatement,
 }
 
-/// Prepares a statement that may be conditional, with the consistency levels that Recto uses.
+/// Prepares a statement, which may be conditional, with the consistency levels that Recto uses.
 pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatement {
     let mut statement = session.prepare(text).await.unwrap();
     statement.set_consistency(Consistency::LocalQuorum);
@@ -80,7 +80,7 @@ pub(crate) async fn session(address: &str, keyspace: &str) -> Session {
     builder.use_keyspace(keyspace, false).build().await.unwrap()
 }
 
-/// Drops the keyspaces of a phase, because a node keeps some memory for each table.
+/// Drops the keyspaces of a finished phase, because a node keeps some memory for each table.
 pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
     let session = session(address, &keyspaces[0]).await;
     for keyspace in keyspaces {
@@ -90,7 +90,7 @@ pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
 }
 
 impl Driver {
-    /// Connects to a keyspace with both tables of flights.
+    /// Connects to a keyspace with both tables of flights, and prepares the statements.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         let prepare = async |table: &str, condition: &str, order: &str| {
@@ -125,7 +125,8 @@ impl Driver {
         answer.rows::<Row>().unwrap().map(Result::unwrap).collect()
     }
 
-    /// Returns the page of one statement. The row after the page shows whether there are more rows.
+    /// Returns the page in the rows of one statement. The statement reads one more row, which only shows
+    /// whether rows follow.
     fn page(mut rows: Vec<Row>, size: i32, backward: bool) -> Page {
         let rows_read = rows.len();
         rows.truncate(size as usize);
@@ -140,13 +141,14 @@ impl Driver {
         }
     }
 
-    /// Returns the first page.
+    /// Returns the first page of one carrier.
     pub(crate) async fn first(&self, size: i32) -> Page {
         let rows = self.rows(&self.first, (CARRIER, size + 1)).await;
         Self::page(rows, size, false)
     }
 
-    /// Returns the page after or before a row, if all columns have the same direction.
+    /// Returns the page after or before a row, in the table whose sort columns all have the same direction.
+    /// It needs one statement.
     pub(crate) async fn one_direction(&self, start: &Start, size: i32, backward: bool) -> Page {
         let statement = if backward {
             &self.down_before
@@ -157,8 +159,8 @@ impl Driver {
         Self::page(self.rows(statement, values).await, size, backward)
     }
 
-    /// Returns the page after or before a row with mixed directions: the remaining rows of the same time, then the rows
-    /// beyond that time.
+    /// Returns the page after or before a row, in the table whose sort columns have different directions. It
+    /// needs two statements: for the remaining rows of the same time, and for the rows beyond that time.
     pub(crate) async fn mixed(&self, start: &Start, size: i32, backward: bool) -> Page {
         let (same, beyond) = if backward {
             (&self.same_before, &self.newer)
@@ -193,8 +195,8 @@ impl Driver {
         (rows, 2)
     }
 
-    /// Returns the page after a row of eight carriers together. It reads the page of each carrier concurrently, and
-    /// merges them.
+    /// Returns the page after a row, of eight carriers merged. Reads the page of each carrier concurrently,
+    /// and merges the rows.
     pub(crate) async fn merged(&self, start: Option<&Start>, size: i32) -> Page {
         let reads = CARRIERS.map(|carrier| async move {
             let Some(start) = start else {
@@ -231,7 +233,7 @@ impl Driver {
         }
     }
 
-    /// Returns the version of Cassandra.
+    /// Returns the version of the Cassandra server.
     pub(crate) async fn version(&self) -> String {
         let text = "SELECT release_version FROM system.local";
         let answer = self.session.query_unpaged(text, ()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The engine of Recto's embedded store. It reads the raw rows of a copy of the store's file, which is the minimum
-//! cost.
+//! Peer: redb, the engine of Recto's embedded store. It reads raw rows from a copy of the store's file, which
+//! shows the minimum cost of a page.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::flights::CARRIER;
 
 type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// Table of flights in a data file, open in a snapshot.
+/// Table of flights in a copy of the store's file, open in one snapshot.
 pub(crate) struct Engine {
     rows: Rows,
     _database: Database,
 }
 
 impl Engine {
-    /// Opens a data file that no other process has open.
+    /// Opens a copy of the store's file. No other process may have it open.
     pub(crate) fn open(file: &Path, cache_bytes: u64) -> Self {
         let database = Database::builder()
             .set_cache_size(usize::try_from(cache_bytes).unwrap())
@@ -42,7 +42,8 @@ impl Engine {
         }
     }
 
-    /// Returns `count` keys of the carrier's rows, with `apart` rows between consecutive keys, starting at row `depth`.
+    /// Returns `count` keys of one carrier's rows, starting `depth` rows after the first. The distance
+    /// between two of the keys is `apart` rows.
     pub(crate) fn keys(&self, depth: usize, count: usize, apart: usize) -> Vec<Vec<u8>> {
         // A key begins with the letters of its carrier, so the first key of the carrier follows
         // these letters.
@@ -56,7 +57,8 @@ impl Engine {
         keys
     }
 
-    /// Reads at most `rows` rows after a key, or from the first row of the carrier. Returns the number of rows.
+    /// Reads at most `rows` rows after the key `after`, or from the first row of the carrier if it is `None`.
+    /// Returns the number of rows that were read.
     pub(crate) fn read(&self, after: Option<&[u8]>, rows: u32) -> usize {
         let from = after.map_or(Bound::Included(CARRIER.as_bytes()), Bound::Excluded);
         let mut range = self.rows.range::<&[u8]>((from, Bound::Unbounded)).unwrap();

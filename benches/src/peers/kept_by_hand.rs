@@ -1,4 +1,5 @@
-//! The driver alone: records with views in Cassandra, maintained with care and without Recto.
+//! Peer: records with views in Cassandra, maintained by hand-optimized statements of the driver, without
+//! Recto.
 
 use futures::future::join_all;
 use scylla::client::session::Session;
@@ -9,16 +10,16 @@ use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// Maximum number of attempts at a change that conflicts with other changes.
+/// Maximum number of attempts to change a record that other writers change, too.
 const MAX_ATTEMPTS: u32 = 10_000;
 
-/// State of a record when it was read: its status, time and version.
+/// Status, time and version of a ticket, as it was read.
 type Seen = (String, i64, i64);
 
-/// Session with its tables and statements.
+/// Connection to Cassandra with the prepared statements that maintain records and views.
 pub(crate) struct KeptByHand {
     session: Session,
-    /// Logged batch of four inserts.
+    /// Logged batch of four inserts: the event and its entries in three views.
     append: Batch,
     read: PreparedStatement,
     insert: PreparedStatement,
@@ -28,7 +29,7 @@ pub(crate) struct KeptByHand {
 }
 
 impl KeptByHand {
-    /// Creates the tables in an existing keyspace.
+    /// Connects to an existing keyspace, creates the tables, and prepares the statements.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         for table in [
@@ -80,7 +81,7 @@ impl KeptByHand {
         self.session.execute_unpaged(statement, values).await.unwrap();
     }
 
-    /// Inserts an event and its three entries in one logged batch.
+    /// Inserts an event and its entries in three views by one logged batch.
     pub(crate) async fn append(&self, id: i64, [a, b, c]: [&str; 3], body: &str) {
         let row = (id, a, b, c, id, body);
         self.session
@@ -89,7 +90,7 @@ impl KeptByHand {
             .unwrap();
     }
 
-    /// Inserts a new ticket and its entry.
+    /// Inserts a new ticket and its entry in the view.
     pub(crate) async fn insert(&self, id: i64, status: &str, at: i64, body: &str) {
         self.run(&self.insert, (id, status, at, body)).await;
         self.run(&self.put_entry, (status, at, id, body)).await;
@@ -100,8 +101,8 @@ impl KeptByHand {
         answer.into_rows_result().unwrap().single_row().unwrap()
     }
 
-    /// Changes the status and the time of a ticket: reads it, changes it if its version is unchanged, and moves its
-    /// entry. If another writer was faster, it reads the ticket again.
+    /// Changes the status and the time of a ticket. Reads the ticket, changes it if its version is unchanged,
+    /// and moves its entry in the view. If another writer was faster, reads the ticket again.
     pub(crate) async fn change(&self, id: i64, status: &str, at: i64, body: &str) {
         for _ in 0..MAX_ATTEMPTS {
             let seen = self.read(id).await;
@@ -119,7 +120,8 @@ impl KeptByHand {
         panic!("{MAX_ATTEMPTS} attempts were not enough");
     }
 
-    /// Sends only the conditional write. Returns whether it was applied.
+    /// Sends the conditional write that changes a ticket of this version, and nothing else. Returns whether
+    /// it was applied.
     pub(crate) async fn change_if(&self, id: i64, status: &str, at: i64, version: i64) -> bool {
         let values = (status, at, version + 1, id, version);
         // With several nodes, the write may time out with an unknown outcome. The caller then reads the ticket again.
@@ -139,7 +141,7 @@ impl KeptByHand {
         super::driver::drop_keyspace(&self.session, keyspace).await;
     }
 
-    /// Returns the versions of tickets.
+    /// Reads the versions of tickets.
     pub(crate) async fn versions(&self, ids: impl Iterator<Item = i64>) -> Vec<i64> {
         join_all(ids.map(|id| async move { self.read(id).await.2 })).await
     }

@@ -1,4 +1,4 @@
-//! Measured peers. All answer the same queries with the same rows.
+//! Peers that Recto is compared with. All of them return the same rows for a query.
 
 pub(crate) mod deleted_rows;
 pub(crate) mod driver;
@@ -13,14 +13,14 @@ pub(crate) mod sqlite;
 
 use crate::flights::Flight;
 
-/// Filter of the paged rows, which are ordered newest first.
+/// Filter of a page of flights. Flights are sorted by time, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filter {
-    /// Rows of one carrier.
+    /// Flights of one carrier.
     Equal,
-    /// Rows of one carrier within a time span that contains most of them.
+    /// Flights of one carrier within a time span that contains most of them.
     Range,
-    /// Rows of eight carriers.
+    /// Flights of eight carriers, merged.
     AnyOf,
 }
 
@@ -36,7 +36,7 @@ impl Filter {
     }
 }
 
-/// Page to read.
+/// Query for a page, which each peer answers in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) filter: Filter,
@@ -46,7 +46,7 @@ pub(crate) struct Question {
     pub(crate) span: (i64, i64),
 }
 
-/// Row after or before which a page starts.
+/// Row after which a page starts, or before which it ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) cursor: String,
@@ -55,14 +55,15 @@ pub(crate) struct Start {
     pub(crate) flight: i32,
 }
 
-/// Peer that returns pages.
+/// Contender that returns pages of flights.
 pub(crate) trait Peer {
-    /// Reads the page beyond each start, or the page at the near end the same number of times. Passes the rows of each
-    /// page to `take`, in the order of the question.
+    /// Reads the page beyond each row of `starts`. With `at_end`, reads the page at the beginning of the
+    /// order (or its end, if backward) as many times instead. Passes the rows of each page to `take`, in the
+    /// order of the query.
     fn pages(&mut self, question: &Question, starts: &[Start], at_end: bool, take: &mut dyn FnMut(&[Flight]));
 }
 
-/// Returns the number of rows of all these pages.
+/// Reads the pages of `Peer::pages`, and returns the total number of their rows.
 pub(crate) fn count(peer: &mut dyn Peer, question: &Question, starts: &[Start], at_end: bool) -> usize {
     let mut rows = 0;
     peer.pages(question, starts, at_end, &mut |page| {

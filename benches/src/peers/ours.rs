@@ -1,4 +1,4 @@
-//! Recto, through its public API.
+//! Recto as a contender, through its public API.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,22 +9,22 @@ use tokio::runtime::Runtime;
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{CARRIER, CARRIERS, Flight};
 
-/// Number of rows per read on the way to a depth.
+/// Number of rows per read while skipping rows up to a depth.
 const STRIDE_ROWS: u32 = 1_000;
 
-/// Open store, and the runtime of the thread.
+/// Open store of flights, with the runtime of one thread.
 pub(crate) struct Ours {
     pub(crate) runtime: Runtime,
     pub(crate) recto: Recto,
     pub(crate) flights: Collection<Flight>,
-    /// If true, encrypts the cursor at the far end of the page, which programs that show pages
-    /// need.
+    /// If true, reading a page includes encrypting the cursor at its far end. Programs that show pages need
+    /// this cursor.
     pub(crate) seal: bool,
-    /// Earlier queries. A program that keeps a query plans it only once.
+    /// Queries that were planned before. A program plans a query only once, too.
     planned: Vec<(Question, PageQuery<Flight>)>,
 }
 
-/// Creates a runtime on the caller's thread.
+/// Creates a runtime that uses only the caller's thread.
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -32,7 +32,7 @@ pub(crate) fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Returns the address of a store in a folder.
+/// Returns the address of the embedded store in a folder.
 pub(crate) fn address(folder: &Path) -> StoreAddress {
     StoreAddress::Embedded(folder.to_owned())
 }
@@ -55,7 +55,7 @@ impl Ours {
         Self::of(recto, runtime)
     }
 
-    /// Returns the same store for another thread.
+    /// Returns another handle to the open store, for use on another thread.
     pub(crate) fn beside(&self) -> Self {
         Self::of(self.recto.clone(), runtime())
     }
@@ -71,7 +71,7 @@ impl Ours {
         }
     }
 
-    /// Returns the planned query of a question.
+    /// Returns the query for a page, planned at its first use.
     pub(crate) fn query(&mut self, question: &Question) -> PageQuery<Flight> {
         if let Some((_, query)) = self.planned.iter().find(|(known, _)| known == question) {
             return query.clone();
@@ -90,8 +90,8 @@ impl Ours {
         query
     }
 
-    /// Returns `count` rows from which pages start. The first is `depth` rows deep, and `apart` rows are between
-    /// consecutive starts.
+    /// Returns `count` rows at which pages start. The first is `depth` rows after the beginning, and the
+    /// distance between two of the rows is `apart` rows.
     pub(crate) fn starts(&mut self, question: &Question, depth: u64, count: usize, apart: u32) -> Vec<Start> {
         let query = self.query(question);
         self.runtime.block_on(async {

@@ -1,11 +1,12 @@
-//! The driver alone: records with one unique field, as two conditional inserts.
+//! Peer: records with one unique field in Cassandra, stored by two conditional inserts of the driver, without
+//! Recto.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// Session with its tables and statements.
+/// Connection to Cassandra with the two prepared inserts.
 pub(crate) struct PairByHand {
     session: Session,
     claim: PreparedStatement,
@@ -13,7 +14,7 @@ pub(crate) struct PairByHand {
 }
 
 impl PairByHand {
-    /// Creates the tables in an existing keyspace.
+    /// Connects to an existing keyspace, creates the tables, and prepares the inserts.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         for table in [
@@ -32,7 +33,7 @@ impl PairByHand {
         }
     }
 
-    /// Claims an email address, then inserts its record.
+    /// Inserts an email address if it does not exist, and then its record.
     pub(crate) async fn insert(&self, id: i32) {
         let email = format!("{id}@example.org");
         let claim = self.session.execute_unpaged(&self.claim, (&email, id));

@@ -1,5 +1,5 @@
-//! PostgreSQL 15 with the matching index: its own cluster, over a local socket, with prepared
-//! statements.
+//! Peer: PostgreSQL 15 with an index for the measured query. Its server uses an own data folder and a local
+//! socket, and statements are prepared.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,13 +14,13 @@ use super::sql::{self, Dialect};
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{COLUMNS, Flight};
 
-/// Folder in which Debian installs the programs of this version.
+/// Folder in which Debian installs the programs of PostgreSQL 15.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-/// User of the server if this process runs as root, which the server rejects.
+/// User that runs the server if this process runs as root, because the server rejects root.
 const USER: &str = "postgres";
-/// Start of PostgreSQL's epoch, the year 2000, in microseconds.
+/// Start of PostgreSQL's epoch, the year 2000, in microseconds since 1970.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
-/// Maximum number of clients: one per writer, and a reserve.
+/// Maximum number of connections: more than any phase has writers.
 const MAX_CONNECTIONS: u32 = 100;
 
 const DIALECT: Dialect = Dialect {
@@ -28,14 +28,14 @@ const DIALECT: Dialect = Dialect {
     moment: |milliseconds| format!("to_timestamp({milliseconds}::bigint / 1000)"),
 };
 
-/// Server of this benchmark. It is stopped and removed at the end.
+/// PostgreSQL server of this benchmark. Dropping this value stops the server and removes its data.
 pub(crate) struct Cluster {
     folder: PathBuf,
     is_running: bool,
 }
 
 impl Cluster {
-    /// Creates a cluster.
+    /// Creates the data folder of a server.
     ///
     /// # Errors
     /// Returns a message if the server is not installed.
@@ -72,12 +72,12 @@ impl Cluster {
         self.folder.join("data").to_str().unwrap().to_owned()
     }
 
-    /// Starts or restarts the server with this amount of memory for pages.
+    /// Starts or restarts the server with this amount of memory for cached pages.
     pub(crate) fn start(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "off");
     }
 
-    /// Starts the server so that it also removes deleted rows during the run.
+    /// Starts the server with autovacuum, which removes deleted rows during the run.
     pub(crate) fn start_vacuuming(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "on");
     }
@@ -117,7 +117,7 @@ impl Cluster {
         Client::connect(&self.options(), NoTls).unwrap()
     }
 
-    /// Returns the connection options of a client.
+    /// Returns the connection string for a client.
     pub(crate) fn options(&self) -> String {
         format!("host={} user={USER} dbname=postgres", self.folder.display())
     }
@@ -125,7 +125,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Ignore errors: files that remain are in a temporary folder.
+        // Ignore errors: remaining files are in a temporary folder.
         if self.is_running {
             let _ = run(&["pg_ctl", "stop", "-w", "-m", "immediate", "-D", &self.data()]);
         }
@@ -133,7 +133,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a program as a user that may run the server. Returns its output.
+/// Runs a program of PostgreSQL as a user that may run the server. Returns its output.
 fn run(words: &[&str]) -> Result<String, String> {
     let program = Path::new(PROGRAMS).join(words[0]);
     let program = if program.exists() {
@@ -152,8 +152,8 @@ fn run(words: &[&str]) -> Result<String, String> {
     } else {
         Command::new(program)
     };
-    // `pg_ctl start` passes its standard output to the server. Discard the output, because reading
-    // it to its end would wait until the server stops.
+    // `pg_ctl start` passes its standard output to the server. Discard that output: reading it to its end
+    // would wait until the server stops.
     let is_start = words.get(1) == Some(&"start");
     command.args(&words[1..]).current_dir("/").stdin(Stdio::null());
     if is_start {
@@ -185,7 +185,7 @@ pub(crate) fn create(client: &mut Client) {
         .unwrap();
 }
 
-/// Creates the index of the table of flights. Call it after the rows are stored.
+/// Creates the index for the measured queries. Call it after the rows are stored.
 pub(crate) fn index(client: &mut Client) {
     // Send each statement in its own request, because the statements of one request are one
     // transaction, in which VACUUM cannot run.
@@ -198,7 +198,7 @@ pub(crate) fn index(client: &mut Client) {
     }
 }
 
-/// Stores flights by COPY.
+/// Stores flights by one COPY statement.
 pub(crate) fn copy(client: &mut Client, flights: &[Flight]) {
     let mut writer = client
         .copy_in(&format!("COPY flights ({COLUMNS}) FROM STDIN"))
@@ -235,7 +235,7 @@ fn line(f: &Flight) -> String {
     )
 }
 
-/// Returns the INSERT of one flight, with its time in milliseconds.
+/// Returns the INSERT statement for one flight. Its time is a parameter in milliseconds.
 pub(crate) fn insert_text() -> String {
     let values: Vec<String> = (1..=18).map(|number| format!("${number}")).collect();
     let moment = (DIALECT.moment)("$19");
@@ -266,7 +266,7 @@ pub(crate) fn bytes(client: &mut Client) -> (u64, u64) {
     (row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64)
 }
 
-/// Connection to the server.
+/// Client of the server as a contender, with its prepared statements.
 pub(crate) struct Postgresql {
     client: Client,
     prepared: HashMap<String, Statement>,
@@ -289,7 +289,7 @@ impl Postgresql {
         statement
     }
 
-    /// Returns the page at an offset.
+    /// Returns the page that OFFSET finds after skipping `offset` rows.
     pub(crate) fn at_offset(&mut self, question: &Question, offset: u64) -> Vec<Flight> {
         let statement = self.prepare(&sql::at_offset(question, offset));
         self.client
@@ -327,7 +327,7 @@ impl Peer for Postgresql {
     }
 }
 
-/// Time in microseconds since PostgreSQL's epoch.
+/// Decoded timestamp, in microseconds since PostgreSQL's epoch.
 struct Moment(i64);
 
 impl<'a> FromSql<'a> for Moment {

@@ -1,25 +1,26 @@
-//! Pages in carefully written SQL.
+//! SQL statements for pages, optimized by hand, for SQLite and PostgreSQL.
 
 use super::{Filter, Question};
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 
-/// Differences between databases.
+/// Differences between the SQL of SQLite and of PostgreSQL.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialect {
-    /// Character before the number of a parameter.
+    /// Character before the number of a statement parameter.
     pub(crate) marker: char,
-    /// Returns the SQL of a time that parameters and literals give in milliseconds.
+    /// Returns the SQL expression of a time, given the SQL of its milliseconds.
     pub(crate) moment: fn(&str) -> String,
 }
 
-/// Returns the statement of a page. The parameters of a page beyond a row are the row's time (1), its flight (2) and,
-/// if carriers are merged, its carrier (3). The numbers of rows are literals, which the planner handles best.
+/// Returns the statement of a page. The parameters of a page beyond a row are the row's time (1), its flight
+/// (2) and, if carriers are merged, its carrier (3). The number of rows is a literal, because planners handle
+/// literals best.
 pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> String {
     let limit = question.rows;
     match question.filter {
         Filter::AnyOf => {
-            // Use one branch per carrier, which the index orders and limits, and take the first
-            // rows of all branches. An IN would read and sort every row of the eight carriers.
+            // Use one subquery per carrier, which the index sorts and limits, and take the first rows of all
+            // subqueries. An IN would read and sort every row of the eight carriers.
             let branches: Vec<String> = CARRIERS
                 .iter()
                 .map(|carrier| {
@@ -42,8 +43,7 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
 fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) -> String {
     let mut conditions = vec![format!("carrier = '{carrier}'")];
     if question.filter == Filter::Range {
-        // A page after a row needs only the bound at its far end, because the row itself limits the
-        // other end.
+        // A page beyond a row needs only the bound at its far end, because the row itself is the other bound.
         let (from, to) = question.span;
         let moment = |value: i64| (dialect.moment)(&value.to_string());
         if at_end || !question.backward {
@@ -71,7 +71,7 @@ fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) ->
     )
 }
 
-/// Returns the statement of the page at an offset, with an IN that the planner handles.
+/// Returns the statement of a page by OFFSET. Merged carriers are an IN, as programs usually write it.
 pub(crate) fn at_offset(question: &Question, offset: u64) -> String {
     let condition = match question.filter {
         Filter::AnyOf => format!("carrier IN ('{}')", CARRIERS.join("', '")),

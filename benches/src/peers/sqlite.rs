@@ -1,4 +1,4 @@
-//! SQLite with the matching index.
+//! Peer: SQLite with an index for the measured query.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use super::sql::{self, Dialect};
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{COLUMNS, Flight};
 
-/// Storage of the rows.
+/// Way in which SQLite stores the flights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Table with an index in the page's order.
+    /// Plain table, with an index in the order of the pages.
     Indexed,
-    /// Table that is stored in the page's order.
+    /// Table whose rows are stored in the order of the pages (`WITHOUT ROWID`).
     WithoutRowid,
 }
 
@@ -34,12 +34,13 @@ const DIALECT: Dialect = Dialect {
     moment: str::to_owned,
 };
 
-/// Open database.
+/// Open SQLite database as a contender.
 pub(crate) struct Sqlite {
     connection: Connection,
 }
 
-/// Opens a database file. `synchronous` is FULL, where a commit is on disk when it returns, or NORMAL.
+/// Opens a database file. `map` allows SQLite to map the file into memory. `synchronous` is FULL (a commit is
+/// on disk when it returns) or NORMAL.
 pub(crate) fn open(path: &Path, cache_bytes: u64, map: bool, synchronous: &str) -> Connection {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -67,7 +68,8 @@ pub(crate) fn create(connection: &Connection, layout: Layout) {
         .unwrap();
 }
 
-/// Creates a plain table's index. SQLite is fastest if the rows are stored first.
+/// Creates the index of a plain table; other tables need none. SQLite is fastest if the rows are stored
+/// before.
 pub(crate) fn index(connection: &Connection, layout: Layout) {
     if layout == Layout::Indexed {
         connection
@@ -101,14 +103,14 @@ pub(crate) fn insert(connection: &Connection, flights: &[Flight]) {
 }
 
 impl Sqlite {
-    /// Opens an existing database. `map`: whether it may also map the file into memory.
+    /// Opens an existing database. With `map`, SQLite may map the file into memory.
     pub(crate) fn open(folder: &Path, layout: Layout, cache_bytes: u64, map: bool) -> Self {
         Self {
             connection: open(&layout.file(folder), cache_bytes, map, "NORMAL"),
         }
     }
 
-    /// Returns the page at an offset.
+    /// Returns the page that OFFSET finds after skipping `offset` rows.
     pub(crate) fn at_offset(&self, question: &Question, offset: u64) -> Vec<Flight> {
         let mut statement = self
             .connection

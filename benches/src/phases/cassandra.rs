@@ -1,4 +1,4 @@
-//! Pages of Cassandra, compared with the same statements written by hand with the driver.
+//! Phase: pages of Cassandra, compared with the same statements written by hand with the driver.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,19 +16,20 @@ use crate::world::World;
 
 const ROWS: u64 = 60_000;
 const QUICK_ROWS: u64 = 10_000;
-/// Number of rows stored at a time.
+/// Number of rows that one call stores.
 const CHUNK_ROWS: usize = 1_000;
 const STARTS: usize = 100;
 const DEPTH: u32 = 1_000;
-/// Number of pages of a round.
+/// Number of pages that each side reads in a round.
 const PAGES: usize = 50;
-/// Number of rounds. Most of the time is spent in the server and in wakeups between the two processes. With 30 rounds,
-/// the medians of two runs differ by up to a tenth.
+/// Number of rounds. It is high, because most of the time is spent in the server and in process switches, and
+/// varies. With 30 rounds, the medians of two runs differ by up to a tenth.
 const ROUNDS: usize = 100;
-/// Time limit of a request on a busy machine.
+/// Time limit of a request to Cassandra. It is long, because the machine is busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Page that both sides read.
+/// Kind of page that both sides read. The number is that of its rows. The flag of a merged page says
+/// whether it is the first page. The other flags say whether the page is before a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Case {
     First(u32),
@@ -64,14 +65,14 @@ impl Case {
     }
 }
 
-/// Both sides, open.
+/// Recto and the driver, both connected to the same tables.
 struct Sides {
     runtime: Runtime,
     driver: Driver,
     mixed: PageQuery<Flight>,
     down: PageQuery<FlightDown>,
     merged: PageQuery<Flight>,
-    /// Starting rows in the orders of the three queries.
+    /// Rows at which pages start, in the orders of the three queries.
     starts: [Vec<Start>; 3],
 }
 
@@ -144,7 +145,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Reads a page and seals the cursor at its far end. Returns the keys of its rows, if requested, and its cost.
+/// Reads a page and encrypts the cursor at its far end. Returns the keys of its rows if `keys` is true, and
+/// its cost.
 async fn read<T: Keyed + Send + 'static>(
     query: PageQuery<T>,
     backward: bool,
@@ -164,7 +166,7 @@ async fn read<T: Keyed + Send + 'static>(
     (found, page.cost())
 }
 
-/// Creates a keyspace with the flights, and opens it for both sides.
+/// Creates a keyspace with the flights, and opens it with Recto and with the driver.
 async fn open(
     address: &str,
     keyspace: &str,
@@ -200,7 +202,7 @@ async fn open(
     Ok((recto, Driver::connect(address, keyspace).await))
 }
 
-/// Returns starting rows from [`DEPTH`] on.
+/// Returns rows at which pages start: the rows of the query after the first [`DEPTH`].
 async fn starts<T: Keyed + Send + 'static>(query: &PageQuery<T>) -> Vec<Start> {
     let way = query.clone().first(DEPTH).await.unwrap();
     let next = way
@@ -249,7 +251,7 @@ impl Sides {
         }
     }
 
-    /// Reads Recto's page. Returns the keys of its rows, if requested, and its cost.
+    /// Reads the page with Recto. Returns the keys of its rows if `keys` is true, and its cost.
     async fn ours(&self, case: Case, start: &Start, keys: bool) -> (Vec<(i64, String, i32)>, PageCost) {
         let cursor = start.cursor.as_str();
         let (mixed, down, merged) = (self.mixed.clone(), self.down.clone(), self.merged.clone());
@@ -279,7 +281,8 @@ impl Sides {
         }
     }
 
-    /// Checks that both sides return the same rows. Returns the cost of the last page for each side.
+    /// Checks that Recto and the driver return the same rows. Returns the cost of the last page for each of
+    /// them.
     fn compare(&self, case: Case) -> (PageCost, Page) {
         self.runtime.block_on(async {
             let mut last = None;

@@ -1,4 +1,4 @@
-//! Repair of views on Cassandra: how many wrong entries per second.
+//! Phase: repair of views on Cassandra, in repaired entries per second.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::peers::driver;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// `tickets` have versions, and `readings` do not.
+/// Schema with two collections: `tickets` records have versions, and `readings` records do not.
 const SCHEMA: &str = "
 [collection.tickets]
 fields = { id = \"bigint\", status = \"text\", at = \"bigint\" }
@@ -92,7 +92,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Writes a CSV file of the records.
+/// Writes a CSV file with this number of records. Returns its path.
 fn written(world: &World, records: i64) -> PathBuf {
     let line = |id| format!("{id},status {},{id}", id % STATUSES);
     stores::csv(
@@ -102,7 +102,7 @@ fn written(world: &World, records: i64) -> PathBuf {
     )
 }
 
-/// Removes all entries of the view of a collection.
+/// Removes all entries from the view of a collection, without Recto.
 async fn empty_view(address: &str, keyspace: &str, collection: &str, recto: &Recto) {
     let views = recto.views().await.unwrap();
     let view = views.iter().find(|view| view.collection == collection).unwrap();
@@ -111,7 +111,7 @@ async fn empty_view(address: &str, keyspace: &str, collection: &str, recto: &Rec
     session.query_unpaged(truncate, ()).await.unwrap();
 }
 
-/// Returns the number of entries that a repair writes per second.
+/// Repairs the views of a collection. Returns the number of entries that the repair writes per second.
 async fn rate(recto: &Recto, collection: &str, records: i64) -> f64 {
     let request = VerifyRequest {
         collections: vec![collection.to_owned()],

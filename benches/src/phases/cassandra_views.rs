@@ -1,4 +1,4 @@
-//! Views on Cassandra, compared with views maintained by hand with the driver.
+//! Phase: writes and pages of views on Cassandra, compared with views maintained by hand with the driver.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,10 +53,10 @@ verify = false
 ";
 
 const WRITERS: [usize; 3] = [1, 4, 16];
-/// Number of tickets. Each writer has its own ticket, except in the case where all writers change
-/// one ticket.
+/// Number of tickets (records that change). Each writer has a ticket of its own, except in the measurement
+/// where all writers change the ticket `HOT`.
 const TICKETS: i64 = 64;
-/// Ticket that all writers change.
+/// Identifier of the ticket that all writers change.
 const HOT: i64 = 0;
 const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
@@ -64,13 +64,13 @@ const PAGES: usize = 50;
 const PAGE_ROUNDS: usize = 30;
 const BODY: &str = "two hundred bytes or so of what a record says beside its key, as most records do: who wrote it, what about, \
     what came of it, and whatever else there is to be said of it in a field of text that no view is by.";
-/// Time limit of a request on a busy machine.
+/// Time limit of a request to Cassandra. It is long, because the machine is busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Number of the next new record.
+/// Identifier of the next new record.
 static NEXT: AtomicI64 = AtomicI64::new(1_000);
 
-/// Both sides, open.
+/// Collections of Recto, and the tables that the driver maintains.
 struct Sides {
     events: Collection<DynamicRecord>,
     tickets: Collection<DynamicRecord>,
@@ -78,7 +78,7 @@ struct Sides {
     by_hand: KeptByHand,
 }
 
-/// Repeated write.
+/// Kind of write that is measured. The flag says whether all writers change the same ticket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Work {
     Append,
@@ -114,7 +114,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         ),
         ..Section::default()
     };
-    // Measure pages before records move, because afterwards a page would also read their former
+    // Measure pages before records move, because afterward a page would also read entries at their former
     // positions.
     pages(world, &runtime, &sides, &mut section);
     appends(world, &runtime, &sides, (rounds, time), &mut section);
@@ -155,7 +155,8 @@ fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> D
 }
 
 impl Sides {
-    /// Does the work once, as one of several writers.
+    /// Executes one write of this kind, as one of several writers. `version` is the current version of the
+    /// writer's ticket.
     fn once<'a>(&'a self, work: Work, writer: usize, version: &'a mut i64) -> BoxFuture<'a, ()> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let ticket = move |hot| if hot { HOT } else { 1 + writer as i64 };
@@ -193,7 +194,7 @@ impl Sides {
     }
 }
 
-/// Returns how often per second a number of writers do the work.
+/// Returns how many writes per second a number of writers execute together.
 fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time: Duration) -> f64 {
     let ids = 1..=writers as i64;
     let versions = runtime.block_on(sides.by_hand.versions(ids));
@@ -220,7 +221,7 @@ fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time:
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Returns the median rates of several kinds of work, measured in turn.
+/// Returns the median rates of several kinds of writes, measured in turn.
 fn rates(
     runtime: &Runtime,
     sides: &Arc<Sides>,
@@ -232,8 +233,7 @@ fn rates(
     for round in 0..=rounds {
         for (work, found) in works.iter().zip(&mut found) {
             let rate = rate(runtime, sides, *work, writers, time);
-            // Discard the first round, in which statements are prepared and the server compiles its
-            // code.
+            // Discard the first round: statements are prepared in it, and the server compiles its code.
             if round > 0 {
                 found.push(rate);
             }

@@ -1,4 +1,4 @@
-//! Copies of a collection from one store to another, compared with loads of the same records from a
+//! Phase: copies of a collection from one store to another, compared with loads of the same records from a
 //! file.
 
 use std::fs;
@@ -14,8 +14,8 @@ use crate::report::{Section, Table};
 use crate::world::World;
 
 const ROWS: u64 = 300_000;
-/// Number of records in collections whose records change. On Cassandra, the protocol writes them
-/// one by one.
+/// Number of records in collections whose records can change. It is small, because records are written one by
+/// one on Cassandra.
 const CHANGING_ROWS: u64 = 20_000;
 const QUICK_ROWS: u64 = 5_000;
 const MODES: [&str; 2] = ["append", "update"];
@@ -102,7 +102,7 @@ fn schema(writes: &str) -> String {
     )
 }
 
-/// Writes a CSV file with a number of records, a hundred per topic.
+/// Writes a CSV file with a number of records, a hundred per topic. Returns its path.
 fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
     let body = "x".repeat(90);
     let line = |id| format!("{id},topic {},{body}", id % (rows / 100).max(1));

@@ -1,4 +1,5 @@
-//! Instructions per page, counted by valgrind's callgrind. These figures do not depend on other load on the machine.
+//! Phase: processor instructions per page, counted by valgrind's callgrind. Other load on the machine does
+//! not affect them.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,18 +12,19 @@ use crate::peers::{Filter, Peer, Question, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// Number of rows. It is small, because it affects the instructions per page only by a level of a tree.
+/// Number of rows. It is small to save time: more rows only add a level to the tree.
 const ROWS: u64 = 50_000;
 const CACHE_BYTES: u64 = 256 << 20;
 const STARTS: usize = 20;
 const ROWS_APART: u32 = 40;
 const DEPTH: u64 = 1_000;
-/// Numbers of pages of the two runs whose difference is counted.
+/// Numbers of pages of two runs. The instructions per page are the difference of the runs, divided by that of
+/// the pages.
 const PAGES: [usize; 2] = [100, 500];
-/// Argument that creates the data if it does not exist.
+/// Argument of the command `loop` that creates the data if it does not exist.
 const PREPARE: &str = "prepare";
 
-/// Kind of page that is read in a loop.
+/// Kind of page that a counted process reads repeatedly.
 struct Shape {
     name: &'static str,
     about: &'static str,
@@ -155,7 +157,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Returns the number of instructions of a whole run of this program that reads a number of pages.
+/// Runs this program under valgrind to read a number of pages. Returns the number of instructions of the
+/// whole run.
 fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -176,7 +179,7 @@ fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String>
     counted.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))
 }
 
-/// Creates the data in a separate process, so that counted processes start with existing data.
+/// Creates the data in a separate process, so that the counted processes start with existing data.
 fn prepare(folder: &Path) {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["loop", PREPARE, "0", "--folder", folder.to_str().unwrap()])
@@ -201,10 +204,10 @@ fn make(folder: &Path) {
     }
 }
 
-/// Reads a number of pages of a shape, for a profiler.
+/// Reads a number of pages of one kind, for a profiler.
 ///
 /// # Errors
-/// Returns a message if there is no such shape.
+/// Returns a message if there is no kind with this name.
 pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result<(), String> {
     if shape == PREPARE {
         make(folder);
@@ -231,7 +234,7 @@ pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result
         filter: shape.filter,
         backward: shape.backward,
         rows: shape.rows,
-        // This span, from 2013 to 2100, contains every flight.
+        // Time span from 2013 to 2100, which contains every flight.
         span: (1_356_998_400_000, 4_102_444_800_000),
     };
     let mut ours = Ours::open(&folder.join("recto"), CACHE_BYTES);

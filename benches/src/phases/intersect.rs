@@ -1,4 +1,4 @@
-//! Pages of several filters, read in three ways:
+//! Phase: pages of records that match several filters, read in three ways:
 //!
 //! - by concurrent reads of views with one filter each
 //! - by one view of all filters
@@ -22,18 +22,19 @@ const ROWS_ON_CASSANDRA: u64 = 100_000;
 const QUICK_ROWS: u64 = 20_000;
 const PAGE: u32 = 50;
 const ROUNDS: usize = 15;
-/// Maximum number of filters that a record can match. Each filter has its own view.
+/// Number of fields, each with a view of its own. A query has at most this many filters.
 const FIELDS: usize = 4;
-/// Values that filters search for, with the number of records per thousand that have the value, independently for each
-/// field.
+/// Kinds of values that filters search for: label, value, and number of records per thousand that have the
+/// value in a field. Fields are independent of each other.
 const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
-/// Value that a record has in at most one field. One record per field has the value, among the given number of
-/// consecutive records.
+/// Value that no record has in two fields: label, value, and a number of consecutive records. Among them, one
+/// record per field has the value.
 const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
-/// Maximum number of rows that one page may read. Filter scans continue after it.
+/// Maximum number of rows that one page may read. A filter scan then continues with the next page.
 const SCAN_BUDGET: u64 = 20_000;
 
-/// Records with a view for each field, and the same records with a view for the first 2, 3 and 4 fields.
+/// Open store with two collections of the same records. `apart` has a view for each field, and `composite`
+/// has views for the first 2, 3 and 4 fields.
 struct Records {
     runtime: Runtime,
     recto: Recto,
@@ -155,7 +156,7 @@ fn schema() -> String {
     collection("apart", apart.collect()) + &collection("composite", composite.collect())
 }
 
-/// Returns the value of a record's field.
+/// Returns the value of a field of the record `id`. It is the same in every run.
 fn value(id: u64, field: u64) -> &'static str {
     let (_, lone, turn) = NEVER_TOGETHER;
     let place = id % turn;
@@ -166,7 +167,7 @@ fn value(id: u64, field: u64) -> &'static str {
             "rest"
         };
     }
-    // Draw the value with SplitMix64, so that every run stores the same records.
+    // Compute the value by SplitMix64, so that every run stores the same records.
     let mut bits = (id * FIELDS as u64 + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -202,8 +203,8 @@ impl Records {
         })
     }
 
-    /// Returns the number of the newest matching records, and the cost of reading them. The read takes as many pages as
-    /// the budget of a page requires.
+    /// Reads the newest matching records, with as many pages as the row budget requires. Returns their number
+    /// and the cost.
     fn newest(&self, list: &Collection<DynamicRecord>, filter: &str, view: &str) -> (usize, PageCost) {
         let query = list
             .query()
@@ -234,7 +235,7 @@ impl Records {
         })
     }
 
-    /// Adds a line to both tables: the number of records, and the time as a multiple of the time by a composite view.
+    /// Adds a row to both tables: the times as a multiple of the time with a composite view, and the costs.
     fn compare(
         &self,
         filter: &str,

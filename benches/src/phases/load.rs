@@ -1,4 +1,4 @@
-//! Loads of CSV files.
+//! Phase: loads of CSV files into the embedded store.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -15,14 +15,14 @@ use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// Flights and their schema, as in the demo.
+/// Archive with the flights, which the demo also uses; the next constant is the demo's schema.
 const ARCHIVE: &[u8] = include_bytes!("../../../crates/recto-cli/data/flights.csv.zip");
 const SCHEMA: &str = include_str!("../../../crates/recto-cli/data/flights.toml");
 const ROUNDS: usize = 3;
-/// Number of copies of the flights in the large file.
+/// Number of copies of the flights in the large input file.
 const COPIES: usize = 10;
 
-/// Results of a load.
+/// Result of a load: rows, time in seconds, and size of the store on disk in bytes.
 struct Loaded {
     rows: u64,
     seconds: f64,
@@ -87,11 +87,11 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Loads a file into the flights of a new store, and into their views.
+/// Loads a file into a new store: into the collection of flights and its views.
 fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     let store = folder.join("store");
     let _ = fs::remove_dir_all(&store);
-    // Remove the rejects of an earlier run, because a load does not replace a file that it did not
+    // Remove the rejects file of an earlier run, because a load does not replace a file that it did not
     // create.
     let rejects = folder.join("rejects.csv");
     let _ = fs::remove_file(&rejects);
@@ -129,7 +129,7 @@ fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     }
 }
 
-/// Writes ten copies of the flights as a plain CSV file, each some years later.
+/// Writes an uncompressed CSV file with ten copies of the flights, each some years after the previous copy.
 fn large(folder: &Path) -> PathBuf {
     let file = folder.join("flights.csv");
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(ARCHIVE)).unwrap();
@@ -140,8 +140,8 @@ fn large(folder: &Path) -> PathBuf {
     writeln!(writer, "{head}").unwrap();
     for copy in 0..COPIES {
         for line in lines.lines() {
-            // Move the time, which is the last column, by whole years. The data have no February
-            // 29, so each date exists in every year.
+            // Add whole years to the time, which is the last column. The data has no February 29, so each
+            // date exists in every year.
             let (rest, moment) = line.rsplit_once(',').unwrap();
             let year: usize = moment[..4].parse().unwrap();
             writeln!(writer, "{rest},{}{}", year + 2 * copy, &moment[4..]).unwrap();

@@ -1,4 +1,5 @@
-//! Pages, compared with pages of SQLite and PostgreSQL: every filter, depth, direction and size, with all data cached.
+//! Phase: pages, compared with pages of SQLite and PostgreSQL, for every filter, depth, direction and size.
+//! All data is cached.
 
 use std::cell::RefCell;
 
@@ -11,21 +12,22 @@ use crate::progress::Progress;
 use crate::report::{Section, Table, Target};
 use crate::world::{Cache, World};
 
-/// Number of starting rows of the pages of one depth.
+/// Number of rows at which pages of one depth start.
 const STARTS: usize = 200;
-/// Number of rows between two starting rows.
+/// Number of rows between two rows at which pages start.
 const ROWS_APART: u32 = 40;
-/// Number of pages of a round.
+/// Number of pages that each contender reads in a round.
 const PAGES: usize = 40;
-/// Number of pages of a round by OFFSET, whose cost grows with the depth.
+/// Number of pages by OFFSET that each contender reads in a round. It is small, because their cost grows with
+/// the depth.
 const OFFSET_PAGES: usize = 2;
 const ROUNDS: usize = 25;
 const OFFSET_ROUNDS: usize = 5;
-/// Number of pages whose rows are compared before the measurement.
+/// Number of pages for which the phase checks that all peers return the same rows.
 const COMPARED: usize = 20;
 const SIZES: [u32; 2] = [20, 100];
 
-/// Columns of a table of pages. The depth is the last column.
+/// Columns of the tables of pages. The depth is the last column.
 pub(super) const COLUMNS: [&str; 9] = [
     "page",
     "Recto, µs",
@@ -38,7 +40,7 @@ pub(super) const COLUMNS: [&str; 9] = [
     "depth, rows",
 ];
 
-/// All peers, open.
+/// Open stores of all contenders.
 struct Peers {
     ours: Ours,
     indexed: Sqlite,
@@ -46,17 +48,17 @@ struct Peers {
     postgresql: Option<Postgresql>,
 }
 
-/// Measured page.
+/// Page to measure: its query, and the number of rows before it.
 #[derive(Clone, Copy)]
 struct Case {
     question: Question,
     depth: u64,
 }
 
-/// Measured times of a page.
+/// Measured times of one page.
 struct Outcome {
     case: Case,
-    /// Times of Recto, SQLite, WITHOUT ROWID and, if it takes part, PostgreSQL.
+    /// Times of Recto, SQLite, SQLite WITHOUT ROWID and, if it takes part, PostgreSQL.
     measured: Vec<Measured>,
 }
 
@@ -106,7 +108,7 @@ are prepared keyset queries with an index on `(carrier, time_hour DESC, flight)`
     )
 }
 
-/// Measures all pages of one filter and depth.
+/// Measures all pages of one filter and depth, in both directions and all sizes.
 fn for_case(
     peers: &mut Peers,
     progress: &mut Progress,
@@ -185,7 +187,7 @@ fn measure(peers: &mut Peers, case: &Case, starts: &[Start], rounds: usize) -> V
     interleaved(&mut contenders, rounds)
 }
 
-/// Measures pages by OFFSET, compared with Recto's pages at the same depths, and a plain IN.
+/// Measures pages by OFFSET and with a plain `IN`, compared with Recto's pages at the same depths.
 fn offsets(peers: &mut Peers, progress: &mut Progress, depths: &[u64], rounds: usize) -> Table {
     let mut table = Table::new(
         format!(

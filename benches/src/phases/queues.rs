@@ -1,5 +1,5 @@
-//! Queues, compared with a table of PostgreSQL that serves as a queue by `SKIP LOCKED`. Also queues after millions of
-//! messages.
+//! Phase: queues, compared with a table of PostgreSQL that serves as a queue by `SKIP LOCKED`. Also queues
+//! after millions of messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
 const CLIENTS: usize = 64;
-/// Numbers of messages per call.
+/// Measured numbers of messages per call.
 const BATCHES: [usize; 2] = [1, 10];
-/// Time for which each side works in a round.
+/// Time for which Recto and PostgreSQL each work in a round.
 const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 5;
 pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
-/// Number of messages that the queue has processed before the second measurement.
+/// Number of messages that a queue has processed when the phase measures it for the last time.
 const PROCESSED: u64 = 3_000_000;
 /// Number of messages per call while the queue processes `PROCESSED` messages.
 const PROCESSED_BATCH: usize = 100;
-/// Number of receives that are timed in a row.
+/// Number of successive receives that one measurement times.
 const TIMED: usize = 500;
-/// Number of measurements of a queue and of a new queue, in turn.
+/// Number of rounds that compare a queue with a new queue, in turn.
 pub(super) const BESIDE_ROUNDS: usize = 7;
 
 const TABLE: &str = "CREATE TABLE jobs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, \
                      claimed_until timestamptz, attempts int NOT NULL DEFAULT 0)";
-/// Statements that are fastest for one message, and for several messages.
+/// PostgreSQL statements that are fastest: the first for one message, the second for several messages.
 const SEND: [&str; 2] = [
     "INSERT INTO jobs (body) VALUES ($1)",
     "INSERT INTO jobs (body) SELECT $1 FROM generate_series(1, $2::int)",
@@ -135,24 +135,25 @@ async fn open(folder: &Path) -> (Recto, Queue) {
     (recto, queue)
 }
 
-/// Returns the messages per second that a number of clients send, receive and acknowledge, with a number of messages
-/// per call.
+/// Lets clients send, receive and acknowledge messages. `case` is the number of clients, and of messages per
+/// call. Returns the number of messages per second.
 fn cycles(runtime: &Runtime, queue: &Queue, case: (usize, usize), time: Duration) -> f64 {
     let spell = spell(runtime, queue, case, time);
-    // Remove messages that clients sent but did not receive before they stopped, so that each round
-    // starts with an empty queue.
+    // Remove messages that clients sent but did not receive before they stopped, so that each round starts
+    // with an empty queue.
     runtime.block_on(queue.purge()).unwrap();
     spell.rate
 }
 
-/// Work of clients.
+/// Number and rate of messages that clients have processed.
 pub(super) struct Spell {
     pub(super) messages: u64,
     /// Messages per second.
     pub(super) rate: f64,
 }
 
-/// Lets `clients` clients send, receive and acknowledge messages, with `batch` messages per call.
+/// Lets `clients` clients send, receive and acknowledge messages for some time, with `batch` messages per
+/// call.
 pub(super) fn spell(
     runtime: &Runtime,
     queue: &Queue,
@@ -205,7 +206,7 @@ fn postgresql() -> Result<Cluster, String> {
     Ok(cluster)
 }
 
-/// Client of PostgreSQL with its statements.
+/// PostgreSQL client with its prepared statements.
 struct Theirs {
     client: Client,
     batch: usize,
@@ -248,7 +249,7 @@ impl Theirs {
     }
 }
 
-/// Returns the messages per second that clients of PostgreSQL send, receive and acknowledge.
+/// Lets PostgreSQL clients send, receive and acknowledge messages. Returns the number of messages per second.
 fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time: Duration) -> f64 {
     let options = cluster.options();
     let rate = runtime.block_on(async {
@@ -274,7 +275,8 @@ fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time
     rate
 }
 
-/// Measures the cost of a receive and the size of the file before and after many messages.
+/// Measures the time of a receive and the size of the store's file before, during and after the processing of
+/// many messages.
 fn after_many(
     world: &mut World,
     runtime: &Runtime,
@@ -295,8 +297,8 @@ fn after_many(
     );
     let mut found = Vec::new();
     let mut sofar = 0;
-    // Measure before the first message too, so that the first allocation of the file does not count
-    // as growth.
+    // Measure before the first message, too, so that the first allocation of the file does not count as
+    // growth.
     for part in [0, processed / 10, processed] {
         while sofar < part {
             sofar += process(runtime, &queue, part - sofar);
@@ -325,7 +327,8 @@ fn after_many(
     table
 }
 
-/// Processes about `count` messages, but at most 50 batches per client. Returns the number of processed messages.
+/// Sends, receives and acknowledges about `count` messages, but at most 50 batches per client. Returns the
+/// number of processed messages.
 fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize)
         .div_ceil(PROCESSED_BATCH)
@@ -354,12 +357,11 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
     done
 }
 
-/// Returns the median times of a receive in microseconds, for a queue and for a new queue, and the median ratio of the
-/// rounds.
+/// Measures receives of a queue and of a new queue in turn. Returns the two median times in microseconds, and
+/// the median of the ratios of the rounds.
 pub(super) fn beside_new(runtime: &Runtime, queue: &Queue, new: &Queue, count: usize) -> [f64; 3] {
     let receive = |queue| runtime.block_on(receives(queue, count));
-    // Receive once before the measurement, because the first receive from a queue creates the
-    // queue's data.
+    // Receive once before the measurement, because the first receive from a queue creates the queue's data.
     receive(queue);
     receive(new);
     let rounds = (0..BESIDE_ROUNDS).map(|_| (receive(queue), receive(new)));

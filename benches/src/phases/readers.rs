@@ -1,4 +1,4 @@
-//! Concurrent readers, alone and with a writer at full speed.
+//! Phase: pages of concurrent readers, alone and with a concurrent writer at full speed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,28 +17,28 @@ const PAGE_ROWS: u32 = 20;
 const STARTS: usize = 2_000;
 const ROWS_APART: u32 = 20;
 const DEPTH: u64 = 1_000;
-/// Time for which each number of readers reads in a round.
+/// Time for which each number of readers is measured in a round.
 const SPELL: Duration = Duration::from_millis(1_500);
 const ROUNDS: usize = 5;
-/// Number of rows that a writer stores at a time.
+/// Number of rows that the writer stores per call.
 const BATCH_ROWS: usize = 100;
-/// Cache of each SQLite connection in bytes. Connections share no cache.
+/// Cache of each SQLite connection, in bytes. Each connection has a cache of its own.
 const CONNECTION_CACHE_BYTES: u64 = 256 << 20;
 const READERS: [usize; 3] = [1, 2, 8];
 
-/// Creates a reader for a thread.
+/// Function that creates a reader for another thread.
 type MakeReader<'a> = Box<dyn Fn() -> Box<dyn Peer> + Sync + 'a>;
-/// Stores one batch of new rows per call.
+/// Function that stores a batch of new rows.
 type Writer<'a> = Box<dyn FnMut(&[Flight]) + Send + 'a>;
 
-/// Measured peer.
+/// Contender of the phase: functions that create its readers and its writer.
 struct Side<'a> {
     name: &'static str,
     reader: MakeReader<'a>,
     writer: Box<dyn Fn() -> Writer<'a> + 'a>,
 }
 
-/// Results of a measurement.
+/// Results of one measurement. `micros` has the time of each page in microseconds.
 struct Spell {
     pages_per_second: f64,
     micros: Vec<f64>,
@@ -159,7 +159,7 @@ fn sides<'a>(data: &'a Data, ours: &'a Ours) -> Vec<Side<'a>> {
     sides
 }
 
-/// Returns the measurements of each round, by peer and number of readers.
+/// Measures readers without a writer. Returns the results by peer, number of readers, and round.
 fn alone_rounds(
     sides: &[Side<'_>],
     question: &Question,
@@ -235,7 +235,7 @@ fn beside_a_writer(
     table
 }
 
-/// Lets readers read for some time, with a concurrent writer if there are rows to write.
+/// Lets readers read pages for some time. A writer stores rows at the same time, if there are rows to write.
 fn read(
     side: &Side<'_>,
     question: &Question,
@@ -281,7 +281,7 @@ fn read(
     })
 }
 
-/// Reads pages until the end of the measurement. Returns the time of each page.
+/// Reads pages until the end of the measurement. Returns the time of each page in microseconds.
 fn pages(
     peer: &mut dyn Peer,
     question: &Question,
@@ -300,7 +300,8 @@ fn pages(
     taken
 }
 
-/// Stores rows a hundred years after all others until the end of the measurement.
+/// Stores new rows until the end of the measurement. They are a hundred years after all other rows, so that
+/// no measured page contains them.
 fn write_on(
     mut writer: Writer<'_>,
     base: &[Flight],

@@ -1,4 +1,4 @@
-//! Opening of a store whose process was killed.
+//! Phase: opening of an embedded store whose process was killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::peers::{Filter, Question, Start, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// Argument that starts this program as the process to kill.
+/// Command-line argument that starts this program as the process to kill.
 pub(crate) const VICTIM: &str = "fill-until-killed";
 const ROWS: u64 = 5_000_000;
 const QUICK_ROWS: u64 = 200_000;
 const ROUNDS: usize = 5;
 const CACHE_BYTES: u64 = 1 << 30;
-/// Time for which the process puts single rows before it is killed.
+/// Time for which the process stores single rows before it is killed.
 const PUTTING: Duration = Duration::from_millis(500);
-/// Output of the process when the rows are stored.
+/// Line that the process prints when its first rows are stored.
 const FILLED: &str = "filled";
 
 pub(super) fn run(world: &mut World) -> Section {
@@ -57,7 +57,7 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Starts the process and kills it.
+/// Starts the process that fills a store, and kills it while it stores rows.
 fn kill(folder: &Path, rows: u64) {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args([VICTIM, folder.to_str().unwrap(), &rows.to_string()])
@@ -74,7 +74,7 @@ fn kill(folder: &Path, rows: u64) {
     victim.wait().unwrap();
 }
 
-/// Returns the times to open the store and to read the first page, in microseconds.
+/// Opens the store and reads the first page. Returns the times of both, in microseconds.
 fn reopen(folder: &Path) -> (f64, f64) {
     let started = Instant::now();
     let mut ours = Ours::open(folder, CACHE_BYTES);
@@ -96,7 +96,8 @@ fn reopen(folder: &Path) -> (f64, f64) {
     (opened, micros(started.elapsed()))
 }
 
-/// Stores a number of rows, prints that, and puts single rows until the process is killed.
+/// Main function of the process to kill: stores `rows` rows, prints a line, and then stores single rows
+/// without end.
 pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
     let base = flights::read();
     let ours = Ours::open(folder, CACHE_BYTES);

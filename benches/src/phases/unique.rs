@@ -1,5 +1,5 @@
-//! Inserts of records with a unique field, compared with inserts without one, and with a hand-written pair of `IF NOT
-//! EXISTS`.
+//! Phase: inserts of records with a unique field, compared with inserts without one, and with a hand-written
+//! pair of `IF NOT EXISTS`.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -27,7 +27,7 @@ unique = ["email"]
 
 const INSERTS: i32 = 200;
 const ROUNDS: usize = 20;
-/// Number of concurrent inserts.
+/// Measured numbers of concurrent inserts.
 const AT_ONCE: [usize; 2] = [1, 16];
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {

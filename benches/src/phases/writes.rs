@@ -1,4 +1,4 @@
-//! Durable puts by several writers, with one row per call.
+//! Phase: durable puts by several concurrent writers, with one row per call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -14,15 +14,15 @@ use crate::report::{Section, Table};
 use crate::world::World;
 
 const WRITERS: [usize; 3] = [1, 8, 64];
-/// Time for which each number of writers writes in a round.
+/// Time for which each number of writers is measured in a round.
 const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
 const CACHE_BYTES: u64 = 512 << 20;
 
-/// Number of the next new row.
+/// Flight number of the next new row.
 static NEXT: AtomicI32 = AtomicI32::new(0);
 
-/// Round of puts: puts per second, and the time of each put in microseconds.
+/// Result of one round: puts per second, and the time of each put in microseconds.
 type Spell = (f64, Vec<f64>);
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {

@@ -1,4 +1,4 @@
-//! File with the position of an operation, from which a later run continues.
+//! Checkpoint file: the position of an operation, from which a later run continues.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Exit, Failure, Result};
 
-/// Maximum number of bytes read from the file. It is more than the length of any token.
+/// Maximum number of bytes that are read from a checkpoint file. Each token is shorter.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// File with the position from which to continue.
+/// Checkpoint file: contains the token with which a later run continues an operation.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     path: PathBuf,
@@ -19,14 +19,14 @@ pub(crate) struct Checkpoint {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Token in the file.
+    /// Token that the file contains; `None` if the file does not exist.
     kept: Option<String>,
-    /// Error of the last write, if the file does not have the latest token.
+    /// Error of the last write. The file then has an older token, or none.
     failed: Option<io::Error>,
 }
 
 impl Checkpoint {
-    /// Opens the file, which may not exist.
+    /// Opens a checkpoint file and reads its token. The file need not exist.
     ///
     /// # Errors
     /// The file cannot be read, or is not text.
@@ -46,12 +46,13 @@ impl Checkpoint {
         })
     }
 
-    /// Returns the token from which to continue; `None` to start at the beginning.
+    /// Returns the token with which to continue; `None` to start from the beginning.
     pub(crate) fn token(&self) -> Option<String> {
         self.state().kept.clone()
     }
 
-    /// Stores a new position. A reader of the file sees either the old token or the new one.
+    /// Writes a new token to the file. A reader of the file sees either the old token or the new one.
+    /// `is_kept` reports a failed write.
     pub(crate) fn keep(&self, token: &str) {
         let mut state = self.state();
         if state.kept.as_deref() == Some(token) {
@@ -63,7 +64,7 @@ impl Checkpoint {
         }
     }
 
-    /// Removes the file after the end of the operation.
+    /// Removes the file, because the operation has ended.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -76,10 +77,10 @@ impl Checkpoint {
         }
     }
 
-    /// Returns whether the file has a position from which to continue.
+    /// Returns whether the file has a token with which a later run can continue.
     ///
     /// # Errors
-    /// The file could not be written.
+    /// The last write of the file failed.
     pub(crate) fn is_kept(&self) -> Result<bool> {
         let state = self.state();
         match &state.failed {

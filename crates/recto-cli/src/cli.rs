@@ -1,4 +1,4 @@
-//! Commands and their help.
+//! Commands of the program, with their options and help.
 
 use std::ffi::OsString;
 
@@ -23,7 +23,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Green.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Text of `recto --help` after the commands.
+/// Text that `recto --help` prints after the list of commands.
 const AFTER_HELP: &str = "\
 Examples:
   recto demo                                     create a store with real data, and show pages of it
@@ -45,7 +45,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads a command line, with the program's name first.
+    /// Parses a command line, whose first element is the program's name.
     ///
     /// # Errors
     /// The command line is invalid, or asks for help.
@@ -65,8 +65,8 @@ impl Cli {
     }
 }
 
-/// Returns the commands with their arguments. The options that select the store may also be before the command. If an
-/// option is given twice, the one after the command applies.
+/// Returns the parser of the command line. The options that select the store may be before or after the
+/// command. If such an option is given twice, the value after the command applies.
 pub(crate) fn program() -> clap::Command {
     let program = without_store(Cli::command());
     // Global options must not read environment variables, because the demo ignores them. A command
@@ -74,14 +74,14 @@ pub(crate) fn program() -> clap::Command {
     with_store(program, |arg| arg.global(true).env(Resettable::Reset))
 }
 
-/// Returns the commands and arguments for completion scripts. It adds no hidden arguments, because some generators of
-/// scripts would offer them too.
+/// Returns the commands and options for completion scripts. It has no hidden options, because some generators
+/// would offer them, too.
 pub(crate) fn offered() -> clap::Command {
     with_store(Cli::command(), |arg| arg.env(Resettable::Reset))
 }
 
-/// Moves prefixes of the unknown command, and commands that start with it, before other suggestions: `pages` means
-/// `page` rather than `update`.
+/// Reorders the suggestions for an unknown command. Commands that start with the input, or with which the
+/// input starts, come first: `pages` suggests `page` rather than `update`.
 fn prefixes_first(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -99,7 +99,7 @@ fn prefixes_first(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Adds the options that select the store, each modified by `change`.
+/// Adds the options that select the store to a command. `change` modifies each of these options first.
 fn with_store(command: clap::Command, change: impl Fn(clap::Arg) -> clap::Arg) -> clap::Command {
     // Take the options from a separate command, because `augment_args` also replaces the
     // description of its command.
@@ -113,8 +113,8 @@ fn takes_store(command: &clap::Command) -> bool {
     command.get_arguments().any(is_store) || command.get_subcommands().any(takes_store)
 }
 
-/// Hides the options that select the store from the help of commands that use no store. These commands still know the
-/// options, so that they can reject them with an error.
+/// Hides the options that select the store from the help of commands that use no store. Such a command still
+/// parses these options, so that it can reject them with a helpful error.
 fn without_store(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| {
         let command = without_store(command);

@@ -1,20 +1,21 @@
-//! Streams of a command: standard output and error, the type of their terminal, and keys.
+//! Console of a command: standard input, output and error, the properties of their terminal, and the
+//! keyboard.
 
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::terminal;
 
-/// Meaning of text, which determines how a terminal shows it.
+/// Meaning of a text, which determines its color or style on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Normal text.
     Plain,
     /// Heading.
     Strong,
-    /// Less important text: nulls, footers.
+    /// Less important text, such as nulls and footers.
     Dim,
-    /// Advice, or a key to press.
+    /// Hint, or a key to press.
     Hint,
     /// Success.
     Good,
@@ -25,7 +26,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// Returns the escape sequences that start the tone (ECMA-48, SGR).
+    /// Returns the escape sequence that starts this style (ECMA-48, SGR).
     fn begin(self) -> &'static str {
         match self {
             Tone::Plain => "",
@@ -39,10 +40,10 @@ impl Tone {
     }
 }
 
-/// Pressed key.
+/// Key that the user pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Character, in lower case.
+    /// Any character, in lower case.
     Character(char),
     /// Page down, the right arrow or the space bar.
     Next,
@@ -60,13 +61,13 @@ pub(crate) enum Key {
     Other,
 }
 
-/// Source of keys.
+/// Source of pressed keys: the terminal, or a test.
 pub(crate) trait Keyboard: Send {
     /// Waits for the next key.
     fn next_key(&mut self) -> io::Result<Key>;
 }
 
-/// Streams of a command.
+/// Standard streams and keyboard of a command.
 #[allow(clippy::struct_excessive_bools)] // each is a fact about a stream, independent of the others
 pub(crate) struct Console {
     out: Box<dyn Write + Send>,
@@ -89,7 +90,7 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// Creates the console of the process's own streams.
+    /// Creates the console for the standard streams of this process.
     pub(crate) fn standard() -> Self {
         let out_is_terminal = io::stdout().is_terminal();
         let err_is_terminal = io::stderr().is_terminal();
@@ -128,7 +129,7 @@ impl Console {
         std::mem::replace(&mut self.input, Box::new(io::empty()))
     }
 
-    /// Gives back the standard input that was taken.
+    /// Gives back the standard input that `take_input` returned.
     pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
         self.input = input;
     }
@@ -148,12 +149,12 @@ impl Console {
         writeln!(self.err, "{text}")
     }
 
-    /// Returns the keyboard, if a person uses the terminal.
+    /// Returns the keyboard, if a user sits at the terminal.
     pub(crate) fn keyboard(&mut self) -> Option<&mut (dyn Keyboard + 'static)> {
         self.keyboard.as_deref_mut()
     }
 
-    /// Returns whether a person uses the terminal. Only then do commands ask questions.
+    /// Returns whether a user sits at the terminal. Commands ask questions only in this case.
     pub(crate) fn is_interactive(&self) -> bool {
         self.keyboard.is_some()
     }
@@ -168,27 +169,27 @@ impl Console {
         self.err_is_terminal
     }
 
-    /// Returns whether standard error shows tones.
+    /// Returns whether standard error shows colors and styles.
     pub(crate) fn err_has_colour(&self) -> bool {
         self.err_has_colour
     }
 
-    /// Returns the number of columns, if standard output is a terminal.
+    /// Returns the width of the terminal in columns. `None`: standard output is no terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.size.map(|(width, _)| usize::from(width))
     }
 
-    /// Returns the number of lines, if standard output is a terminal.
+    /// Returns the height of the terminal in lines. `None`: standard output is no terminal.
     pub(crate) fn height(&self) -> Option<usize> {
         self.size.map(|(_, height)| usize::from(height))
     }
 
-    /// Returns text for standard output in its tone.
+    /// Returns the text with escape sequences for its style, if standard output shows styles.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         painted(self.out_has_colour, tone, text)
     }
 
-    /// Returns text for standard error in its tone.
+    /// Returns the text with escape sequences for its style, if standard error shows styles.
     pub(crate) fn err_paint(&self, tone: Tone, text: &str) -> String {
         painted(self.err_has_colour, tone, text)
     }
@@ -204,7 +205,7 @@ impl Console {
     }
 }
 
-/// Returns text in its tone, if the stream shows tones.
+/// Returns the text with escape sequences for its style, if `coloured` is true.
 pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     if !coloured || tone == Tone::Plain || text.is_empty() {
         return text.to_owned();
@@ -212,8 +213,8 @@ pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     format!("{}{text}\u{1b}[0m", tone.begin())
 }
 
-/// Returns whether the user wants colors. It follows <https://no-color.org>, and terminals that report that they have
-/// no colors.
+/// Returns whether the user wants colors. Follows <https://no-color.org>, and uses no colors if `TERM` is
+/// `dumb`.
 fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
@@ -229,7 +230,7 @@ mod captured {
 
     use super::*;
 
-    /// Output of a console under test.
+    /// Recorded output of a console under test.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct Screen {
         out: Stream,
@@ -261,7 +262,7 @@ mod captured {
         }
     }
 
-    /// Keyboard with predefined keys, and then the key to quit.
+    /// Keyboard that returns predefined keys, and then the key to quit.
     struct Pressed(std::vec::IntoIter<Key>);
 
     impl Keyboard for Pressed {
@@ -294,7 +295,8 @@ mod captured {
             self
         }
 
-        /// Returns the console with a pipe as its standard output, which has no width.
+        /// Returns the console with a pipe instead of a terminal as its standard output, so that it has no
+        /// width.
         pub(crate) fn piped(mut self) -> Self {
             self.size = None;
             self
@@ -307,7 +309,8 @@ mod captured {
             self
         }
 
-        /// Returns the console with a user who presses `keys`, and whose typed text is the console's input.
+        /// Returns the console with a user at the terminal who presses `keys`. Answers to questions come from
+        /// the standard input.
         pub(crate) fn pressing(mut self, keys: Vec<Key>) -> Self {
             self.keyboard = Some(Box::new(Pressed(keys.into_iter())));
             self

@@ -1,4 +1,4 @@
-//! Arguments of a program that has only `recto demo`.
+//! Command line of a program that has only the command `recto demo`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::Place;
 
-/// Text of `--help`.
+/// Text that `--help` prints.
 pub(crate) const HELP: &str = "\
 Create an embedded store with 336,776 real flights, and show pages of it.
 
@@ -24,17 +24,17 @@ Options:
 
 This program was built for the demo only. `cargo install --path crates/recto-cli` builds all commands.";
 
-/// Command that installs the other commands.
+/// Command that installs a program with all commands.
 const FULL_HINT: &str = "cargo install --path crates/recto-cli";
 
-/// Demo request of the command line.
+/// Parsed command line of a program that has only `recto demo`.
 pub(crate) struct Cli(DemoRequest);
 
 impl Cli {
-    /// Reads a command line without the program's name. Returns `None` if it asks for help.
+    /// Parses a command line without the program's name. Returns `None` if it asks for help.
     ///
     /// # Errors
-    /// The command is not `demo`, or `demo` does not have an option.
+    /// The command is not `demo`, or `demo` does not have a given option.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut words = words.into_iter().map(|word| {
             word.into_string()

@@ -9,27 +9,27 @@ use recto::problem::ProblemType;
 use crate::console::{Console, Tone};
 use crate::text::{printable, printable_lines, width};
 
-/// End of the program, which determines its exit code.
+/// Result of a command, which determines the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.
     Done,
     /// The store, a file or the network failed.
     Failed,
-    /// The request is invalid: arguments, filter, token, schema or record.
+    /// The request was rejected: an argument, filter, token, schema or record is invalid.
     Refused,
     /// The collection, record or file does not exist.
     NotFound,
-    /// The command succeeded, except for rows or problems that it reported.
+    /// The command succeeded in part. It reported rejected rows, or problems that it found.
     Partly,
     /// A write may or may not have been applied.
     Unknown,
-    /// Ctrl-C stopped the command.
+    /// The user stopped the command by Ctrl-C.
     Interrupted,
 }
 
 impl Exit {
-    /// Returns the end of a command that fails with such a problem.
+    /// Returns the exit of a command that fails with a problem of this type.
     fn of(problem: ProblemType) -> Self {
         let failures = [Exit::Refused, Exit::NotFound, Exit::Unknown];
         let exit = failures
@@ -38,7 +38,7 @@ impl Exit {
         exit.unwrap_or(Exit::Failed)
     }
 
-    /// Returns the exit code.
+    /// Returns the exit code as a number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -52,7 +52,7 @@ impl Exit {
     }
 }
 
-/// Meaning of the exit codes, for `--help`.
+/// Table of the exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -63,23 +63,23 @@ Exit codes:
   5    unknown: a write may or may not have been applied; repeat it to resolve the outcome
   130  stopped by Ctrl-C";
 
-/// Failure of a command.
+/// Failure of a command: message, hint, causes and exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
-    /// Line of text that the message is about, and the column in it (1-based, in characters).
+    /// Line of text that the message is about, and the column of the error in it (from 1, in characters).
     pointed: Option<(String, usize)>,
     hint: Option<String>,
     causes: Vec<String>,
     quiet: bool,
 }
 
-/// Result of a command.
+/// Result of an operation of the command line.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Creates a failure that ends the program with `exit`.
+    /// Creates a failure with this message, which ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -91,25 +91,25 @@ impl Failure {
         }
     }
 
-    /// Adds advice how to correct the failure.
+    /// Adds a hint: advice on how to fix the failure.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds the place in the input.
+    /// Puts the position in the input, such as `line 7`, in front of the message.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// Adds the work that succeeded before the failure.
+    /// Adds a description of the work that succeeded before the failure to the message.
     pub(crate) fn after(mut self, done: &str) -> Self {
         self.message = format!("{} ({done})", self.message);
         self
     }
 
-    /// Replaces the name of a file by the name that the user knows.
+    /// Replaces a name in the message, for example that of a temporary file by the name that the user knows.
     pub(crate) fn renaming(mut self, from: &str, to: &str) -> Self {
         self.message = self.message.replace(from, to);
         self
@@ -120,13 +120,13 @@ impl Failure {
         &self.message
     }
 
-    /// Adds the text that the message is about. It is shown with a caret under the column.
+    /// Adds the text that the message is about. The output shows it with a caret below the column.
     pub(crate) fn pointing(mut self, text: &str, column: usize) -> Self {
         self.pointed = Some((text.to_owned(), column));
         self
     }
 
-    /// Creates the failure of an operation on a file.
+    /// Creates the failure of a file operation. `what` is the operation, such as `read`.
     pub(crate) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::NotFound {
             Exit::NotFound
@@ -136,12 +136,12 @@ impl Failure {
         Self::new(exit, format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// Shows the failure on standard error.
+    /// Prints the failure on standard error.
     pub(crate) fn show(&self, console: &mut Console) {
         if self.quiet {
             return;
         }
-        // Ignore an error, because a failed standard error cannot report it.
+        // Ignore an error, because there is no other stream to report it on.
         let _ = self.write(console);
     }
 
@@ -157,7 +157,7 @@ impl Failure {
         }
         if let Some(hint) = &self.hint {
             let text = printable_lines(hint.trim_end());
-            // Start a hint of several lines on its own line, because it is text to paste.
+            // Start a hint of several lines on its own line, because users paste such text.
             let gap = if text.contains('\n') { '\n' } else { ' ' };
             let hint = console.err_paint(Tone::Hint, "hint:");
             console.note(format_args!("{hint}{gap}{text}"))?;
@@ -166,12 +166,12 @@ impl Failure {
     }
 }
 
-/// Maximum number of characters that are shown before the caret.
+/// Maximum number of characters that are printed before the caret's column.
 const MAX_BEFORE_CARET: usize = 60;
-/// Maximum number of characters that are shown from the caret on.
+/// Maximum number of characters that are printed from the caret's column on.
 const MAX_AFTER_CARET: usize = 40;
 
-/// Returns the line of the text that contains the column, with a caret below it.
+/// Returns the line of the text that contains the column, and a second line with a caret below that column.
 fn caret(text: &str, column: usize, console: &Console) -> String {
     let characters: Vec<char> = text.chars().collect();
     let at = column.saturating_sub(1).min(characters.len());
@@ -210,8 +210,8 @@ impl From<recto::Error> for Failure {
             }
             source = cause.source();
         }
-        // Show the hint before the reason why each view does not serve the query, because users look for the solution
-        // first.
+        // Print the hint before the reasons why each view does not serve the query, because users look for
+        // the solution first.
         let (message, hint) = match (message.split_once(":\n"), error.hint()) {
             (Some((first, why)), Some(hint)) if error.kind() == ErrorKind::NoPlan => {
                 let hint = format!("{}\nwhy not:\n{why}", hint.trim_end());
@@ -233,8 +233,8 @@ impl From<recto::Error> for Failure {
     }
 }
 
-/// Converts a failed write to the output. If the reader has closed the pipe (`| head`), it needs no more output, so
-/// the command ends without an error.
+/// Converts a failed write to the output. If the reader has closed the pipe (`| head`), the command ends
+/// without an error, because nothing reads further output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

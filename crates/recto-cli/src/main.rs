@@ -1,7 +1,7 @@
 //! Command line `recto`.
 //!
-//! Every command uses a [`recto::Session`] and contains no logic that another interface would need. It reads
-//! arguments, calls the session, and shows the result.
+//! Every command uses a [`recto::Session`] and contains no logic that another interface would need. It parses
+//! arguments, calls the session, and prints the result.
 //!
 //! | module | holds |
 //! |---|---|
@@ -72,8 +72,8 @@ fn main() -> ExitCode {
                 opening::leave().await;
                 outcome
             });
-            // Do not wait for the blocking tasks of an aborted operation, because they would delay
-            // the end of the process.
+            // Do not wait for the blocking tasks of an aborted operation, because they would delay the end of
+            // the process.
             runtime.shutdown_background();
             finish(outcome, &mut console)
         }
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Flushes the output, and shows a failure.
+/// Flushes the output, prints a failure if there is one, and returns the exit.
 fn finish(outcome: failure::Result<Exit>, console: &mut Console) -> Exit {
     let flushed = console.flush().map_err(Failure::from);
     let outcome = match (outcome, flushed) {

@@ -1,4 +1,4 @@
-//! Opening of a store whose address is known.
+//! Opening of a store at a known address.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,13 +12,14 @@ use crate::text::printable;
 
 /// Prefix of the environment variables with parameters of Cassandra.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
-/// Maximum time that a process spends at its end to unregister as a writer.
+/// Maximum time that a process waits at its end until it is unregistered as a writer of a Cassandra store.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Cassandra store that this process opened for writing. Other processes know this process as a writer of the store.
+/// Cassandra store that this process opened for writing. The store's other writers know this process by its
+/// registration.
 static OPENED: OnceLock<Recto> = OnceLock::new();
 
-/// Returns what to do about an embedded store that another process has open.
+/// Returns the hint for an embedded store that another process has open.
 fn is_held(folder: &Path) -> String {
     let first = match store_holder(folder) {
         Some(StoreHolder { url: Some(url), .. }) => {
@@ -36,8 +37,8 @@ fn is_held(folder: &Path) -> String {
     )
 }
 
-/// Returns a session of the store at an address. If the address is a server, the session sends its requests to the
-/// server.
+/// Opens the store at an address, and returns a session of it. If the address is a server, the session sends
+/// its requests to the server.
 pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
         #[cfg(feature = "client")]
@@ -46,14 +47,14 @@ pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> rec
     }
 }
 
-/// Opens a store in this process. Reports on standard error that it waits for the store.
+/// Opens a store in this process. If it must wait for the store, prints a message on standard error.
 pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
     let writes = !options.read_only;
     let options = with_environment(options);
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-            // Ignore an error, because a failed standard error cannot report it.
+            // Ignore an error, because there is no other stream to report it on.
             let _ = writeln!(
                 std::io::stderr(),
                 "waiting up to {seconds} s for the store: {}",
@@ -64,8 +65,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         opened => opened,
     };
     if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
-        // Keep the store for `leave`, because a process that can write to a Cassandra store
-        // registers itself there. A command opens at most one store for writing.
+        // Keep the store for `leave`, because a process that writes to a Cassandra store registers itself
+        // there. A command opens at most one store for writing.
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {
@@ -76,8 +77,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     })
 }
 
-/// Adds the Cassandra parameters of the environment, for keyspaces with attached tables. They take precedence over
-/// those of a store file.
+/// Adds parameters of Cassandra from the environment, for keyspaces with attached tables. They take
+/// precedence over parameters of a store file.
 fn with_environment(options: OpenOptions) -> OpenOptions {
     environment().fold(options, |options, (variable, value)| {
         match variable.strip_prefix(ENVIRONMENT_PREFIX) {
@@ -87,32 +88,32 @@ fn with_environment(options: OpenOptions) -> OpenOptions {
     })
 }
 
-/// Reports to other processes that this one no longer writes to the store that it opened. Otherwise they would find
-/// it dead only after half a minute, and a process that adds a view would have to wait for that.
+/// Unregisters this process as a writer of the Cassandra store that it opened. Without this, other processes
+/// would count it as a writer for half a minute more, and adding a view would have to wait for that time.
 pub(crate) async fn leave() {
     if let Some(recto) = OPENED.get() {
-        // Ignore a timeout: other processes then find this process dead after half a minute.
+        // Ignore a timeout: other processes then detect after half a minute that this process has ended.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
     }
 }
 
-/// Store that may not exist yet.
+/// Address of a store that may not exist yet, and how to open it.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
-    /// Options of every opening.
+    /// Options for each way to open the store.
     pub(crate) options: OpenOptions,
     pub(crate) wait: Duration,
 }
 
 impl Place {
-    /// Opens the store and returns its session; `None` if the store does not exist.
+    /// Opens the store for writing, and returns its session. Returns `None` if the store does not exist.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone()).await
     }
 
-    /// Opens the store for reading, while other processes may read it too. Returns `None` if the store does not
-    /// exist.
+    /// Opens the store for reading, so that other processes can read it at the same time. Returns `None` if
+    /// the store does not exist.
     pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone().read_only()).await
     }
@@ -125,7 +126,7 @@ impl Place {
         }
     }
 
-    /// Opens the store, and creates it if it does not exist.
+    /// Opens the store for writing, and creates it if it does not exist.
     pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
         Ok(session(&self.address, self.options.clone().create().wait(self.wait)).await?)
     }

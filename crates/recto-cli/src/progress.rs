@@ -1,4 +1,4 @@
-//! Progress of long operations: a bar on a terminal, and elsewhere a line every few seconds.
+//! Progress of long operations: a bar on a terminal, and otherwise a line every few seconds.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -12,16 +12,16 @@ use crate::table::cut;
 use crate::terminal;
 use crate::text::{counted, duration, grouped, printable, rows};
 
-/// Interval of lines, if standard error is not a terminal.
+/// Interval between two lines of progress, if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum time between two drawings of the bar.
+/// Minimum time between two updates of the progress bar.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
-/// Width of the bar, in characters.
+/// Width of the progress bar, in characters.
 const BAR_WIDTH: u64 = 28;
 /// Assumed width of a terminal that does not report it, in columns.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Display of progress.
+/// Form of the progress output on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Bar,
@@ -29,7 +29,7 @@ enum Mode {
     Silent,
 }
 
-/// Display of the progress of a long operation, on standard error.
+/// Progress output of one operation, on standard error.
 #[derive(Debug)]
 pub(crate) struct Meter {
     environment: Environment,
@@ -38,14 +38,14 @@ pub(crate) struct Meter {
     has_colour: bool,
     /// Width of the terminal, in columns.
     width: usize,
-    /// Time of the last line or drawing, since the start.
+    /// Time of the last output, counted from the start.
     last_shown: Mutex<Option<Duration>>,
-    /// Current step of a copy, and the time when it started.
+    /// Current step of a copy, and its start time, counted from the start of the copy.
     step: Mutex<(String, Duration)>,
 }
 
 impl Meter {
-    /// Creates a display that starts now.
+    /// Starts the progress output of an operation that begins now.
     pub(crate) fn start(console: &Console, quiet: bool) -> Self {
         let mode = match (quiet, console.err_is_terminal()) {
             (true, _) => Mode::Silent,
@@ -80,19 +80,19 @@ impl Meter {
         )
     }
 
-    /// Shows the progress of a load.
+    /// Updates the progress of a load.
     pub(crate) fn load(&self, progress: LoadProgress) {
         self.show(progress.bytes_consumed, Some(progress.bytes_total), &|elapsed| {
             load_text(&progress, elapsed)
         });
     }
 
-    /// Shows the number of bytes read from standard input.
+    /// Updates the number of bytes that were read from standard input.
     pub(crate) fn received(&self, bytes: u64) {
         self.show(bytes, None, &|_| format!("{} bytes read", grouped(bytes)));
     }
 
-    /// Shows the progress of an operation on a whole store.
+    /// Updates the progress of an operation on a whole store, such as a backup.
     pub(crate) fn store(&self, progress: StoreProgress) {
         self.show(progress.done, progress.total, &|elapsed| match progress.total {
             Some(total) => left_text(progress.done, total, elapsed).unwrap_or_default(),
@@ -100,14 +100,14 @@ impl Meter {
         });
     }
 
-    /// Shows the progress of an operation on a view.
+    /// Updates the progress of an operation on a view, such as filling it.
     pub(crate) fn view(&self, progress: &ViewProgress) {
         self.show(progress.rows, progress.total, &|elapsed| {
             view_text(progress, elapsed)
         });
     }
 
-    /// Shows the progress of a copy.
+    /// Updates the progress of a copy.
     pub(crate) fn copy(&self, progress: &CopyProgress) {
         let begun = {
             let name = format!("{}: {}", progress.collection, progress.step);
@@ -125,27 +125,27 @@ impl Meter {
         });
     }
 
-    /// Shows the number of messages that were sent.
+    /// Updates the number of messages that were sent.
     pub(crate) fn messages(&self, sent: u64) {
         self.show(sent, None, &|elapsed| messages_text(sent, elapsed));
     }
 
-    /// Shows the number of recovery passes, and their result.
+    /// Updates the progress of a recovery: the number of its passes, and the text of the last result.
     pub(crate) fn recover(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
     }
 
-    /// Shows the progress of splitting buckets.
+    /// Updates the progress of splitting buckets.
     pub(crate) fn rebalance(&self, progress: &RebalanceProgress) {
         let made = counted(progress.created, "bucket created", "buckets created");
         let looked = counted(progress.partitions, "partition", "partitions");
         self.show(progress.partitions, None, &|_| format!("{looked} · {made}"));
     }
 
-    /// Removes the bar from the terminal.
+    /// Removes the progress bar from the terminal.
     pub(crate) fn finish(&self) {
         if self.mode == Mode::Bar {
-            // Ignore an error, because progress that cannot be shown must not stop the operation.
+            // Ignore an error: a failed output of progress must not stop the operation.
             let _ = write!(std::io::stderr(), "{CLEAR_LINE}");
         }
     }
@@ -168,7 +168,7 @@ impl Meter {
         *last = Some(elapsed);
         match self.mode {
             Mode::Bar => self.draw(done, total, &text(elapsed)),
-            // Ignore an error, because progress that cannot be shown must not stop the operation.
+            // Ignore an error: a failed output of progress must not stop the operation.
             _ => {
                 let _ = writeln!(std::io::stderr(), "{}", line_text(done, total, &text(elapsed)));
             }
@@ -177,7 +177,7 @@ impl Meter {
 
     fn draw(&self, done: u64, total: Option<u64>, text: &str) {
         let bar = bar_text(done, total, text, self.width, self.has_colour);
-        // Ignore an error, because progress that cannot be shown must not stop the operation.
+        // Ignore an error: a failed output of progress must not stop the operation.
         let _ = write!(std::io::stderr(), "{CLEAR_LINE}{bar}");
     }
 }
@@ -188,10 +188,11 @@ impl Drop for Meter {
     }
 }
 
-/// Moves the cursor to the start of the line and clears the line: CR and EL of ECMA-48.
+/// Control sequence that moves the cursor to the start of the line and clears the line: CR and EL of ECMA-48.
 const CLEAR_LINE: &str = "\r\u{1b}[K";
 
-/// Returns `━━━━━━━━──────  43%  120,000 rows`, at most `width` columns wide.
+/// Returns the progress bar with its text, such as `━━━━━━━━──────  43%  120,000 rows`, at most `width`
+/// columns wide.
 fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour: bool) -> String {
     let (done, total) = match total {
         Some(total) if total > 0 => (u128::from(done.min(total)), u128::from(total)),
@@ -221,7 +222,7 @@ fn line_text(done: u64, total: Option<u64>, text: &str) -> String {
     }
 }
 
-/// Returns `120,000 rows · 210,000 stored rows/s · 3 rejected · 12 s left`.
+/// Returns the progress of a load, such as `120,000 rows · 210,000 stored/s · 3 rejected · 12 s left`.
 fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
     let mut parts = vec![rows(progress.rows_read)];
     parts.extend(per_second(progress.rows_stored, elapsed).map(|rate| format!("{} stored/s", grouped(rate))));
@@ -232,14 +233,14 @@ fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
-/// Returns `120,000 messages · 60,000/s`.
+/// Returns the progress of sending, such as `120,000 messages · 60,000/s`.
 fn messages_text(sent: u64, elapsed: Duration) -> String {
     let mut parts = vec![counted(sent, "message", "messages")];
     parts.extend(per_second(sent, elapsed).map(|rate| format!("{}/s", grouped(rate))));
     parts.join(" · ")
 }
 
-/// Returns `flights.by_tail: filling · 120,000 rows · 60,000 rows/s`.
+/// Returns the progress of a view, such as `flights.by_tail: filling · 120,000 rows · 60,000 rows/s`.
 fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
     let view = format!("{}.{}", progress.collection, progress.view);
     let mut parts = vec![format!("{}: {}", printable(&view), printable(&progress.step))];
@@ -250,11 +251,11 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
-/// Returns `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
+/// Returns the progress of a copy, such as `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
 fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     if progress.collection.is_empty() {
-        // A step without a collection applies to the whole store and reads no rows, so show only
-        // its name.
+        // A step without a collection applies to the whole store and reads no rows, so show only the name of
+        // the step.
         return printable(&progress.step);
     }
     let mut parts = vec![
@@ -267,15 +268,15 @@ fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     ];
     let read = progress.rows.saturating_sub(progress.rows_resumed);
     parts.extend(per_second(read, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
-    // Show no estimate for a resumed run. The rows of the earlier run took no time in this run, so
-    // they would distort the estimate.
+    // Show no remaining time for a resumed run. The rows of the earlier run took no time in this run, so they
+    // would distort the estimate.
     if progress.rows_resumed == 0 {
         parts.extend(left_text(progress.done, progress.total, elapsed));
     }
     parts.join(" · ")
 }
 
-/// Estimates the remaining time from the speed so far.
+/// Returns the text of the remaining time, estimated from the speed so far. `None`: no estimate is possible.
 fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     if done == 0 || total < done || elapsed.is_zero() {
         return None;
@@ -289,7 +290,7 @@ fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     })
 }
 
-/// Returns the number per second; `None` if nothing is known yet.
+/// Returns the count per second, rounded down. `None`: the count or the elapsed time is 0.
 pub(crate) fn per_second(count: u64, elapsed: Duration) -> Option<u64> {
     let seconds = elapsed.as_secs_f64();
     #[allow(clippy::cast_sign_loss)] // both are positive

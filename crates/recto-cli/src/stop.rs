@@ -1,4 +1,5 @@
-//! Handling of Ctrl-C. Operations that can be resumed stop at a safe point, and the user learns how to resume them.
+//! Handling of Ctrl-C. An operation that can be resumed stops at a safe point, and tells the user how to
+//! resume it.
 
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use tokio::task::JoinError;
 
 use crate::failure::Exit;
 
-/// Maximum time to wait for work that was aborted.
+/// Maximum time to wait until aborted work has ended.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs work that can be resumed. If the process gets a signal to stop, this aborts the work and returns `None`.
+/// Runs an operation that can be resumed. If the process gets a signal to stop, aborts the operation and
+/// returns `None`.
 pub(crate) async fn unless_stopped<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<Result<T, JoinError>> {
@@ -21,30 +23,29 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
         outcome = &mut work => Some(outcome),
         () = stop.requested() => {
             work.abort();
-            // Ignore the result, because the work may have ended before the abort. The next run
-            // finds its result in either case.
+            // Ignore the result: if the work ended before the abort, the next run finds its result, too.
             let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
             None
         }
     }
 }
 
-/// Receiver of signals to stop the process.
+/// Receiver of Ctrl-C and SIGTERM, for an operation that stops at a safe point.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    /// Number of signals received.
+    /// Number of signals that were received.
     told: watch::Receiver<u32>,
 }
 
 impl Stop {
-    /// Starts to receive signals. It handles the first Ctrl-C (or, on Unix, SIGTERM). A second one ends the process
-    /// at once.
+    /// Starts to receive signals. The first Ctrl-C (or, on Unix, SIGTERM) only sets the number of signals. A
+    /// second signal ends the process at once.
     pub(crate) fn listen() -> Self {
         Self::listen_times(1)
     }
 
-    /// Starts to receive signals, like [`listen`](Self::listen), but handles the second one too. The third one ends
-    /// the process.
+    /// Starts to receive signals, like [`listen`](Self::listen). The first two signals only set the number of
+    /// signals, and a third signal ends the process.
     pub(crate) fn listen_twice() -> Self {
         Self::listen_times(2)
     }
@@ -55,7 +56,7 @@ impl Stop {
         tokio::spawn(async move {
             for time in 1..=times {
                 signals.next().await;
-                // Ignore an error: if there is no receiver, the work is done.
+                // Ignore an error: it means that nothing waits for signals anymore.
                 let _ = tell.send(time);
             }
             signals.next().await;
@@ -64,17 +65,17 @@ impl Stop {
         Self { told }
     }
 
-    /// Returns whether the process got a signal to stop.
+    /// Returns whether the process got at least one signal to stop.
     pub(crate) fn is_requested(&self) -> bool {
         *self.told.borrow() > 0
     }
 
-    /// Returns whether the process got two signals to stop.
+    /// Returns whether the process got at least two signals to stop.
     pub(crate) fn is_insisted(&self) -> bool {
         *self.told.borrow() > 1
     }
 
-    /// Waits for a signal to stop.
+    /// Waits for the first signal to stop.
     pub(crate) async fn requested(&mut self) {
         self.times(1).await;
     }
@@ -86,14 +87,14 @@ impl Stop {
 
     async fn times(&mut self, times: u32) {
         if self.told.wait_for(|&told| told >= times).await.is_err() {
-            // The task that counts signals is gone, so never return.
+            // The task that counts signals has ended, so no signal can arrive. Never return.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Signals that stop the process. They are registered when this is created and not at the first wait. Before that, a
-/// signal would end the process immediately.
+/// Signals that stop the process. Creating this value registers them, so that a signal before the first wait
+/// does not end the process at once.
 #[cfg(unix)]
 struct Signals([Option<tokio::signal::unix::Signal>; 2]);
 

@@ -1,4 +1,5 @@
-//! Selection of the store: options, environment and file, in this order of precedence.
+//! Selection of the store by command-line options, environment variables and a file, in this order of
+//! precedence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,19 +11,20 @@ use recto::{CassandraAddress, ErrorKind, HttpAddress, OpenOptions, Recto, Sessio
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::{ENVIRONMENT_PREFIX, environment, open, session};
 
-/// Default store: a folder in the current folder.
+/// Default store: a subfolder of the current folder.
 pub(crate) const DEFAULT_STORE: &str = "recto.data";
-/// Prefix of the environment variables with parameters of a server.
+/// Prefix of the environment variables with parameters of a connection to a server.
 const HTTP_PREFIX: &str = "RECTO_HTTP_";
 /// Environment variable with the access token for a server.
 const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
-/// Maximum wait for a store, in seconds: a day.
+/// Maximum value of `--wait`, the wait for a store, in seconds: a day.
 const MAX_WAIT_SECONDS: i64 = 86_400;
-/// Maximum number of attempts to open an embedded store that another command of the same pipe has: 5 seconds.
+/// Maximum number of attempts to open an embedded store that another command of the same shell pipe has open.
+/// With `PIPE_WAIT`, it is 5 seconds.
 const MAX_PIPE_ATTEMPTS: u32 = 250;
-/// Time between two attempts.
+/// Time between two attempts to open a store that another command of the same shell pipe has open.
 const PIPE_WAIT: Duration = Duration::from_millis(20);
-/// Maximum size of a store file, in bytes.
+/// Maximum size of a store file (`--store-config`), in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Description of stores and of the precedence of their options, for `--help`.
 pub(crate) const STORES: &str = "\
@@ -87,16 +89,16 @@ pub(crate) struct StoreArgs {
     pub(crate) wait: Option<u32>,
 }
 
-/// Returns the parser of `--wait`.
+/// Returns the parser of `--wait`, which accepts seconds.
 pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
 
-/// Hint for a store that does not exist, in commands for collections.
+/// Hint for commands on collections if the store does not exist.
 pub(crate) const MAKES_A_STORE: &str =
     "create a store with `recto apply --schema FILE`, or one with example data with `recto demo`";
 
-/// Content of a store file.
+/// Parsed content of a store file (`--store-config`).
 #[derive(Debug, Default)]
 struct StoreConfig {
     store: Option<String>,
@@ -106,13 +108,15 @@ struct StoreConfig {
 }
 
 impl StoreArgs {
-    /// Ids of the arguments, as in the definition of the command line.
+    /// Identifiers of these options in the command-line parser.
     pub(crate) const IDS: [&str; 3] = ["store", "store_config", "wait"];
 
-    /// Returns the address of the store.
+    /// Returns the address of the store, from the options, the environment and the store file. `default` is
+    /// the store if none of these names one.
     ///
     /// # Errors
-    /// The address, a variable or the file is invalid. No error contains the value of a parameter that may be secret.
+    /// The address, a variable or the file is invalid. No error contains the value of a parameter that may be
+    /// secret.
     pub(crate) fn address(
         &self,
         default: &str,
@@ -157,7 +161,7 @@ impl StoreArgs {
             .map_or_else(|| Ok(StoreConfig::default()), read_config)
     }
 
-    /// Returns the maximum time to wait for the store.
+    /// Returns the maximum time to wait until the store can be opened.
     pub(crate) fn wait(&self) -> Result<Duration> {
         let seconds = match self.wait {
             Some(seconds) => seconds,
@@ -166,18 +170,19 @@ impl StoreArgs {
         Ok(Duration::from_secs(seconds.into()))
     }
 
-    /// Opens the store.
+    /// Opens the store for writing.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         self.open_with(OpenOptions::new(), MAKES_A_STORE).await
     }
 
-    /// Opens the store for reading, while other processes may read it too. Commands that only read use this.
+    /// Opens the store for reading, so that other processes can read it at the same time.
     pub(crate) async fn open_to_read(&self) -> Result<Arc<dyn Session>> {
         self.open_with(OpenOptions::new().read_only(), MAKES_A_STORE)
             .await
     }
 
-    /// Opens the store directly, for operations that a server does not offer.
+    /// Opens the store in this process, for operations that a server does not offer. Rejects the address of a
+    /// server.
     pub(crate) async fn open_itself(&self, options: OpenOptions) -> Result<Recto> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if matches!(address, StoreAddress::Http(_)) {
@@ -196,7 +201,7 @@ impl StoreArgs {
             .map_err(|error| not_opened(error, MAKES_A_STORE))
     }
 
-    /// Adds the parameters of the store file, for keyspaces with attached tables.
+    /// Adds parameters of Cassandra from the store file, for keyspaces with attached tables.
     pub(crate) fn with_parameters(&self, options: OpenOptions) -> Result<OpenOptions> {
         let parameters = self.config()?.cassandra.into_iter();
         Ok(parameters.fold(options, |options, (name, value)| {
@@ -204,7 +209,8 @@ impl StoreArgs {
         }))
     }
 
-    /// Opens the store after another command of the same pipe, which may take a moment to close an embedded store.
+    /// Opens the store for a command whose input comes from another command through a pipe. Retries while the
+    /// other command still has an embedded store open.
     pub(crate) async fn open_in_pipe(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if !matches!(address, StoreAddress::Embedded(_)) {
@@ -222,7 +228,7 @@ impl StoreArgs {
         self.open_with(options, hint).await
     }
 
-    /// Opens the store with these options. `hint` is the hint for a store that does not exist.
+    /// Opens the store with these options. A failure has `hint` if the store does not exist.
     pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         let options = self.with_parameters(options)?;
@@ -232,7 +238,7 @@ impl StoreArgs {
     }
 }
 
-/// Converts the error of an opening. `hint` is the hint for a store that does not exist.
+/// Converts the error of opening a store. The failure has `hint` if the store does not exist.
 pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     let is_absent = error.kind() == ErrorKind::NotFound;
     let failure = Failure::from(error);
@@ -243,7 +249,7 @@ pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     }
 }
 
-/// Adds the parameters of the file and of the environment to the address of a server.
+/// Adds parameters of the store file and of the environment to the address of a server.
 fn server(
     given: HttpAddress,
     config: &[(String, String)],
@@ -286,7 +292,8 @@ fn named(error: &recto::Error, place: &str) -> Failure {
     }
 }
 
-/// Applies the parameters in the text of the address, which take precedence over the environment and the file.
+/// Applies the parameters that the text of the address contains. They take precedence over those of the
+/// environment and the store file.
 fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) {
     fn prefer<T>(slot: &mut Option<T>, given: Option<T>) {
         if given.is_some() {
@@ -338,8 +345,8 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             .into_iter()
             .any(|pair| pair.split('=').next() == Some(parameter))
     };
-    // In the parsed address, an absent flag looks like a flag that is off, so look for the name of
-    // the flag in the text.
+    // The parsed address does not show whether a flag was absent or off, so search the text for the flag's
+    // name.
     if says("tls") || tls {
         address.tls = tls;
     }
@@ -348,7 +355,7 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
     }
 }
 
-/// Returns the text of a file; `None` if it is longer than `most_bytes`.
+/// Reads a text file. Returns `None` if it is longer than `most_bytes`.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Option<String>> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -373,8 +380,8 @@ fn refused(path: &Path, reason: &str) -> Failure {
     )
 }
 
-/// Reads a store file. An error has only the line number, because the error of the TOML parser would show the line,
-/// which may contain a password.
+/// Parses a store file. An error contains only the line number. The error of the TOML parser would also
+/// contain the line, which may have a password.
 fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(String::new(), |span| {
@@ -407,7 +414,7 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
     Ok(config)
 }
 
-/// Returns the parameters in a table of the store file, each as text.
+/// Returns the parameters in the table `[cassandra]` or `[http]` of a store file, each value as text.
 fn parameters(kind: &str, table: toml::Table) -> std::result::Result<Vec<(String, String)>, String> {
     let text = |(name, value): (String, toml::Value)| match value {
         toml::Value::String(text) => Ok((name, text)),

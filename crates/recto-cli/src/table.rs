@@ -1,4 +1,4 @@
-//! Table that fits the terminal, for records and other rows with columns.
+//! Text table that fits the width of the terminal, for records and other rows with columns.
 
 use std::collections::HashSet;
 
@@ -10,26 +10,26 @@ use recto::session::JsonRecord;
 use crate::console::{Console, Tone};
 use crate::text::{character_width, printable, width};
 
-/// Maximum width of a cell on a terminal, in columns. A longer cell ends in `…`. Elsewhere a long cell is shown
-/// completely, and moves the rest of its row to the right instead of making every row wider.
+/// Maximum width of a cell on a terminal, in columns. A longer cell is cut, and ends in `…`. If the output is
+/// no terminal, cells are complete, and a cell beyond this width moves the rest of its row to the right.
 const MAX_CELL_WIDTH: usize = 40;
-/// Minimum width to which a column of text is cut. A column that would be narrower is hidden. Numbers are never cut
-/// to fit.
+/// Minimum width to which a column of text is cut, in columns. If there is less room, the column is hidden.
+/// Numbers are never cut to fit.
 const MIN_CUT_WIDTH: usize = 12;
-/// Number of spaces between columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
-/// Text of a null.
+/// Text that is printed for a null.
 const NULL: &str = "null";
 
-/// Table with its layout.
+/// Rows and columns of a table, with their widths.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
-    /// Whether long cells are cut.
+    /// True if cells that are longer than their column are cut.
     cuts: bool,
-    /// Whether all lines are as wide as the table, because other text follows on the right.
+    /// True if all lines are padded to the width of the table, because other text follows on the right.
     fills: bool,
-    /// Fields that are hidden because the terminal is too narrow.
+    /// Names of the columns that are hidden because the terminal is too narrow.
     pub(crate) hidden: Vec<String>,
 }
 
@@ -39,13 +39,14 @@ struct Column {
     right: bool,
     width: usize,
     cells: Vec<Option<String>>,
-    /// Whether this column is kept before others if not all fit.
+    /// True if the column is shown rather than other columns, if not all fit.
     first_choice: bool,
 }
 
 impl Table {
-    /// Lays out `fields` of `records`. On a terminal of `width` columns, it keeps the fields of the sort orders, then
-    /// the fields that were declared first, and hides the rest. Without a width, it shows all fields completely.
+    /// Creates a table of records with these fields. On a terminal of `width` columns, fields of sort orders
+    /// are shown first, then the fields that were declared first. Fields that do not fit are hidden. Without
+    /// a width, all fields are shown completely.
     pub(crate) fn new(
         records: &[JsonRecord],
         fields: &[String],
@@ -72,9 +73,9 @@ impl Table {
         Self::laid_out(columns, width)
     }
 
-    /// Lays out columns of other data: the name of each column, whether it is aligned to the right, and its cells. On
-    /// a terminal of `width` columns, it hides columns that do not fit, from the last one on. Without a width, it
-    /// shows all columns completely.
+    /// Creates a table of other data. A column has a name, a flag for right alignment, and its cells. On a
+    /// terminal of `width` columns, the last columns are hidden if they do not fit. Without a width, all
+    /// columns are shown completely.
     pub(crate) fn of_columns(columns: Vec<(&str, bool, Vec<String>)>, width: Option<usize>) -> Self {
         let column = |(name, right, cells): (&str, bool, Vec<String>)| Column {
             name: name.to_owned(),
@@ -99,12 +100,12 @@ impl Table {
         }
     }
 
-    /// Returns the table with lines as wide as the table, because other text follows on the right.
+    /// Returns the table with lines that are padded to its width, because other text follows on the right.
     pub(crate) fn filled(self) -> Self {
         Self { fills: true, ..self }
     }
 
-    /// Returns the lines of the table: a header, a rule, and a line for each row.
+    /// Returns the lines of the table: a header, a rule, and one line per row.
     pub(crate) fn lines(&self, console: &Console) -> Vec<String> {
         let rows = self.columns.first().map_or(0, |column| column.cells.len());
         let mut lines = Vec::with_capacity(rows + 2);
@@ -174,8 +175,8 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
                 keep[index] = true;
                 room = 0;
             } else if !first_choice {
-                // Stop at the first column that does not fit. A later column that fits would look like a deliberate
-                // choice.
+                // Stop at the first column that does not fit. A later, narrower column would fit, but users
+                // would take its choice for deliberate.
                 break;
             }
         }
@@ -193,7 +194,8 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     hidden
 }
 
-/// Returns a value as a cell: text without quotes, except for the text `null`; other values as JSON; `None` for null.
+/// Returns the text of a value as a cell, or `None` for null. Text has no quotes, except for the text `null`.
+/// Other values are JSON.
 pub(crate) fn cell_text(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
@@ -203,7 +205,7 @@ pub(crate) fn cell_text(value: &Json) -> Option<String> {
     }
 }
 
-/// Returns at most `width` columns of text. Longer text ends in `…`.
+/// Cuts text to at most `width` columns. Text that was cut ends in `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if crate::text::width(text) <= width {
         return text.to_owned();

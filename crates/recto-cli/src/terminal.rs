@@ -4,7 +4,7 @@ use std::io;
 
 use crate::console::{Key, Keyboard};
 
-/// Returns columns and lines of the terminal, if there is one.
+/// Returns the columns and lines of the terminal, if there is one.
 pub(crate) fn size() -> Option<(u16, u16)> {
     crossterm::terminal::size().ok()
 }
@@ -14,10 +14,10 @@ pub(crate) fn keyboard() -> Box<dyn Keyboard> {
     Box::new(TerminalKeyboard)
 }
 
-/// Keyboard of the terminal. It reads each key without waiting for Enter.
+/// Keyboard of the terminal. It returns each key without waiting for Enter.
 struct TerminalKeyboard;
 
-/// Guard that keeps the terminal in raw mode.
+/// Guard of the terminal's raw mode, in which keys are read one by one. Dropping it restores the normal mode.
 struct RawMode;
 
 impl RawMode {
@@ -29,7 +29,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // Ignore an error, which means that the terminal is gone.
+        // Ignore an error: it means that the terminal no longer exists.
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }

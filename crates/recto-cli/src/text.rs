@@ -1,18 +1,18 @@
-//! Numbers, times and foreign text for people.
+//! Text of numbers and sizes for users, and safe display of stored text.
 
 pub(crate) use recto::text::{bytes, counted, duration, grouped};
 
-/// Returns the number of columns that a terminal needs for text.
+/// Returns the number of terminal columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthStr::width(text);
-    // The build with only the demo counts characters, because the demo shows no wide characters.
+    // The build with only the demo counts characters, because the demo prints no wide characters.
     #[cfg(not(feature = "full"))]
     let columns = text.chars().count();
     columns
 }
 
-/// Returns the number of columns that a terminal needs for a character.
+/// Returns the number of terminal columns that a character takes.
 pub(crate) fn character_width(character: char) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
@@ -21,12 +21,12 @@ pub(crate) fn character_width(character: char) -> usize {
     columns
 }
 
-/// Returns a number of rows in words.
+/// Returns the text of a number of rows, such as `1 row`.
 pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")
 }
 
-/// Reads a number of bytes as people write it: `512`, `10MB`, `1.5 GB`, `64KiB`.
+/// Parses a number of bytes, such as `512`, `10MB`, `1.5 GB` or `64KiB`.
 pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 7] = [
         ("kib", 1 << 10),
@@ -48,7 +48,7 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
         return Err(said());
     }
     let bytes = number.parse::<f64>().map_err(|_| said())? * f64::from(unit);
-    // Reject larger sizes, because `f64` represents every whole number only up to this limit.
+    // Reject larger sizes: `f64` represents every whole number only up to this limit.
     #[expect(clippy::cast_sign_loss, reason = "it has no sign")]
     if bytes <= 2f64.powi(53) {
         Ok(bytes.round() as u64)
@@ -57,8 +57,8 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Returns text on one line, with control characters escaped, so that a terminal shows stored text and does not
-/// execute it. Marks that change the direction of text are escaped too.
+/// Escapes control characters and line breaks of a text, so that a terminal prints stored text and does not
+/// execute it. Also escapes characters that change the direction of text.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -71,7 +71,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// Escapes each line of text as [`printable`] does.
+/// Escapes each line of a text as [`printable`] does, and keeps the line breaks.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }

@@ -6,36 +6,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::totals::Counter;
 
-/// Time for which a process begins to receive at one shard, even if the shard has more messages. Then the process
-/// begins at the next shard, so that no shard starves.
+/// Time after which receives of a process begin at the next shard of the queue, in nanoseconds. They move on
+/// even if the current shard has more messages, so that no shard starves.
 const STAY_NANOS: u64 = 1_000_000_000;
 
-/// Numbers of conditional writes in a shard that failed because another process wrote first.
+/// Number of conditional writes of this process that failed in a shard because another process wrote first.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// Writes of logs, which append messages. Appends that failed for other reasons count, too.
+    /// Failed writes of logs, which append messages. Appends that failed for other reasons count, too.
     pub(crate) appends: Counter,
-    /// Writes of states, which claim messages or execute commands of receivers.
+    /// Failed writes of states, which claim messages or execute commands of receivers.
     pub(crate) claims: Counter,
 }
 
-/// Shard at which a process begins, among the shards of a queue.
+/// Shard of a queue at which this process currently sends, or begins to receive. `None`: no shard was chosen
+/// yet.
 #[derive(Debug, Default)]
 pub(crate) struct Affinity(Mutex<Option<Stay>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     shard: usize,
-    /// Number of losses in the shard when the process came there.
+    /// Number of failed writes in the shard when the process chose it. A greater number makes the process
+    /// leave.
     losses: u64,
     since_nanos: u64,
 }
 
-/// Shards to choose from, and the time.
+/// Input of the choice of a shard: the shards to choose from, and the time.
 pub(crate) struct Choice<L, D> {
     /// Number of shards, at least 1.
     pub(crate) count: usize,
-    /// Function that returns the number of losses in a shard.
+    /// Function that returns the number of failed conditional writes in a shard.
     pub(crate) losses: L,
     /// Function that returns a random number.
     pub(crate) draw: D,
@@ -47,7 +49,8 @@ impl Affinity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the shard of this process. After a loss there, the process moves to a random other shard.
+    /// Returns the shard of this process. After a conditional write failed there because of another process,
+    /// the process moves to a random other shard.
     pub(crate) fn shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
         let mut stay = self.stay();
         let shard = match *stay {
@@ -74,7 +77,7 @@ impl Affinity {
         }
     }
 
-    /// Moves this process to a shard, because the shard has messages.
+    /// Makes a shard the current shard of this process, because messages were found there.
     pub(crate) fn goes_to<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, shard: usize, choice: &Choice<L, D>) {
         let mut stay = self.stay();
         if stay.is_none_or(|here| here.shard != shard) {
@@ -99,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a choice of four shards, with the losses of each, at a time.
+    /// Returns a choice among four shards, with the number of failed writes in each, at this time.
     fn at(losses: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let drawn = Cell::new(0);
         Choice {

@@ -20,53 +20,55 @@ use crate::error::Result;
 use crate::place::{QueueStore, body_options, write_options};
 use crate::tables::{bell_clustering, bell_partition, mutation};
 
-/// Number of bytes of a row. Receivers of all queues that share a byte are woken together.
+/// Number of bytes of a row of the notifier. Queues that share a byte have their receivers woken together.
 const SLOTS: usize = 64;
-/// Distance between the bytes of a queue's successive shards. It is large, so that the queues in the next slots have
-/// other bytes.
+/// Distance in a row of the notifier between the bytes of successive shards of a queue. It is large, so that
+/// queues with neighboring slots use different bytes.
 const SLOTS_APART: usize = 17;
-/// Number of rows. Processes that draw the same row may miss each other's changes if their clocks differ.
+/// Number of rows of the notifier. Each process chooses a row at random. Processes with the same row may miss
+/// each other's changes if their clocks differ.
 const ROWS: u32 = 256;
-/// Minimum time between two writes of a process to its row.
+/// Minimum time between two writes of a process to its row of the notifier.
 const RING_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval at which a process reads the rows while receivers wait.
+/// Interval at which a process reads the rows of the notifier while receivers wait.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of reads in a row without a waiting receiver after which a process stops reading. It reads on for a while
-/// because most receivers come again.
+/// Number of successive reads without a waiting receiver after which a process stops reading the notifier. It
+/// does not stop at once, because most receivers soon wait again.
 const MAX_IDLE_READS: u32 = 50;
 
 /// State of the notifier in this process.
 #[derive(Default)]
 pub(crate) struct Bell {
     state: Mutex<State>,
-    /// Notification that a write of the row succeeded or failed.
+    /// Notification that a write of this process's row succeeded or failed.
     written: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Row of this process; `None`: the process has changed nothing yet.
+    /// Row of this process; `None`: the process has sent no notification yet.
     own: Option<Own>,
-    /// True if a task writes the row.
+    /// True while a task writes the row of this process.
     is_ringing: bool,
-    /// Number of changes.
+    /// Number of notifications that were requested since the start.
     changes: u64,
-    /// Number of changes whose write was started.
+    /// Number of notifications whose write was started.
     sent: u64,
-    /// Number of changes whose write has succeeded or failed.
+    /// Number of notifications whose write has succeeded or failed.
     told: u64,
-    /// Number of waiting receivers.
+    /// Number of receivers of this process that wait.
     listeners: usize,
-    /// True if a task reads the rows.
+    /// True while a task reads the rows of all processes.
     is_listening: bool,
-    /// Number of the current period in which this process misses no change. `None`: the process may miss changes,
-    /// because the last read failed or no task reads. Each period has another number.
+    /// Number of the current period in which all reads of the rows succeeded, so that this process misses no
+    /// notification. `None`: the process may miss notifications, because the last read failed or no task
+    /// reads. Each period has another number.
     hearing: Option<u64>,
     last_hearing: u64,
 }
 
 impl State {
-    /// Records that no task reads the rows anymore.
+    /// Records that no task reads the rows of the notifier anymore.
     fn ends_listening(&mut self) {
         (self.is_listening, self.hearing) = (false, None);
     }
@@ -75,14 +77,15 @@ impl State {
 struct Own {
     row: u8,
     slots: [u8; SLOTS],
-    /// For each byte, true if it changes with the next write.
+    /// For each byte of `slots`, true if the next write of the row must change it.
     is_changed: [bool; SLOTS],
 }
 
-/// Knowledge that a shard has no message to receive.
+/// Knowledge of this process that a shard has no message to receive until some time. It becomes invalid when
+/// a notification arrives, or may have been missed.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// Number that rises whenever a message may have become available.
+    /// Counter that rises whenever a message may have become available in the shard.
     news: AtomicU64,
     known: Mutex<Option<Known>>,
 }
@@ -95,14 +98,15 @@ struct Known {
     is_due: bool,
 }
 
-/// Reference point for the statement that no message has become available since.
+/// Reference point of a poll: shows later whether a message may have become available in the shard since the
+/// poll began.
 #[derive(Clone, Copy)]
 pub(crate) struct NewsMark {
     news: u64,
     hearing: Option<u64>,
 }
 
-/// Registration of a waiting receiver, until it is dropped.
+/// Registration of a waiting receiver at the notifier. Dropping it ends the registration.
 pub(crate) struct Listener(Arc<Bell>);
 
 impl Drop for Listener {
@@ -112,12 +116,13 @@ impl Drop for Listener {
 }
 
 impl Quiet {
-    /// Records that a message may have become available.
+    /// Records that a message may have become available in the shard, which ends the knowledge that it has
+    /// none.
     pub(crate) fn ends(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the reference point for a poll that begins now.
+    /// Returns the reference point for a poll of the shard that begins now.
     pub(crate) fn since(&self, bell: &Bell) -> NewsMark {
         NewsMark {
             news: self.news.load(Ordering::Acquire),
@@ -125,8 +130,8 @@ impl Quiet {
         }
     }
 
-    /// Records that a poll that began at `since` found nothing. The shard has nothing before `until`, unless a
-    /// notification comes. `is_due` says whether a message is due at that time; otherwise receivers only poll again.
+    /// Records that a poll that began at `since` found no message. Receivers then need not poll the shard
+    /// before `until`, unless a notification arrives. `is_due` says whether a message is due at `until`.
     /// Returns false, and records nothing, if this process may miss notifications.
     pub(crate) fn learn(&self, since: NewsMark, until: Micros, is_due: bool) -> bool {
         let Some(hearing) = since.hearing else {
@@ -143,8 +148,8 @@ impl Quiet {
         true
     }
 
-    /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`. This applies
-    /// only if the shard is known to have nothing, and no due time is known.
+    /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`.
+    /// Does so only if the shard is known to have no message, and no time is known at which a message is due.
     pub(crate) fn lasts_until(&self, since: NewsMark, until: Micros) {
         if self.until(since).is_some_and(|(_, is_due)| !is_due) {
             self.learn(since, until, false);
@@ -152,6 +157,7 @@ impl Quiet {
     }
 
     /// Returns the time until which the shard has nothing to receive, and whether a message is due then.
+    /// `None`: not known, or no longer valid.
     pub(crate) fn until(&self, since: NewsMark) -> Option<(Micros, bool)> {
         let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |known: &Known| known.news == since.news && Some(known.hearing) == since.hearing;
@@ -164,7 +170,8 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the write of the row has succeeded or failed.
+    /// Records that the write of this process's row has succeeded or failed, and wakes tasks that wait for
+    /// it.
     fn is_written(&self) {
         let mut state = self.lock();
         state.told = state.sent;
@@ -173,7 +180,8 @@ impl Bell {
     }
 }
 
-/// Returns the byte of a shard. Shards of the same queue have different bytes.
+/// Returns the index of a shard's byte in the rows of the notifier. Shards of the same queue have different
+/// bytes.
 fn slot(address: Address) -> usize {
     (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
 }
@@ -197,8 +205,7 @@ impl QueueStore {
         let queues = self.clone();
         tokio::spawn(async move {
             while let Some(write) = queues.changed_row() {
-                // Ignore a failed write: waiting receivers then find the messages when they poll
-                // again.
+                // Ignore a failed write: waiting receivers then find the messages when they poll again.
                 let sent = queues
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
@@ -209,8 +216,8 @@ impl QueueStore {
         });
     }
 
-    /// Waits until other processes were notified of all changes of this process, for use before the process ends.
-    /// Without this, waiting receivers find the last messages only when they poll again.
+    /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
+    /// receivers of other processes find the last messages only when they poll again.
     pub(crate) async fn has_rung(&self) {
         let changes = self.bell.lock().changes;
         loop {
@@ -223,7 +230,8 @@ impl QueueStore {
         }
     }
 
-    /// Draws a row and its first bytes. Most likely no other process has the same.
+    /// Chooses a random row and random first bytes for this process. It is unlikely that another process has
+    /// the same row.
     fn own_row(&self) -> Own {
         let mut slots = [0; SLOTS];
         let drawn = self.random().to_be_bytes();
@@ -246,8 +254,8 @@ impl QueueStore {
         }
         state.sent = state.changes;
         let own = state.own.as_mut()?;
-        // Raise a byte once in each write, and not once for each change: after 256 changes, it
-        // would have its old value again.
+        // Raise a byte once in each write, and not once for each notification: after 256 steps, it would have
+        // its old value again.
         for (slot, is_changed) in own.slots.iter_mut().zip(&mut own.is_changed) {
             *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
         }
@@ -263,7 +271,8 @@ impl QueueStore {
         })
     }
 
-    /// Registers a receiver that waits for messages of other processes.
+    /// Registers a receiver that waits for messages of other processes, and starts the task that reads the
+    /// rows if none runs. `None`: the store needs no notifier.
     pub(crate) fn listens(&self) -> Option<Listener> {
         if !self.has_ring() {
             return None;
@@ -298,8 +307,8 @@ impl QueueStore {
         }
     }
 
-    /// Wakes the receivers whose bytes changed. Returns the number of reads in a row without a waiting receiver;
-    /// `None`: reading ends.
+    /// Wakes the receivers of shards whose bytes changed between two reads of the notifier. Returns the
+    /// number of successive reads without a waiting receiver. `None`: stop reading.
     fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
         let idle_reads = {
             let mut state = self.bell.lock();
@@ -344,7 +353,7 @@ impl QueueStore {
     }
 }
 
-/// Bytes of the rows, by the number of the row.
+/// Bytes of the rows of the notifier, by row number.
 type Rows = BTreeMap<i32, Vec<u8>>;
 
 /// Guard of the task that reads the rows. When it is dropped, it records that no task reads them anymore.

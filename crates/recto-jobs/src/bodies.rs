@@ -1,4 +1,4 @@
-//! Byte format of bodies.
+//! Byte format of message bodies in the store.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub(crate) const BODY_FORMAT_VERSION: u8 = 1;
 const GROUP: u8 = 1;
 const DEDUPLICATION: u8 = 2;
 
-/// Message in its stored form: names, attributes, and the body itself at the end.
+/// Message in its stored form: group, deduplication id, attributes, and the message body at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body(Vec<u8>);
 
-/// Content of a stored body.
+/// Decoded content of a stored message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Content {
     pub(crate) group: Option<String>,
@@ -26,24 +26,24 @@ pub(crate) struct Content {
     pub(crate) body: Vec<u8>,
 }
 
-/// Reason why a body cannot be read.
+/// Reason why a stored message body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// The body does not exist.
+    /// The store has no such body.
     Missing,
-    /// No release wrote these bytes.
+    /// No release of Recto wrote these bytes.
     Damaged,
-    /// This release does not know the version of the format.
+    /// A newer release of Recto wrote the bytes, in this version of the format.
     Newer(u8),
 }
 
 impl Unread {
-    /// Returns whether no release can ever read the body.
+    /// Returns true if the body is missing or damaged, so that no release can ever read it.
     pub(crate) fn is_lost(self) -> bool {
         !matches!(self, Self::Newer(_))
     }
 
-    /// Returns the error of a caller that needs this message.
+    /// Returns the error for a caller that needs the body of this message.
     pub(crate) fn of(self, id: MessageId) -> QueueError {
         let id = id.0;
         let (what, hint) = match self {
@@ -66,7 +66,7 @@ impl Unread {
 }
 
 impl Body {
-    /// Encodes a message that was checked.
+    /// Encodes a message. The caller has checked its limits.
     pub(crate) fn of(message: &NewMessage) -> Self {
         let (group, id) = (&message.group, &message.deduplication_id);
         Self::encode([group, id], &message.attributes, &message.body)
@@ -101,13 +101,13 @@ fn push_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 impl Content {
-    /// Encodes the content.
+    /// Encodes the content in the stored form.
     pub(crate) fn encode(&self) -> Body {
         let names = [&self.group, &self.deduplication_id];
         Body::encode(names, &self.attributes, &self.body)
     }
 
-    /// Decodes the content.
+    /// Decodes a stored message.
     ///
     /// # Errors
     /// A newer release wrote the bytes, or they are damaged.
@@ -173,7 +173,8 @@ mod tests {
         (text != "-").then(|| text.to_owned())
     }
 
-    /// Parses a line: group; deduplication id; attributes; body; bytes.
+    /// Parses a line of the golden file, which has the fields `group; deduplication id; attributes; body;
+    /// bytes`.
     fn golden(line: &str) -> (Content, Vec<u8>) {
         let parts: Vec<_> = line.split("; ").collect();
         let attributes = optional(parts[2]).unwrap_or_default();

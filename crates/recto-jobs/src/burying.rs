@@ -1,6 +1,6 @@
-//! Dead-lettering: messages that were received the maximum number of times go to the dead-letter queue. Moves that were
-//! begun are completed, too. Polls do this in the segments that they read. The maintenance does it in segments that no
-//! receiver polls.
+//! Dead-lettering: messages that were received the maximum number of times go to the dead-letter queue.
+//! Interrupted moves are completed, too. Polls do this in the segments that they read. The maintenance does
+//! it in segments that no receiver polls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,18 +12,20 @@ use crate::queues::Queue;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// Maximum number of segments that one maintenance run inspects, in all queues. The next run continues after them.
+/// Maximum number of segments, of all queues together, that one maintenance run inspects for dead letters.
+/// The next run continues after them.
 const MAX_LOOKS: usize = 512;
-/// Number of messages after which a run inspects no more segments. The messages of a segment are moved together, so a
-/// run may move more.
+/// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
+/// because the messages of a segment are moved together.
 const MAX_BURIED: usize = 1_024;
-/// Reason of a dead letter that no receiver gave back.
+/// Error text of a dead letter whose last receiver let its visibility timeout end.
 pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
-/// Progress of the maintenance runs, which go round all queues.
+/// Progress of dead-lettering by the maintenance. Each run continues where the previous run stopped, over all
+/// queues.
 #[derive(Default)]
 pub(crate) struct Burials {
-    /// Start of the next run; `None`: the first queue.
+    /// Shard and segment at which the next run starts; `None`: the first queue.
     next: Option<Next>,
 }
 
@@ -34,17 +36,18 @@ struct Next {
     segment: Segment,
 }
 
-/// Name of a queue, name of its work unit, and number of a shard. Runs go through the shards in this order.
+/// Sort key of a shard in the order of the maintenance runs: name of the queue, name of its work unit, and
+/// number of the shard.
 type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
-/// Work that is left for a run.
+/// Remaining limits of one maintenance run: segments to inspect (`looks`) and messages to move (`moves`).
 struct Left {
     looks: usize,
     moves: usize,
 }
 
-/// Messages that one task moves away from a segment, each with its number of attempts. No other task of this process
-/// moves them at the same time.
+/// Messages that one task moves out of a segment, each with its number of attempts. While this value exists,
+/// no other task of this process moves messages out of the segment.
 struct Burying {
     segment: Arc<LiveSegment>,
     leaving: Vec<(Seq, u16)>,
@@ -95,8 +98,9 @@ impl Next {
 }
 
 impl Shard {
-    /// Starts a task that moves the messages that were received the maximum number of times, and completes moves that
-    /// were begun. After a failure, the next poll of the segment or the maintenance tries again.
+    /// Starts a task that moves exhausted messages of the segment to the dead-letter queue. These were
+    /// received the maximum number of times. The task also completes interrupted moves. After a failure, the
+    /// next poll of the segment or the maintenance tries again.
     pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
         let Some(burying) = Burying::new(segment) else {
             return;
@@ -105,17 +109,17 @@ impl Shard {
         tokio::spawn(async move { shard.bury_all(&burying, live).await });
     }
 
-    /// Moves the messages that were received the maximum number of times, and completes moves that were begun. It does
-    /// so in all segments from `from` on, as far as the limits of this run allow. Returns the segment at which the run
-    /// stopped, if it did not reach the end.
+    /// Moves exhausted messages to the dead-letter queue, and completes interrupted moves. It does so in all
+    /// segments of the shard from `from` on, within the limits of this run. Returns the segment at which a
+    /// limit stopped it, or `None` at the end.
     ///
     /// # Errors
     /// The store is unreachable.
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
         let attempts = match self.common.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
-            // Without a dead-letter queue, the moves were begun by a redrive, and another process
-            // may still be executing that redrive, so leave its moves alone.
+            // Without a dead-letter queue, a redrive began the moves. Another process may still be executing
+            // that redrive, so leave its moves alone.
             None if self.is_shared() => return Ok(None),
             None => u16::MAX,
         };
@@ -146,7 +150,7 @@ impl Shard {
     ) -> Result<()> {
         left.looks -= 1;
         let segment = self.segment(number, live);
-        // The state alone shows whether there is work, so do not read the log yet.
+        // The state alone shows whether there are messages to move, so do not read the log yet.
         segment.load_state(self.is_shared()).await?;
         if !self.is_shared() {
             segment.learn_keeps_all(attempts);
@@ -162,8 +166,8 @@ impl Shard {
         self.bury_all(&burying, live).await
     }
 
-    /// Moves the messages one after another. If a message cannot be moved, continues with the others, unless the store
-    /// is unreachable.
+    /// Moves the messages one after another to the dead-letter queue. If a message cannot be moved, continues
+    /// with the next, unless the store is unreachable.
     async fn bury_all(self: &Arc<Self>, burying: &Burying, live: Live) -> Result<()> {
         for (seq, attempts) in &burying.leaving {
             let buried = self.bury_one(&burying.segment, live, *seq, *attempts, None, NOT_GIVEN_BACK);
@@ -177,7 +181,8 @@ impl Shard {
 }
 
 impl Burying {
-    /// Returns `None` if there is nothing to move, or if another task moves the messages.
+    /// Collects the messages to move. Returns `None` if there are none, or if another task moves them
+    /// already.
     fn new(segment: &Arc<LiveSegment>) -> Option<Self> {
         let leaving = segment.leaving();
         if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
@@ -194,7 +199,8 @@ impl Drop for Burying {
     }
 }
 
-/// Returns whether all further requests would probably fail, too.
+/// Returns whether the error shows that the store is unreachable, so that further requests would probably
+/// fail, too.
 pub(crate) fn is_out_of_reach(error: &QueueError) -> bool {
     use QueueErrorKind::{Closed, OutcomeUnknown, Timeout, Unavailable};
     matches!(error.kind(), Unavailable | Timeout | OutcomeUnknown | Closed)

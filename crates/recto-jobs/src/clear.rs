@@ -1,4 +1,4 @@
-//! Removal of all messages, resolved or not: purge of a queue, and clearing of a deleted queue.
+//! Removal of all messages of a shard, resolved or not: purge of a queue, and clearing of a deleted queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,8 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 
 impl Shards {
-    /// Purges the queue: the messages that are in it now can no longer be received. Returns the number of segments that
-    /// held them.
+    /// Purges the queue: its current messages can no longer be received. Returns the number of segments that
+    /// contained messages.
     ///
     /// # Errors
     /// The store is unreachable, or stored data is damaged. Some messages may be purged; another call continues.
@@ -29,7 +29,8 @@ impl Shards {
     }
 }
 
-/// Task of the protocol: it purges a segment or clears a shard.
+/// State machine of the protocol that this module executes: the purge of a segment, or the clearing of a
+/// shard.
 enum Machine {
     Purging(Purging),
     Clearing(Clearing),
@@ -46,7 +47,8 @@ impl Shard {
         Ok(head.live().len())
     }
 
-    /// Clears the shard of a deleted queue. `deletion` is the epoch of the deletion.
+    /// Removes the segments of a deleted queue's shard, so that another queue can use its slot. `deletion` is
+    /// the epoch of the deletion.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
         for shard in self.queues.known_at(self.address) {
             if shard.tenure < deletion {
@@ -87,7 +89,7 @@ impl Shard {
                     let segment = self.segment(number, live);
                     let answer = segment.state.ask_one(wish, time).await?;
                     if let StateAnswer::Leaving(..) = answer {
-                        // A message whose move has begun is not purged. Complete its move in a
+                        // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.
                         self.bury(&segment, live);
                     }

@@ -13,33 +13,35 @@ use crate::totals::Counters;
 /// Data that all shards of a queue share in this process.
 #[derive(Default)]
 pub(crate) struct Common {
-    /// Work unit that has the shards; not set for the shards of a queue.
+    /// Work unit (temporary queue) that the shards belong to; not set for the shards of a queue.
     pub(crate) unit: OnceLock<QueueId>,
-    /// Options of the queue.
+    /// Newest options of the queue that this process knows.
     pub(crate) options: Arc<NewestOptions>,
-    /// Counters of the work of this process.
+    /// Counters of the work that this process did in the queue.
     pub(crate) counters: Counters,
     /// True if the queue was deleted, so that the cached data is no longer valid.
     pub(crate) is_deleted: AtomicBool,
-    /// Notification that a message may have become available in a shard.
+    /// Notification for waiting receivers that a message may have become available in a shard.
     pub(crate) news: Notify,
-    /// Shard to which this process sends.
+    /// Shard to which this process currently sends.
     pub(crate) sends: Affinity,
-    /// Shard where this process begins to receive.
+    /// Shard at which the next receive of this process begins.
     pub(crate) receives: Affinity,
-    /// Number of messages that receivers are claiming now and that no state counts yet.
+    /// Number of messages that receivers of this process are claiming now and that no stored state counts
+    /// yet.
     claiming: Mutex<usize>,
 }
 
-/// Reserved number of messages that a receiver may claim. They count as claimed until this value is dropped.
+/// Reservation of messages in flight for a claim that is in progress. The messages count as claimed until
+/// this value is dropped.
 pub(crate) struct Room<'c> {
     common: &'c Common,
     count: usize,
 }
 
 impl Common {
-    /// Reserves messages in flight for a receiver. `find_room` gets the number of messages that other receivers are
-    /// claiming now, and returns the number of messages to reserve.
+    /// Reserves messages in flight for a receiver. `find_room` gets the number of messages that other
+    /// receivers of this process are claiming now, and returns the number of messages to reserve.
     pub(crate) fn take_room(&self, find_room: impl FnOnce(usize) -> usize) -> Room<'_> {
         let mut claiming = self.claiming.lock().unwrap_or_else(PoisonError::into_inner);
         let count = find_room(*claiming);

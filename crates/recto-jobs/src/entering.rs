@@ -1,4 +1,4 @@
-//! Actions of the protocol that bring messages into a shard.
+//! Actions of the protocol that add messages to a shard.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::place::Written;
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
-/// Messages that are sent or moved under one chunk. The action of the protocol names the chunk.
+/// Messages that are sent or moved together, as one chunk. The protocol's action names the chunk.
 pub(crate) struct Load {
     pub(crate) bodies: Arc<[Body]>,
     /// True if a message has a deduplication id.
@@ -21,10 +21,11 @@ pub(crate) struct Load {
 }
 
 impl Shard {
-    /// Executes an action within a time limit.
+    /// Executes one action of the protocol within a time limit, and returns its result as the next event.
     ///
     /// # Errors
-    /// The action cannot be executed in time, and no message came in. For an append, it may be unknown whether the
+    /// The action cannot be executed in time. No message was added, except that the outcome of an append may
+    /// be unknown.
     /// messages came in.
     pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
         match action {
@@ -65,7 +66,7 @@ impl Shard {
         }
     }
 
-    /// Writes bodies before the append, unless the append puts them.
+    /// Writes the bodies before the append, unless the transaction of the append also writes the bodies.
     async fn write_bodies(
         &self,
         live: Live,
@@ -93,8 +94,8 @@ impl Shard {
         load: &Load,
         time: Duration,
     ) -> Result<LogAnswer> {
-        // Hold the segment while the command is in progress, so that the cache does not drop the
-        // segment and open it a second time.
+        // Keep a reference to the segment while the command is in progress, so that the cache does not drop
+        // the segment and open it a second time.
         let segment = self.segment(segment, live);
         let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &wish
@@ -110,7 +111,8 @@ impl Shard {
     }
 }
 
-/// Changes an unknown outcome to a timeout: before the append, no message came in, even if the request was executed.
+/// Changes an unknown outcome to a timeout. Only the append adds messages, so a failed action before it added
+/// none.
 fn not_entered(error: QueueError) -> QueueError {
     match error.kind() {
         QueueErrorKind::OutcomeUnknown => not_in_time().with_source(error),

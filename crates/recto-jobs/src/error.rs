@@ -9,13 +9,13 @@ use recto_store::{StoreError, StoreErrorKind};
 /// Result of a request to a queue.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
-/// Hint for versioned cells that are from different points in time.
+/// Hint for an error about versioned cells that were restored from backups of different times.
 pub(crate) const RESTORE_ALL: &str = "restore all tables of the queue, not only some, or delete the queue";
 
-/// Hint for a redrive that ended early.
+/// Hint for a redrive that failed after it moved some messages.
 const REDRIVE_AGAIN: &str = "redrive again: messages that were moved are not moved twice";
 
-/// Kind of an error.
+/// Kind of an error of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueErrorKind {
@@ -26,7 +26,7 @@ pub enum QueueErrorKind {
     /// Another queue prevents the change: a queue with this name, or a queue that uses this one as its dead-letter
     /// queue. Nothing was done.
     Conflict,
-    /// The queue was changed since the caller read it. Nothing was done.
+    /// The queue was changed after the caller read it. Nothing was done.
     Changed,
     /// The queue is full. Nothing was sent.
     Full,
@@ -103,7 +103,7 @@ impl QueueError {
         self.kind
     }
 
-    /// Returns advice on how to fix the error.
+    /// Returns a hint: advice on how to fix the error.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -142,14 +142,15 @@ impl QueueError {
         Self::new(QueueErrorKind::OutcomeUnknown, message)
     }
 
-    /// Changes the error for a request that is partly done, or may be: the outcome is unknown.
+    /// Changes the error of a request that may be partly executed. The new kind says that the outcome is
+    /// unknown.
     pub(crate) fn in_part(self) -> Self {
         let message = format!("{self}: part of the request may have been executed, or may be executed later");
         Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
     }
 
-    /// Changes the error of a redrive that failed after it moved this number of messages. The outcome is unknown, even
-    /// if the original error says that nothing was done.
+    /// Changes the error of a redrive that failed after it moved `moved` messages. The outcome is unknown,
+    /// even if the original error says that nothing was done.
     pub(crate) fn after_moving(self, moved: usize) -> Self {
         if moved == 0 {
             return self;

@@ -11,13 +11,13 @@ use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// Earliest time from which the retention of an unresolved message counts, by segment, as of the last check of the
-/// segment.
+/// For each segment, the time from which the retention of its oldest unresolved message counts. The last
+/// check of the segment found it.
 pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 
 impl Shard {
-    /// Resolves the messages that exceed the retention of the queue, unless a receiver has them or they are leaving. A
-    /// segment without other messages is sealed and released.
+    /// Resolves the messages of the shard that exceed the retention of the queue. Messages that a receiver
+    /// has or that are being moved stay. A segment without other messages is sealed and released.
     ///
     /// # Errors
     /// The store is unreachable. Another call continues the work.
@@ -44,14 +44,15 @@ impl Shard {
         Ok(())
     }
 
-    /// Compares the clocks if the queue has a retention.
+    /// Compares the local clock with the store's clocks if the queue has a retention.
     async fn compare_clocks(&self) {
         if self.common.options.get().retention_seconds.is_some() {
             self.queues.compare_clocks().await;
         }
     }
 
-    /// Returns the retention bound: the queue no longer keeps messages that were due by this time.
+    /// Returns the retention bound: messages that were due by this time have expired. `None`: the queue has
+    /// no retention, or the local clock is not trusted.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.common.options.get().retention_seconds?;
         if !self.queues.may_expire(retention) {
@@ -60,8 +61,8 @@ impl Shard {
         Some(expired_by(retention, self.queues.environment.now_micros()))
     }
 
-    /// Resolves the expired messages of a segment that was read, before a receive. Single commands run no maintenance,
-    /// and in an ordered queue an expired message blocks its group.
+    /// Resolves the expired messages of a segment during a poll. A poll must do this because single commands
+    /// run no maintenance, and an expired message would block its group in an ordered queue.
     pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
         self.compare_clocks().await;
         match self.expired_by() {
@@ -95,7 +96,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Seals the segment, so that further messages go to the next segment.
+    /// Seals the segment and records this in the head, so that further messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
         let time = self.queues.request_timeout;
         if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
@@ -107,7 +108,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Records when the first message of a sealed segment can expire. Until then, the segment is not checked again.
+    /// Records when the first message of a sealed segment can expire. The maintenance checks the segment
+    /// again only then.
     fn learn_first_due(&self, segment: &LiveSegment) {
         if segment.with_log(|log| log.sealed().is_some()) == Some(true) {
             let first = segment.first_due().unwrap_or(Micros::MAX);

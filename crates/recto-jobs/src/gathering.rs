@@ -1,10 +1,10 @@
-//! Segment merging: the messages that are left in old segments are moved to newer segments, so that the old ones can be
-//! released. A queue with few messages that wait for a long time therefore has few segments.
+//! Segment merging: moves the last unresolved messages of old segments to newer segments, so that the old
+//! ones can be released. A queue with few messages that wait for a long time therefore has few segments.
 //!
-//! Merging applies only to unordered queues, and only if a shard has many live segments. It moves a segment's messages
-//! only if all messages that are left are waiting: they were never received and are not due yet, or they were given
-//! back. A new message that can be received now stays where it is, and so keeps its turn. A message that a receiver has
-//! stays, too.
+//! Merging applies only to unordered queues, and only if a shard has many live segments. It moves the
+//! messages of a segment only if each of them was given back, or was never received and is not due yet. A new
+//! message that can be received now keeps its position, so a segment with such a message is left alone. So is
+//! a segment with a message that a receiver has.
 
 use std::sync::Arc;
 
@@ -22,25 +22,27 @@ use crate::shard::Shard;
 
 /// Maximum number of segments whose states one maintenance run inspects, in all queues.
 const MAX_LOOKS: usize = 512;
-/// Number of messages after which a run inspects no more segments. The messages of a segment are moved together, so a
-/// run may move more.
+/// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
+/// because the messages of a segment are moved together.
 const MAX_MOVED: usize = 1_024;
-/// Maximum number of messages that are left in a segment whose messages are moved: a sixteenth of the capacity of the
-/// target segment.
+/// Maximum number of unresolved messages in a segment whose messages are moved: a sixteenth of the capacity
+/// of the target segment.
 const MAX_LEFT_MESSAGES: u32 = 256;
-/// Maximum number of bytes of these messages, also a sixteenth of the capacity.
+/// Maximum total size of the unresolved messages in a segment whose messages are moved, in bytes: a sixteenth
+/// of the capacity of the target segment.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 
-/// Work that is left for a run.
+/// Remaining limits of one maintenance run: segments to inspect (`looks`) and messages to move (`moves`).
 struct Left {
     looks: usize,
     moves: usize,
 }
 
-/// Message that is left in a segment, and the reach of the segment that takes it.
+/// Unresolved message of an old segment, and the kind of target segment that it moves to.
 type Straggler = (Seq, Reach);
 
-/// Merges segments of these queues once. The next run, or another process, retries moves that fail now.
+/// Merges segments of these queues once. A later maintenance run, or another process, retries moves that
+/// fail.
 pub(crate) async fn turn(queues: &[Queue]) {
     let mut left = Left {
         looks: MAX_LOOKS,
@@ -56,14 +58,15 @@ pub(crate) async fn turn(queues: &[Queue]) {
 }
 
 impl Shard {
-    /// Moves the messages that are left in old segments, as far as the limits of this run allow.
+    /// Moves the unresolved messages of the shard's old segments to newer segments, within the limits of this
+    /// run.
     ///
     /// # Errors
     /// The store is unreachable.
     async fn gather(self: &Arc<Self>, left: &mut Left) -> Result<()> {
         let most = self.queues.protocol.scattered_segments;
-        // The cached head suffices here: a process that opens many segments knows them, and merges
-        // them.
+        // The cached head suffices here: a process that opens many segments has them in its cached head, and
+        // merges them.
         if self.common.options.get().is_ordered || self.head(false).await?.live().len() <= most {
             return Ok(());
         }
@@ -87,13 +90,13 @@ impl Shard {
         Ok(())
     }
 
-    /// Moves the messages that are left in a segment. Returns whether no message is left there.
+    /// Moves the unresolved messages out of a segment. Returns whether the segment has no unresolved message
+    /// afterward.
     async fn gather_from(self: &Arc<Self>, number: Segment, live: Live, left: &mut Left) -> Result<bool> {
         left.looks -= 1;
         let segment = self.segment(number, live);
         segment.load_state(self.is_shared()).await?;
-        // If too many messages are left to move, do not read the log, which is larger than the
-        // state.
+        // If too many messages are unresolved, do not read the log, which is larger than the state.
         if segment.count_left(live.count) > Some(MAX_LEFT_MESSAGES) {
             return Ok(false);
         }
@@ -110,8 +113,7 @@ impl Shard {
             for moved in join_all(moves).await {
                 match moved? {
                     Some(Moved::Done) => {}
-                    // One message that stays keeps the whole segment alive, so do not move the
-                    // others.
+                    // One remaining message keeps the whole segment alive, so do not move the other messages.
                     _ => return Ok(false),
                 }
             }
@@ -122,7 +124,8 @@ impl Shard {
 }
 
 impl LiveSegment {
-    /// Returns the number of unresolved messages by the state, for a segment of `count` messages.
+    /// Returns the number of unresolved messages in a segment of `count` messages, as the cached state shows
+    /// it.
     fn count_left(&self, count: Option<Seq>) -> Option<u32> {
         let resolved = self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);
@@ -131,7 +134,8 @@ impl LiveSegment {
         Some(u32::from(count?).saturating_sub(resolved))
     }
 
-    /// Returns all messages that are left, if all of them may be moved.
+    /// Returns the unresolved messages of the segment, each with the reach of its target. `None`: some
+    /// message may not be moved, or the messages are too large.
     fn stragglers(&self, address: Address, now: Micros) -> Option<Vec<Straggler>> {
         let exhausted = self.leaving();
         let seen = self.seen()?;

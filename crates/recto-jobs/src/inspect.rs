@@ -19,27 +19,27 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
 
-/// Maximum number of segments whose messages are counted one by one. In the segments after them, all messages of sealed
-/// segments count, and none of open segments.
+/// Maximum number of segments of which `Shards::stats` counts the messages one by one. Of further segments,
+/// it counts all messages if the segment is sealed, and none if it is open.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
-/// Number of messages of a queue.
+/// Numbers of messages in a queue, and counters of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Number of unresolved messages.
     pub messages: u64,
-    /// Number of these messages that receivers have.
+    /// Number of unresolved messages that receivers have.
     pub in_flight: u64,
-    /// Number of these messages that are not due yet.
+    /// Number of unresolved messages that are not due yet.
     pub delayed: u64,
-    /// Earliest time at which one of these messages was due, by its sender's clock: the time at which it was sent, plus
-    /// its delay. A message that was given back counts from the time at which it was due first. `None`: no message is
-    /// due.
+    /// Earliest time at which an unresolved message was due, by its sender's clock: the time at which it was
+    /// sent, plus its delay. A message that was given back counts from its first due time. `None`: no message
+    /// is due.
     pub oldest_due_at: Option<Micros>,
-    /// Number of live segments.
+    /// Number of live segments, which contain the unresolved messages.
     pub segments: usize,
-    /// True if the numbers are exact. Otherwise, some segments were not read, and their resolved
-    /// messages count, too.
+    /// True if the numbers are exact. Otherwise, some segments were not read: the resolved messages of
+    /// further sealed segments count, too, and the messages of further open segments do not.
     pub is_exact: bool,
     /// Number of receivers of this process that wait for a message now.
     pub receivers_waiting: u64,
@@ -47,7 +47,7 @@ pub struct Stats {
     pub totals: Totals,
 }
 
-/// Message that was listed, and not received.
+/// Message that was listed without being received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {
     /// Identifier of the message.
@@ -64,7 +64,7 @@ pub struct Peeked {
     pub content: std::result::Result<PeekedContent, String>,
 }
 
-/// Content of a message.
+/// Content of a listed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeekedContent {
     /// Body, as it was sent.
@@ -77,7 +77,7 @@ pub struct PeekedContent {
     pub deduplication_id: Option<String>,
 }
 
-/// Status of a message.
+/// Status of a listed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeekedStanding {
     /// The message can be received.
@@ -86,7 +86,7 @@ pub enum PeekedStanding {
     Delayed(Micros),
     /// A receiver has the message until this time, by the clock of the receiver's process.
     InFlight(Micros),
-    /// The message is being moved.
+    /// The message is being moved to another queue or segment.
     Leaving,
 }
 
@@ -97,11 +97,11 @@ pub struct Position {
     pub shard: ShardNumber,
     /// Segment of the message.
     pub segment: Segment,
-    /// Position of the message in the segment.
+    /// Index of the message in its segment.
     pub seq: Seq,
 }
 
-/// Unresolved message, as the log and the state describe it.
+/// Unresolved message, as the cached log and state of its segment describe it.
 pub(crate) struct Seen {
     pub(crate) seq: Seq,
     chunk: Chunk,
@@ -122,8 +122,8 @@ fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
     segments.into_iter().map(|(_, segment)| segment).collect()
 }
 
-/// Merges the messages of several shards, at most `most` and within the byte limit. Each shard keeps its order. The
-/// next message is always the oldest of the shards' next messages.
+/// Merges the messages of several shards. Returns at most `most` messages, and fewer beyond the byte limit.
+/// Each shard keeps its order, and each next message is the oldest of the shards' next messages.
 fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     let mut left: Vec<_> = first
         .into_iter()
@@ -147,7 +147,7 @@ fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     merged
 }
 
-/// Unresolved message, and its location.
+/// Unresolved message, with its shard and segment.
 struct Found {
     shard: Arc<Shard>,
     segment: Segment,
@@ -182,11 +182,11 @@ impl Found {
     }
 }
 
-/// Live segment of a shard.
+/// Live segment, with its shard and its data from the head.
 type LiveOf<'s> = (&'s Arc<Shard>, Segment, Live);
 
 impl Shards {
-    /// Returns the numbers of messages.
+    /// Returns the numbers of messages in the queue, and the counters of this process.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -220,9 +220,9 @@ impl Shards {
         Ok(stats)
     }
 
-    /// Returns the first unresolved messages of the shards without receiving them: at most `most`, and fewer if they
-    /// are large. The next message is always the oldest of the shards' next messages. The messages come about in the
-    /// order in which they were sent, except that messages that are due much later are in segments of their own.
+    /// Returns the first unresolved messages of the queue without receiving them: at most `most`, and fewer
+    /// if they are large. The messages come about in the order in which they were sent. Messages that are due
+    /// much later are an exception, because they have segments of their own.
     ///
     /// # Errors
     /// `most` is out of range, or the store cannot be read.
@@ -258,7 +258,10 @@ impl Shards {
         Ok(peeked.into_iter().flatten().collect())
     }
 
-    /// Returns the heads of all shards, if the queue still has its slot.
+    /// Returns the heads (manifests) of all shards.
+    ///
+    /// # Errors
+    /// The queue was deleted, so another queue may use its slot, or the store is unreachable.
     async fn serving(&self) -> Result<Vec<(&Arc<Shard>, Head)>> {
         let heads = self
             .all()
@@ -297,7 +300,10 @@ impl Seen {
 }
 
 impl Shard {
-    /// Returns the head, if the queue still has its slot.
+    /// Returns the head (manifest) of the shard.
+    ///
+    /// # Errors
+    /// The queue was deleted, so another queue may use its slot, or the store is unreachable.
     pub(crate) async fn serving(&self) -> Result<Head> {
         // Taking a snapshot fails if the store is closed, so this call fails then, even if the head
         // is cached.
@@ -310,7 +316,7 @@ impl Shard {
         }
     }
 
-    /// Returns the first unresolved messages, at most `most`.
+    /// Returns the first unresolved messages of the shard, at most `most`.
     async fn first_seen(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         for (number, live) in head.live() {
@@ -353,7 +359,8 @@ impl Shard {
 }
 
 impl LiveSegment {
-    /// Returns the unresolved messages, as far as this process knows. `None`: the log of this segment is not known.
+    /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
+    /// cached.
     pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);

@@ -20,34 +20,37 @@ use crate::settle::{ReceiptOperation, micros};
 use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
 use crate::shards::Shards;
 
-/// Maximum wait before the next poll, even if the next message is due later.
+/// Maximum wait of a receiver between two polls of a shard if nothing notifies it of messages.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Maximum wait before the next poll, if waiting receivers are notified of messages that other processes send.
+/// Maximum wait of a receiver between two polls of a shard if the notifier reports messages of other
+/// processes.
 const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(60);
-/// Time for which other waiting receivers leave the poll to one receiver, if no message is due.
+/// Time for which other waiting receivers rely on the poll of one receiver, if no message is known to become
+/// due.
 const LOOK_TIME: Duration = Duration::from_millis(500);
-/// Time after a complete poll in which receivers claim messages by cached data.
+/// Time after a complete poll of a shard in which receivers claim messages by cached data, in nanoseconds.
 const KNOWN_NANOS: u64 = 1_000_000_000;
 /// Maximum random delay of a poll, which spreads the polls of receivers that wait for the same shard.
 const LOOK_APART: Duration = Duration::from_secs(2);
 
-/// Maximum number of live segments that a poll of an ordered queue reads: a process caches the data of this many.
-/// Groups that have messages only in later segments wait until earlier messages are resolved.
+/// Maximum number of live segments that a poll of an ordered queue reads. It equals the number of segments
+/// that a process caches. Groups whose messages are all in later segments wait until earlier messages are
+/// resolved.
 const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
-/// Request of a poll.
+/// Parameters of a poll.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'q> {
-    /// Queue of the shard.
+    /// Queue that the shard belongs to.
     pub(crate) queue: &'q Shards,
     /// Number of messages that the receive still needs, at least 1.
     pub(crate) most: usize,
-    /// Total number of messages of the receive.
+    /// Total number of messages that the receive requests.
     pub(crate) total: usize,
-    /// Duration of the claims.
+    /// Visibility timeout of the claimed messages.
     pub(crate) visibility: Micros,
-    /// True to read the shard again if cached data shows no message, even if it was read a moment
-    /// ago.
+    /// True to read the shard again if cached data shows no message, even if it was read less than
+    /// `KNOWN_NANOS` ago.
     pub(crate) is_urgent: bool,
 }
 
@@ -55,20 +58,21 @@ pub(crate) struct Wish<'q> {
 #[derive(Default)]
 pub(crate) struct Look {
     pub(crate) messages: Vec<Message>,
-    /// Number of bytes of these messages and of the earlier messages of the receive.
+    /// Number of bytes of all messages of the receive, those of earlier polls included.
     pub(crate) bytes: u64,
-    /// True if the bodies of some messages are lost. Other messages may come after them.
+    /// True if the bodies of some messages are lost. The shard may have other messages behind these messages.
     pub(crate) is_lossy: bool,
-    /// Number of failed messages of the receive less the number of new ones.
+    /// Number of messages of the receive that failed before, minus the number of messages that are received
+    /// for the first time.
     failed_surplus: isize,
-    /// Number of failed messages of the receive.
+    /// Number of messages of the receive that failed before.
     failed: usize,
-    /// Time at which a message may be available, as far as this process knows.
+    /// Earliest time at which a message may be available, as far as this process knows.
     due: Option<Micros>,
 }
 
 impl Look {
-    /// Creates the result of the next poll of the same receive.
+    /// Creates the empty result of the next poll of the same receive, with the counters of this poll.
     pub(crate) fn next(&self) -> Self {
         Self {
             bytes: self.bytes,
@@ -78,7 +82,7 @@ impl Look {
         }
     }
 
-    /// Adds the result of the next poll.
+    /// Adds the result of the next poll of the same receive.
     pub(crate) fn add(&mut self, next: Self) {
         self.messages.extend(next.messages);
         self.bytes = next.bytes;
@@ -104,14 +108,14 @@ impl Look {
         self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
     }
 
-    /// Records that a message may be available at this time.
+    /// Records that a message may become available at the time `due`.
     fn may_find(&mut self, due: Micros) {
         self.due = Some(self.due.map_or(due, |other| other.min(due)));
     }
 }
 
 impl Wish<'_> {
-    /// Returns the number of messages that are still needed.
+    /// Returns the number of messages that the poll may still claim; 0 at the byte limit.
     fn wanted(&self, look: &Look) -> usize {
         if look.is_full() {
             0
@@ -121,21 +125,21 @@ impl Wish<'_> {
     }
 }
 
-/// Result of a poll of one segment.
+/// Outcome of the poll of one segment.
 enum Looked {
     /// The messages of the segment were claimed, or it had no messages to claim.
     Done,
-    /// The segment has only failed messages, which come after new ones.
+    /// The segment was skipped: it has only failed messages, and segments with new messages come first.
     PassedOver,
 }
 
 impl Shard {
-    /// Returns how long the shard has nothing to receive, if this process knows.
+    /// Returns how long no message can be received from the shard. `None`: this process does not know.
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
-        // Ignore the time if it has passed. Ignore it also if it is too far away, because then the
-        // clock was set back.
+        // Ignore a time that has passed. Ignore a time that is too far away, too, because then the clock was
+        // set back.
         let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
         let left = Duration::from_micros(left.unsigned_abs());
         // Unless a message is due at a known time, add a random delay. Then one of many waiting
@@ -148,7 +152,7 @@ impl Shard {
         Some(left + apart)
     }
 
-    /// Returns the wait after a poll that found nothing.
+    /// Returns how long a receiver waits after a poll that found no message.
     pub(crate) fn pause_after(&self, look: &Look, since: NewsMark) -> Duration {
         let now = self.queues.environment.now_micros();
         let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
@@ -164,13 +168,13 @@ impl Shard {
         due.clamp(Duration::from_millis(1), most)
     }
 
-    /// Returns a random time, at most `most`.
+    /// Returns a random duration of at most `most`.
     fn drawn(&self, most: Duration) -> Duration {
         let [drawn] = self.queues.environment.random();
         most.mul_f64(f64::from(drawn) / 256.0)
     }
 
-    /// Records that a receiver polls now, so that other waiting receivers need not poll.
+    /// Records that a receiver polls the shard now, so that other waiting receivers need not poll it.
     pub(crate) fn will_look(&self) -> NewsMark {
         let since = self.quiet.since(&self.queues.bell);
         let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
@@ -178,7 +182,7 @@ impl Shard {
         since
     }
 
-    /// Returns whether the whole shard was polled recently.
+    /// Returns whether the whole shard was polled within the last `KNOWN_NANOS`.
     fn is_known_lately(&self) -> bool {
         let now_nanos = self.queues.environment.monotonic_nanos();
         let looked_nanos = self.looked_nanos.load(Ordering::Relaxed);
@@ -197,8 +201,8 @@ impl Shard {
     }
 
     async fn look_once(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
-        // Every second poll begins at a segment with new messages, so that new messages need not
-        // wait for all failing messages before them.
+        // Every second poll begins at a segment with new messages, so that new messages need not wait for all
+        // messages that fail again and again.
         let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
             let look = self.look_at_known(wish, prefers_new, before.next()).await?;
@@ -268,15 +272,17 @@ impl Shard {
         Ok(look)
     }
 
-    /// Returns whether a segment has no new message that may be received. Other processes may send to an open segment.
+    /// Returns whether cached data shows that a segment has no message that was never received. The data of
+    /// an open segment proves this only if no other process can send to it.
     fn is_known_without_new(&self, number: Segment, live: Live) -> bool {
         let is_all_known = live.count.is_some() || !self.is_shared();
         let known = self.known_segment(number).filter(|_| is_all_known);
         known.is_some_and(|segment| segment.is_known() && !segment.has_new())
     }
 
-    /// Claims messages by cached data, although other processes may have changed the shard. A claim that meets a change
-    /// is evaluated again. While there are messages to receive, no read is needed for that.
+    /// Claims messages by cached data, although other processes may have changed the shard. If another
+    /// process changed a segment, its claim is evaluated again on the new data. No read is needed as long as
+    /// the cached segments have messages.
     async fn look_at_known(
         self: &Arc<Self>,
         wish: Wish<'_>,
@@ -345,8 +351,8 @@ impl Shard {
                 let before = look.messages.len();
                 self.claim(look, segment, live, wish, prefers_new).await?;
                 if look.messages.len() == before {
-                    // No message is in turn, or another receiver was faster. The time of the next
-                    // message is unknown, so poll again after `LOOK_AGAIN`.
+                    // The messages of the segment must wait for others, or another receiver was faster. The
+                    // time of the next message is unknown, so poll again after `LOOK_AGAIN`.
                     look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
                 }
             }
@@ -375,8 +381,8 @@ impl Shard {
         let room = wish.queue.take_room(wish.wanted(look));
         let most = room.count();
         if most == 0 {
-            // The queue has its maximum number of messages in flight. An ack wakes waiting
-            // receivers, but the end of a claim does not, so poll again after `LOOK_AGAIN`.
+            // The queue has its maximum number of messages in flight. An ack wakes waiting receivers, but the
+            // end of a visibility timeout does not, so poll again after `LOOK_AGAIN`.
             look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
             return Ok(());
         }
@@ -387,8 +393,8 @@ impl Shard {
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
             failed_surplus: if wish.total == 1 && !prefers_new {
-                // A single message cannot be half new, so every second receive of one message takes
-                // a failed message first.
+                // A receive of one message cannot return half new messages, so every second one takes a
+                // failed message first.
                 -1
             } else {
                 i16::try_from(look.failed_surplus.max(0)).unwrap_or(i16::MAX)
@@ -418,8 +424,8 @@ impl Shard {
         read.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
     }
 
-    /// Returns the receipts of messages that were not handed out in time: another receiver has them already, or will
-    /// soon.
+    /// Returns those receipts whose lease has ended, so that their messages must not be handed out: another
+    /// receiver has them already, or will soon.
     pub(crate) fn late(&self, receipts: impl IntoIterator<Item = Receipt>) -> Vec<Receipt> {
         let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.queues.clock();
@@ -428,7 +434,7 @@ impl Shard {
         late.collect()
     }
 
-    /// Repeats a claim of unknown outcome, and then gives its messages back.
+    /// Resolves a claim with an unknown outcome: repeats it, and then gives its messages back.
     fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
@@ -454,8 +460,8 @@ impl Shard {
         }
     }
 
-    /// Gives back messages that reached no receiver. If that fails, a message is received again when its lease has
-    /// ended.
+    /// Gives claimed messages back that reached no receiver. If that fails, a message is received again when
+    /// its visibility timeout has ended.
     pub(crate) fn give_back(self: &Arc<Self>, receipts: Vec<Receipt>) {
         if receipts.is_empty() {
             return;
@@ -471,8 +477,9 @@ impl Shard {
         }
     }
 
-    /// Adds the claimed messages to the result. A message that a newer release wrote is left out, and is received again
-    /// later. It is an error only if there is no other message.
+    /// Reads the bodies of claimed messages, and adds the messages to the result. A message that a newer
+    /// release wrote is left out, and is received again later. It is an error only if no other message was
+    /// read.
     async fn read(
         self: &Arc<Self>,
         look: &mut Look,

@@ -10,8 +10,9 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Resolves messages whose bodies are lost, in a task of its own. They go to the dead-letter queue with that
-    /// reason, or are deleted. After a failure, the next receive of the message tries again.
+    /// Starts a task that resolves messages whose bodies are lost. They move to the dead-letter queue, with
+    /// the lost body as the reason, or are deleted if the queue has none. After a failure, the next receive
+    /// of the message tries again.
     pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, lost: Vec<Delivery>) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {

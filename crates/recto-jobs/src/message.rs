@@ -11,9 +11,9 @@ use crate::options::ShardOptions;
 
 /// Maximum number of attributes of a message.
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
-/// Maximum number of bytes of the name of a group, of a deduplication id, and of the name of an attribute.
+/// Maximum length in bytes of three names of a message: its group, its deduplication id, and each attribute.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
-/// Maximum number of characters that an error shows of a name that is too long.
+/// Maximum number of characters of a too long name that an error message shows.
 const MAX_SHOWN_CHARACTERS: usize = 80;
 /// Maximum number of messages of one receive, or of one append.
 pub const MAX_BATCH: usize = 1_000;
@@ -25,12 +25,13 @@ pub struct NewMessage {
     pub body: Vec<u8>,
     /// Attributes: at most 64 names with their values, as text.
     pub attributes: BTreeMap<String, String>,
-    /// Time before the message can be received, at most 30 days. `None`: the delay of the queue. Messages of an ordered
-    /// queue cannot have a delay of their own.
+    /// Time before the message can be received, at most 30 days. `None`: the delay of the queue. In an
+    /// ordered queue, this must be `None`.
     pub delay: Option<Duration>,
     /// Name of the message's group. An ordered queue delivers the messages of a group in order.
     pub group: Option<String>,
-    /// Deduplication id. Within five minutes, no other message with this id is sent.
+    /// Deduplication id. A message with the same id that is sent within five minutes is a duplicate, and is
+    /// not stored.
     pub deduplication_id: Option<String>,
 }
 
@@ -43,12 +44,12 @@ impl NewMessage {
         }
     }
 
-    /// Returns the maximum number of bytes that the message takes in a commit.
+    /// Returns the maximum number of bytes that the message takes in one commit of the store.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.bytes() as u64 + MESSAGE_OVERHEAD_BYTES
     }
 
-    /// Returns the number of bytes that count against the size limit of a queue: body, attributes, and the names of
+    /// Returns the size of the message in bytes, to which the limit of the queue applies: body, attributes,
     /// group and deduplication id.
     pub(crate) fn bytes(&self) -> usize {
         let attributes = self
@@ -59,8 +60,9 @@ impl NewMessage {
         self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
     }
 
-    /// Checks that the message may be sent to a queue with these options, on a store whose commits take at most
-    /// `committed_bytes`. `number` is the index of the message among the messages that are sent together.
+    /// Checks that the message may be sent to a queue with these options. `committed_bytes` is the maximum
+    /// size of a commit of the store. `number` is the index of the message among the messages that are sent
+    /// together.
     pub(crate) fn check(&self, number: usize, options: &ShardOptions, committed_bytes: u64) -> Result<()> {
         if options.is_ordered && self.group.is_none() {
             return Err(refused(
@@ -121,7 +123,7 @@ impl NewMessage {
     }
 }
 
-/// Returns the name in quotes, shortened to the characters that an error shows.
+/// Returns the name in quotes, shortened to `MAX_SHOWN_CHARACTERS`, for an error message.
 fn shown(name: &str) -> String {
     match name.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{:?}…", &name[..end]),
@@ -152,11 +154,12 @@ pub struct Message {
     pub deduplication_id: Option<String>,
     /// Time at which the message was sent, by the sender's clock.
     pub sent_at: Micros,
-    /// Time at which the message was received first.
+    /// Time at which the message was received for the first time.
     pub first_received_at: Micros,
-    /// Number of times the message was received, this time included.
+    /// Number of times that the message was received, including this time.
     pub attempts: u16,
-    /// Receipt, with which the receiver acknowledges the message, gives it back, or extends its visibility timeout.
+    /// Receipt, with which the receiver acknowledges the message, gives it back, or extends its visibility
+    /// timeout.
     pub receipt: Receipt,
 }
 
@@ -165,16 +168,19 @@ pub struct Message {
 pub enum Sent {
     /// The message is stored durably, and will be delivered.
     New(MessageId),
-    /// This other message was sent with the same deduplication id within five minutes. The new message was not sent.
+    /// The message was not stored: a message with the same deduplication id was sent within the last five
+    /// minutes. The value is the identifier of that message.
     Duplicate(MessageId),
 }
 
 /// Outcome of an operation with a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// The change is durable. The outcome is also `Done` if a receipt acknowledges a resolved message, or gives it back
-    /// without counting the attempt. Another receiver may have acknowledged such a message. Or the message was removed,
-    /// purged or moved to the dead-letter queue, or it expired.
+    /// The change is durable.
+    ///
+    /// A receipt of a resolved message also has this outcome if it acknowledges the message, or gives it back
+    /// without counting the attempt. Such a message may have been acknowledged by another receiver, removed,
+    /// purged, expired, or moved to the dead-letter queue.
     Done,
     /// Nothing was done: the message was received again since, or is being moved. A message that was acknowledged,
     /// removed, purged or moved cannot be given back, and its visibility timeout cannot be extended. The handler of

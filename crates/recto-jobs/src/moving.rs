@@ -16,26 +16,29 @@ use crate::shards::Shards;
 
 /// Name of the attribute that holds the reason why a message is a dead letter.
 pub const ERROR_ATTRIBUTE: &str = "recto.error";
-/// Name of the attribute that holds the number of times a dead letter was received before.
+/// Name of the attribute of a dead letter that holds the number of times it was received in its original
+/// queue.
 pub const ATTEMPTS_ATTRIBUTE: &str = "recto.attempts";
-/// Maximum number of bytes of the reason why a message was given back.
+/// Maximum length in bytes of the error with which a receiver gives a message back.
 pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
-/// Reason of a message whose body is missing or damaged.
+/// Error text of a dead letter whose body is missing or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
 /// Target of a move.
 #[derive(Clone, Copy)]
 pub(crate) enum MoveTarget<'t> {
-    /// Another queue, and the claim by which the message was received, if it was.
+    /// Another queue. The second field is the claim by which the message was received, if it was received.
     To(&'t Shards, Option<ClaimId>),
-    /// A later segment of the same shard that takes messages of this reach.
+    /// A later segment of the same shard, for messages that are due soon (near) or much later (far).
     On(Reach),
 }
 
 impl Shard {
-    /// Moves one message to the dead-letter queue. If the queue has none, or if the message is being moved within its
-    /// shard, completes the move that was begun. `None`: no move was begun, this process moves the message already, or
-    /// it does not know the message.
+    /// Moves one message to the dead-letter queue. Only completes the move that was begun if the queue has no
+    /// dead-letter queue, or if the message is being moved within its shard.
+    ///
+    /// Returns `None` if no move was begun, this process moves the message already, or it does not know the
+    /// message.
     pub(crate) async fn bury_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -70,8 +73,8 @@ impl Shard {
         Ok(moved)
     }
 
-    /// Completes a move that was begun, to another queue or within the shard. `None`: no move was begun, or this
-    /// process moves the message already.
+    /// Completes a move that was begun, to another queue or within the shard. Returns `None` if no move was
+    /// begun, or this process moves the message already.
     async fn end_move(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -89,7 +92,7 @@ impl Shard {
         self.move_one(segment, live, seq, goes, as_it_was_sent).await
     }
 
-    /// Moves one message unchanged to a later segment; see [`move_one`](Self::move_one).
+    /// Moves one message unchanged to a later segment of its shard; see [`move_one`](Self::move_one).
     pub(crate) async fn move_on(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -101,8 +104,9 @@ impl Shard {
             .await
     }
 
-    /// Moves one message. `change` changes its content first. A message whose body is lost moves without it, and gets
-    /// an attribute that says so. `None`: this process moves the message already, or does not know the message.
+    /// Moves one message to another queue or segment, after `change` has changed its content. A message whose
+    /// body is lost moves without its body, and gets an attribute that says so. Returns `None` if this
+    /// process moves the message already, or does not know the message.
     pub(crate) async fn move_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -145,8 +149,8 @@ impl Shard {
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let (target, claim, arrived) = match goes {
-            // The message arrives in the other queue now, so that queue keeps it for its full
-            // retention, regardless of the message's age.
+            // The other queue counts its retention from this time, regardless of the message's age, so it
+            // keeps the message for the full retention.
             MoveTarget::To(to, claim) => {
                 let now = self.queues.environment.now_micros();
                 (to.to_move(entry.group), claim, Some(now))
@@ -183,7 +187,8 @@ impl Shard {
         load: &Load,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
-        // Hold the target shard, so that it stays in the cache while the message is moved there.
+        // Keep a reference to the target shard, so that it stays in the cache while the message is moved
+        // there.
         let mut target = Arc::clone(target);
         let mut event = MoveEvent::Begin;
         loop {
@@ -215,13 +220,13 @@ impl Shard {
     }
 }
 
-/// Removes the attributes that only dead letters have.
+/// Removes the attributes that Recto added to a dead letter.
 pub(crate) fn as_it_was_sent(content: &mut Content) {
     content.attributes.remove(ERROR_ATTRIBUTE);
     content.attributes.remove(ATTEMPTS_ATTRIBUTE);
 }
 
-/// Shortens an error to the bytes that are kept, at the end of a character.
+/// Shortens an error to at most `MAX_ERROR_BYTES`, at the boundary of a character.
 fn shortened(error: &str) -> &str {
     let mut end = error.len().min(MAX_ERROR_BYTES);
     while !error.is_char_boundary(end) {
@@ -230,14 +235,14 @@ fn shortened(error: &str) -> &str {
     &error[..end]
 }
 
-/// Guard of a message that this process moves.
+/// Guard of a message that is being moved. While it exists, no other task of this process moves the message.
 struct OnItsWay {
     shard: Arc<Shard>,
     message: (Segment, Seq),
 }
 
 impl OnItsWay {
-    /// Returns `None` if this process moves the message already.
+    /// Creates the guard. Returns `None` if another task of this process moves the message already.
     fn new(shard: &Arc<Shard>, message: (Segment, Seq)) -> Option<Self> {
         let mut moving = shard.moving.lock().unwrap_or_else(PoisonError::into_inner);
         moving.insert(message).then(|| Self {

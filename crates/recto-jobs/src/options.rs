@@ -1,4 +1,4 @@
-//! Options of shards: those options of the queue that the engine uses, as the registry has them.
+//! Options of shards: the part of a queue's options that the engine uses, as stored in the registry.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use recto_api::queues::DeduplicationScope;
 use recto_protocol::queues::{Place, QueueOptions, Tenure, Version};
 
-/// Options of the shards of a queue.
+/// Options of a queue, as its shards use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardOptions {
-    /// Version of the registry that the options are from. Options of an older version never replace them.
+    /// Version of the registry that contained these options. Options of an older version never replace them.
     pub version: Version,
-    /// Visibility timeout, unless a receive sets its own.
+    /// Visibility timeout of received messages, unless a receive sets its own.
     pub visibility: Duration,
-    /// Delay of messages, unless a message has its own.
+    /// Delay of new messages, unless a message has its own.
     pub delay: Duration,
     /// Retention of messages, in seconds. `None`: messages are kept until they are resolved.
     pub retention_seconds: Option<u32>,
@@ -29,33 +29,33 @@ pub struct ShardOptions {
     /// True if a deduplication id applies only within a group: messages of different groups with
     /// the same id are no duplicates.
     pub deduplicates_by_group: bool,
-    /// Treatment of messages that were received too often. `None`: they are delivered again and again.
+    /// Treatment of messages that were received too often. `None`: they are delivered again without a limit.
     pub dead_letters: Option<DeadLetters>,
 }
 
 /// Treatment of messages that were received too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadLetters {
-    /// Number of times a message is received before it goes to the dead-letter queue.
+    /// Number of times that a message is received before it goes to the dead-letter queue.
     pub attempts: u16,
     /// Dead-letter queue.
     pub to: Destination,
 }
 
-/// Queue to which messages are moved. The shard is chosen for each message.
+/// Target queue of moved messages. A shard of it is chosen for each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
-    /// Slot of the queue.
+    /// Slot of the queue in the registry.
     pub place: Place,
-    /// Epoch of the slot.
+    /// Epoch of the slot, which identifies its use by this queue.
     pub tenure: Tenure,
     /// Number of shards of the queue.
     pub shards: u16,
 }
 
 impl ShardOptions {
-    /// Returns the shard options for the options of a queue and the location of its dead-letter queue. Both are from
-    /// this version of the registry.
+    /// Creates the shard options from the options of a queue and the slot of its dead-letter queue. Both must
+    /// be from `version` of the registry.
     pub fn of(options: &QueueOptions, version: Version, dead_letters: Option<Destination>) -> Self {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let said = options.dead_letters.as_ref().zip(dead_letters);
@@ -77,14 +77,14 @@ impl ShardOptions {
     }
 }
 
-/// Options of a queue with default options.
+/// Options of a queue that was created with default options.
 impl Default for ShardOptions {
     fn default() -> Self {
         Self::of(&QueueOptions::default(), 0, None)
     }
 }
 
-/// Newest options of a shard that this process knows. All users of the shard share them.
+/// Newest options of a queue that this process knows. All users of its shards share them.
 #[derive(Debug, Default)]
 pub(crate) struct NewestOptions(RwLock<ShardOptions>);
 
@@ -93,7 +93,7 @@ impl NewestOptions {
         *self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the options, unless they are from an older version of the registry than the known options.
+    /// Replaces the options, unless they are from an older version of the registry than the current options.
     pub(crate) fn set(&self, options: ShardOptions) {
         let mut newest = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if newest.version <= options.version {

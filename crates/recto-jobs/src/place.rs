@@ -1,4 +1,4 @@
-//! Store of queues, which all their shards share.
+//! Store of queues: the store, tables, clocks and caches that all shards share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,34 +23,34 @@ use crate::shard::Shard;
 use crate::tables::Tables;
 use crate::trains::Trains;
 
-/// Time limit of one request to the store. An operation may need several requests.
+/// Time limit of one request to the store. An operation on a queue may need several requests.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// Maximum number of bytes that one read of a log returns: about the size of a whole log.
+/// Maximum number of bytes that one read of a versioned cell returns: about the size of a whole log.
 const MAX_READ_BYTES: u64 = 32 << 20;
 /// Number of bytes of a commit that are reserved for the versioned cell and for the keys of all rows.
 const REGISTER_BYTES: usize = 64 << 10;
-/// Approximate wait before the first retry of a request. Each further wait is twice as long.
+/// Average wait before the first retry of a request to the store. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-/// Approximate maximum wait before a retry.
+/// Average maximum wait before a retry of a request to the store.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum number of attempts to create a table, and to read a table that a node does not know yet.
+/// Maximum number of attempts to create a table, or to read a table that a node does not know yet.
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
-/// Shards that are in use. Each exists once.
+/// Shards that this process uses, each with one shared instance, and the data of their queues.
 #[derive(Default)]
 struct Known {
-    /// Shards by address, and by the epoch of their slot.
+    /// Shards by address, and by the epoch of their slot, which identifies the queue.
     shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
     commons: BTreeMap<(Place, Tenure), Weak<Common>>,
 }
 
-/// Time until which a caller waits.
+/// Time on the monotonic clock until which a caller waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// Store that holds queues. All of them share it.
+/// Store that holds queues, with the data that all queues of this process share.
 #[derive(Clone)]
 pub struct QueueStore {
     pub(crate) store: Arc<dyn Store>,
@@ -59,11 +59,11 @@ pub struct QueueStore {
     pub(crate) protocol: Protocol,
     /// Time limit of a request, without the wait of a receive.
     pub(crate) request_timeout: Duration,
-    /// Conditional writes that are in progress.
+    /// Group commit: conditional writes that are in progress.
     pub(crate) trains: Arc<Trains>,
     /// Notifier, by which processes learn of messages that other processes sent.
     pub(crate) bell: Arc<Bell>,
-    /// Ring of body tables, as this process knows it.
+    /// Ring of body tables (used in rotation), as this process knows it.
     pub(crate) ring: Arc<KnownRing>,
     /// True if the store has the tables of queues. False if the store was opened by
     /// [`look`](Self::look) and lacks a table.
@@ -72,9 +72,11 @@ pub struct QueueStore {
 }
 
 impl QueueStore {
-    /// Opens the queues of a store, and creates missing tables. Open a store only once in a process: where no other
-    /// process changes the stored data, cached data is not read again. `request_timeout` is the time limit of a request
-    /// to a queue, without the wait of a receive.
+    /// Opens the queues of a store, and creates missing tables. `request_timeout` is the time limit of a
+    /// request to a queue, without the wait of a receive.
+    ///
+    /// Open a store only once in a process. If no other process can change the stored data, cached data is
+    /// never read again, so a second handle would not see changes by the first handle.
     ///
     /// # Errors
     /// A table cannot be created, or another table has its name.
@@ -89,8 +91,8 @@ impl QueueStore {
         open.begin().await
     }
 
-    /// Opens the queues of a store that has their tables. `None`: the store does not have the tables, and nothing is
-    /// created.
+    /// Opens the queues of a store that has their tables. Returns `None`, and creates nothing, if the store
+    /// has none.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
@@ -106,8 +108,8 @@ impl QueueStore {
         }
         open.store.check_decisions()?;
         if states.iter().any(|state| *state != TableState::AsAsked) {
-            // Some tables are missing or different. Either their creation was interrupted, and
-            // `make_first` completes it, or they belong to another program, and `make_first` fails.
+            // Some tables are missing or different. If their creation was interrupted, `make_first` completes
+            // it. If they belong to another program, `make_first` fails.
             open.make_first().await?;
         }
         open.begin().await.map(Some)
@@ -120,14 +122,14 @@ impl QueueStore {
         Ok(self)
     }
 
-    /// Returns the tables that exist from the beginning, except the tables of the ring.
+    /// Returns the tables that are created when queues are first opened, except the tables of the ring.
     fn first(&self) -> Vec<Table> {
         let tables = self.tables.of(self.has_ring());
         tables.iter().map(|table| Table::clone(table)).collect()
     }
 
-    /// Returns the options that apply to all queues of a store, if they were set or a queue was created. Creates
-    /// nothing.
+    /// Returns the options that apply to all queues of a store. Returns `None` if they were never set and no
+    /// queue was created. Creates nothing.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -141,7 +143,7 @@ impl QueueStore {
         Ok(registry.said_options())
     }
 
-    /// Returns the tables that a store has after its queues were opened.
+    /// Returns the tables that a store has after its queues were opened for the first time.
     pub fn first_tables(has_ring: bool) -> Vec<Arc<Table>> {
         let tables = Tables::new();
         let mut first = tables.of(has_ring);
@@ -150,8 +152,8 @@ impl QueueStore {
         first
     }
 
-    /// Opens a store to inspect its queues, and creates nothing. A store without the tables of queues has no queues,
-    /// and is not read again.
+    /// Opens a store to inspect its queues, and creates nothing. A store without the tables of queues has no
+    /// queues, and this handle does not check again whether they were created.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -185,28 +187,28 @@ impl QueueStore {
         }
     }
 
-    /// Returns whether bodies are in tables that are emptied as a whole, in rotation. Otherwise bodies are deleted with
-    /// their segments.
+    /// Returns whether bodies are stored in the ring: tables that are emptied as a whole, in rotation.
+    /// Otherwise bodies are deleted with their segments.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
     }
 
-    /// Compares the clocks, unless that was done recently.
+    /// Compares the local clock with the store's clocks, unless that was done recently.
     pub(crate) async fn compare_clocks(&self) {
         if let Some(guard) = self.store.clock_guard() {
             guard.compare(self.clock_time()).await;
         }
     }
 
-    /// Returns whether the local clock may delete messages of a queue with this retention.
+    /// Returns whether the local clock is reliable enough to delete messages after this retention.
     pub(crate) fn may_expire(&self, retention_seconds: u32) -> bool {
         let retention = Duration::from_secs(retention_seconds.into());
         let guard = self.store.clock_guard();
         guard.is_none_or(|guard| guard.allows(retention))
     }
 
-    /// Records the time in a store that has no other clock, for queues with at least this retention. After a failure,
-    /// the next maintenance run tries again.
+    /// Records the current time in a store that has no clock of its own. `retention_seconds` is the shortest
+    /// retention of its queues. After a failure, the next maintenance run tries again.
     pub(crate) async fn record_time(&self, retention_seconds: u32) {
         let shortest = Duration::from_secs(retention_seconds.into());
         if let Some(guard) = self.store.clock_guard() {
@@ -214,12 +216,12 @@ impl QueueStore {
         }
     }
 
-    /// Returns how long a request may wait for the guard of the clock.
+    /// Returns the time limit for comparing or recording clocks.
     fn clock_time(&self) -> Duration {
         self.request_timeout.min(REQUEST_TIME)
     }
 
-    /// Sets the maximum number of messages of a segment.
+    /// Sets the maximum number of messages of a segment, for tests.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_segments_of(mut self, messages: recto_protocol::queues::Seq) -> Self {
@@ -227,7 +229,7 @@ impl QueueStore {
         self
     }
 
-    /// Changes the limits of the protocol.
+    /// Changes the limits of the protocol, for tests.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_limits(mut self, limits: impl FnOnce(Protocol) -> Protocol) -> Self {
@@ -235,7 +237,8 @@ impl QueueStore {
         self
     }
 
-    /// Creates the tables that exist from the beginning. They hold all decisions, so each must be created only once.
+    /// Creates the tables of versioned cells, which hold all decisions. Each table must be created only once:
+    /// a second table of the same name would lose decisions.
     async fn make_first(&self) -> Result<()> {
         let tables = self.first();
         self.until_made(|| self.store.create_tables_once(&tables)).await
@@ -269,8 +272,8 @@ impl QueueStore {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the shard at this address, of the queue that has the slot in this epoch. All users in this process share
-    /// the shard and its cached data.
+    /// Returns the shard at this address, for the queue that the epoch `tenure` of the slot identifies. All
+    /// users in this process share the shard and its cached data.
     pub(crate) fn shard(&self, address: Address, tenure: Tenure) -> Arc<Shard> {
         let mut known = self.known();
         if let Some(shard) = known.shards.get(&(address, tenure)).and_then(Weak::upgrade) {
@@ -289,7 +292,7 @@ impl QueueStore {
         shard
     }
 
-    /// Returns the known shards at this address, whichever queue had the slot.
+    /// Returns the shards of this process at this address, of all queues that have used the slot.
     pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Shard>> {
         let known = self.known();
         let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
@@ -297,7 +300,7 @@ impl QueueStore {
         here.filter_map(|(_, shard)| shard.upgrade()).collect()
     }
 
-    /// Wakes one waiting receiver of each of these shards, because a message may have become available.
+    /// Wakes one waiting receiver of each selected shard, because a message may have become available.
     pub(crate) fn wake(&self, is_woken: impl Fn(Address) -> bool) {
         let known = self.known();
         let woken = known.shards.iter().filter(|((address, _), _)| is_woken(*address));
@@ -308,7 +311,7 @@ impl QueueStore {
         }
     }
 
-    /// Returns the shard at this address, of the newest queue there that this process knows.
+    /// Returns the shard at this address, for the newest queue with this slot that the process knows.
     pub(crate) fn shard_at(&self, address: Address) -> Arc<Shard> {
         let newest = self
             .known_at(address)
@@ -317,7 +320,7 @@ impl QueueStore {
         newest.unwrap_or_else(|| self.shard(address, Tenure::default()))
     }
 
-    /// Returns the times of the clocks.
+    /// Returns the current times of the wall clock and of the monotonic clock.
     pub(crate) fn clock(&self) -> Clock {
         Clock {
             wall: self.environment.now_micros(),
@@ -325,7 +328,7 @@ impl QueueStore {
         }
     }
 
-    /// Returns the deadline that is this time from now.
+    /// Returns the deadline that ends after this duration.
     pub(crate) fn deadline(&self, time: Duration) -> Deadline {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Deadline {
@@ -333,18 +336,18 @@ impl QueueStore {
         }
     }
 
-    /// Returns the time that is left until a deadline.
+    /// Returns the remaining time until a deadline, at least 0.
     pub(crate) fn left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
     }
 
-    /// Returns a random number that nothing else has.
+    /// Returns a random number of 128 bits, for use as a unique identifier.
     pub(crate) fn random(&self) -> u128 {
         u128::from_be_bytes(self.environment.random())
     }
 
-    /// Returns a random number below `end`, or 0.
+    /// Returns a random number below `end`, or 0 if `end` is 0.
     pub(crate) fn drawn_below(&self, end: usize) -> usize {
         let drawn = u16::from_be_bytes(self.environment.random());
         usize::from(drawn) % end.max(1)
@@ -404,8 +407,8 @@ impl QueueStore {
         Ok(!ring.tables().iter().any(is_kept))
     }
 
-    /// Reads, and retries if the node does not know the table of a versioned cell yet. Such a table was just created,
-    /// and is never dropped.
+    /// Reads a table of versioned cells. Retries if the node does not know the table yet, because the table
+    /// was just created. Such tables are never dropped.
     pub(crate) async fn until_heard<T, F>(&self, read: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
@@ -422,8 +425,8 @@ impl QueueStore {
         }
     }
 
-    /// Waits before the next attempt, after this number of attempts. The wait grows with each attempt, and is random,
-    /// so that processes do not retry at the same time.
+    /// Waits after a number of failed attempts. The wait grows with that number, and is random, so that
+    /// processes do not retry at the same time.
     pub(crate) async fn pause(&self, attempts: u32) {
         let longest = FIRST_PAUSE
             .saturating_mul(1 << attempts.saturating_sub(1).min(16))
@@ -434,7 +437,8 @@ impl QueueStore {
 }
 
 impl Known {
-    /// Returns the data that the shards of a queue share. The queue has this slot in this epoch.
+    /// Returns the data that the shards of a queue share. `place` and `tenure` are the queue's slot and its
+    /// epoch.
     fn common(&mut self, place: Place, tenure: Tenure) -> Arc<Common> {
         if let Some(common) = self.commons.get(&(place, tenure)).and_then(Weak::upgrade) {
             return common;
@@ -446,12 +450,12 @@ impl Known {
     }
 }
 
-/// Outcome of writing bodies.
+/// Outcome of a write of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     /// The bodies are written.
     Done,
-    /// The table was dropped.
+    /// The bodies are not written: their table was dropped.
     TableGone,
 }
 
@@ -470,7 +474,7 @@ pub(crate) fn committed_bytes(limits: &Limits) -> u64 {
     most.saturating_sub(REGISTER_BYTES) as u64
 }
 
-/// Returns whether a retry of the failed request may succeed.
+/// Returns whether the failure is temporary, so that a retry of the request may succeed.
 pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(
         error.kind(),

@@ -22,34 +22,35 @@ use crate::rounds::Rounds;
 use crate::shards::Shards;
 use crate::upkeep::{self, Upkeep};
 
-/// Queues of a store. Cheap to clone.
+/// Handle to the queues of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct Queues(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) queues: QueueStore,
     pub(crate) registry: Arc<Rounds<RegistryGround>>,
-    /// Maintenance of the ring, where bodies are in a ring of tables.
+    /// Maintenance of the ring of body tables; `None`: the store deletes bodies with their segments.
     pub(crate) keeper: Option<Arc<Keeper>>,
-    /// Shards of the queues that were looked up, so that their cached data outlives its users.
+    /// Shards of all queues that were looked up. Keeping them here keeps their cached data when no caller
+    /// uses them.
     kept: Mutex<HashMap<QueueId, Shards>>,
     _upkeep: Upkeep,
 }
 
-/// Queue, as it was when it was looked up. Cheap to clone.
+/// Queue, with the options at the time of its lookup. Cheap to clone.
 #[derive(Clone)]
 pub struct Queue {
     /// Identifier of the queue. No other queue ever has it, even under the same name.
     pub id: QueueId,
     /// Name of the queue.
     pub name: QueueName,
-    /// Name of the work unit in its queue, for a work unit.
+    /// Name of the work unit within its queue. `None`: this is a queue, not a work unit (temporary queue).
     pub unit: Option<QueueName>,
     /// Options of the queue.
     pub options: QueueOptions,
-    /// Version of the last change. Each change has another version.
+    /// Version of the registry that last changed the queue. Each change has another version.
     pub changed: Version,
-    /// Shards with the messages of the queue.
+    /// Shards, which hold the messages of the queue.
     pub shards: Shards,
 }
 
@@ -63,18 +64,21 @@ pub enum Created {
 }
 
 impl Queue {
-    /// Returns the name of the queue, and of the work unit.
+    /// Returns the name of the queue, and the name of the work unit if this is one.
     pub(crate) fn names(&self) -> (&QueueName, Option<&QueueName>) {
         (&self.name, self.unit.as_ref())
     }
 }
 
 impl Queues {
-    /// Opens the queues of a store, and creates missing tables. `request_timeout` is the time limit of a request. Open
-    /// a store only once in a process: where no other process changes the stored data, cached data is not read again.
+    /// Opens the queues of a store, and creates missing tables. `request_timeout` is the time limit of a
+    /// request.
     ///
-    /// As long as a handle is open, periodic maintenance deletes expired messages. It moves messages that were received
-    /// too often to the dead-letter queue, and retries failed deletions of queues.
+    /// Open a store only once in a process. If no other process can change the stored data, cached data is
+    /// never read again, so a second handle would not see changes by the first handle.
+    ///
+    /// As long as a handle exists, periodic maintenance deletes expired messages. It also moves messages that
+    /// were received too often to the dead-letter queue, and retries failed deletions of queues.
     ///
     /// # Errors
     /// A table cannot be created, or belongs to another program.
@@ -86,8 +90,8 @@ impl Queues {
         Self::over(QueueStore::open(store, environment, request_timeout).await?).await
     }
 
-    /// Opens the queues of a store that has their tables. `None`: the store does not have the tables, and nothing is
-    /// created.
+    /// Opens the queues of a store that has their tables. Returns `None`, and creates nothing, if the store
+    /// has none.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
@@ -102,7 +106,7 @@ impl Queues {
         }
     }
 
-    /// Opens the queues of an open store.
+    /// Opens the queues of a store that is open already.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -137,12 +141,12 @@ impl Queues {
         Ok(Self::of(queues, None).0)
     }
 
-    /// Returns whether the store has the tables of queues.
+    /// Returns whether the store has the tables of queues. They are created when its queues are first opened.
     pub fn has_tables(&self) -> bool {
         self.0.queues.has_tables
     }
 
-    /// Creates the handle, and the receiver that learns when no handle is left.
+    /// Creates the handle, and a receiver that is notified when the last handle is dropped.
     fn of(queues: QueueStore, keeper: Option<Arc<Keeper>>) -> (Self, watch::Receiver<()>) {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
@@ -158,8 +162,8 @@ impl Queues {
         (open, ended)
     }
 
-    /// Changes the options of all queues of the store, such as the rotation interval. Without a ring, only the maximum
-    /// number of work units has an effect.
+    /// Changes the options that all queues of the store share, such as the rotation interval of the ring. On
+    /// a store without a ring, only the maximum number of work units has an effect.
     ///
     /// # Errors
     /// A number is out of range. The error names the field.
@@ -170,7 +174,7 @@ impl Queues {
         }
     }
 
-    /// Returns the current options of all queues of the store, such as the rotation interval.
+    /// Returns the options that all queues of the store share, such as the rotation interval of the ring.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -178,8 +182,8 @@ impl Queues {
         self.with_registry(Registry::options).await
     }
 
-    /// Waits until other processes were notified of all changes of this process, for use before the process ends.
-    /// Without this, receivers of other processes find the last messages only when they poll again.
+    /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
+    /// receivers of other processes find the last messages only when they poll again.
     pub async fn has_told(&self) {
         self.0.queues.has_rung().await;
     }
@@ -187,8 +191,9 @@ impl Queues {
     /// Creates a queue. Does nothing if a queue with this name and these options exists.
     ///
     /// # Errors
-    /// A queue with this name has other options, or an option is invalid. The error names the option. Or the store has
-    /// the maximum number of queues.
+    /// - A queue with this name has other options.
+    /// - An option is invalid. The error names the option.
+    /// - The store has the maximum number of queues.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name)?;
         let options = self.held(options)?;
@@ -215,8 +220,8 @@ impl Queues {
         }
     }
 
-    /// Changes the options of a queue and returns the version of the change. If `expected` is given, changes the queue
-    /// only if it still has this version.
+    /// Changes the options of a queue and returns the version of the change. If `expected` is given and the
+    /// queue has another version, changes nothing and fails.
     ///
     /// # Errors
     /// The queue does not exist, or was changed since. An option is invalid, or cannot be changed.
@@ -248,7 +253,7 @@ impl Queues {
         }
     }
 
-    /// Records the time in a store that has no other clock, if a queue has a retention.
+    /// Records the current time in a store that has no clock of its own, if a queue has a retention.
     pub(crate) async fn record_time(&self) {
         if self.0.queues.store.limits().remote {
             return;
@@ -264,8 +269,8 @@ impl Queues {
         }
     }
 
-    /// Returns the options that apply in this store. A queue always has one shard if only one process makes changes,
-    /// because no other process is in its way.
+    /// Returns the options with which a queue is created in this store. If only this process makes changes,
+    /// the queue has one shard, because further shards only reduce conflicts between processes.
     fn held(&self, options: QueueOptions) -> Result<QueueOptions> {
         if self.0.queues.has_ring() {
             return Ok(options);
@@ -286,7 +291,7 @@ impl Queues {
                         registry.places().filter_map(|(_, row)| row.held.id()).collect()
                     })
                     .await?;
-                // Forget the queue and its work units, which were deleted with it.
+                // Drop the cached data of the queue and of its work units, which were deleted with it.
                 self.kept().retain(|id, _| *id != queue && left.contains(id));
                 self.clear_deleted().await
             }
@@ -294,9 +299,9 @@ impl Queues {
         }
     }
 
-    /// Moves dead letters back to a queue, or messages to any other queue, and returns the number of moved messages. It
-    /// moves at most `most` messages, or all if there is no limit. An ordered queue gets only messages that have a
-    /// group.
+    /// Moves messages from one queue to another, for example dead letters back to their queue. Returns the
+    /// number of moved messages, at most `most`. `None`: no limit. An ordered queue gets only messages that
+    /// have a group.
     ///
     /// # Errors
     /// Both queues are the same, or they are in different stores. Otherwise, the errors of [`Shards::redrive`].
@@ -335,7 +340,7 @@ impl Queues {
         Ok(all)
     }
 
-    /// Returns the queue of this name, or the work unit of the name `QUEUE/UNIT`.
+    /// Returns the queue with this name, or the work unit with the name `QUEUE/UNIT`.
     ///
     /// # Errors
     /// The queue or the work unit does not exist.
@@ -360,7 +365,7 @@ impl Queues {
         })
     }
 
-    /// Returns the current queue or work unit of this identifier.
+    /// Returns the queue or work unit with this identifier, and its current options.
     ///
     /// # Errors
     /// The queue or the work unit was deleted.
@@ -375,8 +380,8 @@ impl Queues {
         found.await?.ok_or_else(QueueError::deleted)
     }
 
-    /// Calls `look` with the registry as it is known. Reads it first if it is not known, or if other processes may have
-    /// changed it.
+    /// Calls `look` with the registry of queues. Reads the registry first if it is not cached, or if other
+    /// processes may have changed it.
     pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
         if self.0.queues.store.limits().remote || rounds.with_copy(|registry| registry.is_none()) {
@@ -401,7 +406,8 @@ impl Queues {
         known
     }
 
-    /// Returns the holder of this slot: a queue with the options of `queue`, or a work unit of it.
+    /// Returns the queue or the work unit that uses this slot. A work unit has the options of its queue,
+    /// `queue`.
     pub(crate) fn known(
         &self,
         registry: &Registry,
@@ -431,7 +437,7 @@ impl Queues {
         }
     }
 
-    /// Keeps the cached data of a queue after its users are gone.
+    /// Keeps the cached data of a queue when no caller uses the queue.
     pub(crate) fn keep(&self, queue: QueueId, shards: &Shards) {
         self.kept().entry(queue).or_insert_with(|| shards.clone());
     }
@@ -440,8 +446,8 @@ impl Queues {
         self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
     }
 
-    /// Clears the slots of deleted queues, so that other queues can take them. If that fails for a slot, the slot stays
-    /// as it is until a later call.
+    /// Clears the slots of deleted queues, so that new queues can use them. If that fails for a slot, a later
+    /// call tries again.
     pub(crate) async fn clear_deleted(&self) -> Result<()> {
         let deleting = self.with_registry(|registry| {
             let places = registry.places().filter(|(_, row)| row.deleting().is_some());

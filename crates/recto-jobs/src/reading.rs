@@ -1,4 +1,4 @@
-//! Reads of bodies.
+//! Reads of logs, states and message bodies.
 
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
-/// Maximum number of times in a row that missing bodies are read from the table to which they were moved in the
-/// meantime.
+/// Maximum number of times that a read of missing bodies is repeated in another table, because the bodies
+/// were moved there after the head was read.
 const MAX_MOVES: u32 = 4;
 
 impl Shard {
-    /// Reads the log and the state of a segment, as far as they are not known.
+    /// Reads the log and the state of a segment into the cache, as far as they are not cached.
     ///
     /// # Errors
-    /// The log or the state cannot be read. Or a later segment has them, although the head still lists this segment.
+    /// The log or the state cannot be read. Or their versioned cells belong to a later segment, although the
+    /// head still lists this segment.
     pub(crate) async fn load(&self, segment: &LiveSegment) -> Result<()> {
         segment.load(self.is_shared()).await?;
         if segment.is_overtaken() && self.find(segment.number).await?.is_some() {
@@ -32,7 +33,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Returns the contents of messages of a segment, in their order. Each content has its own result.
+    /// Reads the contents of messages of a segment, in the order of `messages`. Each content has its own
+    /// result.
     pub(crate) async fn contents(
         &self,
         segment: Segment,
@@ -47,8 +49,8 @@ impl Shard {
             if missing.is_empty() || !self.queues.has_ring() {
                 break;
             }
-            // Since the head was read, the bodies may have been moved to another table, or even
-            // back again, so look up their table again.
+            // After the head was read, the bodies may have been moved to another table, or even back again,
+            // so look up their table again.
             match self.find(segment).await? {
                 Some(now) if now.table != table || moves == 0 => table = now.table,
                 _ => break,
@@ -75,8 +77,8 @@ impl Shard {
         Ok(bodies.into_iter().map(content).collect())
     }
 
-    /// Returns the stored bodies of messages, in their order. A body is `None` if it does not exist. The whole result
-    /// is `None` if the table was dropped.
+    /// Reads the stored bodies of messages, in the order of `messages`. A body is `None` if it does not
+    /// exist. The whole result is `None` if the table was dropped.
     pub(crate) async fn bodies(
         &self,
         table: BodyTable,
@@ -107,7 +109,7 @@ impl Shard {
         Ok(Some(found.into_iter().map(body).collect()))
     }
 
-    /// Returns the content of one message; `None`: its body is lost.
+    /// Reads the content of one message. Returns `None` if its body is missing or damaged.
     pub(crate) async fn content(
         &self,
         segment: Segment,
@@ -124,7 +126,7 @@ impl Shard {
     }
 }
 
-/// Returns the error for a node that does not know an existing table.
+/// Returns the error of a read for which a node does not know an existing table yet.
 fn unheard_of(table: &Table) -> QueueError {
     let name = table.name();
     let message = format!("a node does not know table {name} yet: nothing was done");

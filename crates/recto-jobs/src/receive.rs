@@ -13,18 +13,19 @@ use crate::message::{MAX_BATCH, Message};
 use crate::settle::micros;
 use crate::shards::Shards;
 
-/// Minimum visibility timeout: a message has to reach its receiver within this time.
+/// Minimum visibility timeout. It must be long enough for a message to reach its receiver.
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
-/// Maximum wait of a receive.
+/// Maximum time that a receive waits for a message.
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Interval at which a waiting receive checks whether its queue is still paused.
 const PAUSED_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Result of polls of the shards of a queue.
+/// Result of the polls of one receive, over all shards of a queue.
 #[derive(Default)]
 struct Found {
     look: Look,
-    /// Time until a shard without messages may have one.
+    /// Time until the next poll, if no message was found. After it, one of the polled shards may have a
+    /// message.
     pause: Option<Duration>,
 }
 
@@ -35,15 +36,19 @@ impl Found {
 }
 
 impl Shards {
-    /// Receives at most `most` messages, or fewer if they are large. Within a shard, new messages are received oldest
-    /// first, and in turn with messages that failed before. The caller has each message for `visibility`, or else for
-    /// the visibility timeout of the queue. The time counts from before the claim was sent. If there is no message, the
-    /// call waits for at most `wait`. If the caller goes away before it has the messages, they are given back. A paused
-    /// queue delivers nothing, as if it were empty.
+    /// Receives at most `most` messages, or fewer if they are large. Within a shard, new messages are
+    /// received oldest first, and in turn with messages that failed before.
+    ///
+    /// Each message has the visibility timeout `visibility`, or that of the queue if it is `None`. The
+    /// timeout begins before the claim is sent to the store. If no message can be received, the call waits
+    /// for one, for at most `wait`. Messages are given back if the caller drops the call before it has them.
+    /// A paused queue delivers nothing, as if it were empty.
     ///
     /// # Errors
-    /// An argument is out of range. The store is unreachable. Stored data of the queue is damaged, or a newer release
-    /// wrote it. Until the end of `wait`, the queue had the maximum number of messages in flight.
+    /// - An argument is out of range.
+    /// - The store is unreachable.
+    /// - Stored data of the queue is damaged, or a newer release wrote it.
+    /// - The queue had the maximum number of messages in flight until the end of `wait`.
     ///
     /// A message whose body is lost causes no error. It goes to the dead-letter queue, or it is
     /// [counted](crate::Totals::bodies_lost) and deleted.
@@ -90,16 +95,16 @@ impl Shards {
         }
     }
 
-    /// Reserves room for at most `wanted` messages below the limit of messages in flight. Claims of other receivers of
-    /// this process count, too.
+    /// Reserves at most `wanted` messages in flight, as far as the queue's limit allows. Messages that other
+    /// receivers of this process are claiming count against the limit.
     pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
         let find_room = |claiming| self.room_in_flight(wanted, claiming);
         self.common().take_room(find_room)
     }
 
-    /// Returns the number of messages, at most `wanted`, that may be received below the limit of messages in flight,
-    /// while receivers of this process are claiming `claiming` messages. Only segments that this process knows count,
-    /// so the limit may be exceeded.
+    /// Returns how many messages may be received below the limit of messages in flight, at most `wanted`.
+    /// `claiming` is the number of messages that other receivers of this process are claiming. Only cached
+    /// segments are counted, so the limit may be exceeded.
     fn room_in_flight(&self, wanted: usize, claiming: usize) -> usize {
         let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
         let known: Vec<_> = self
@@ -115,7 +120,8 @@ impl Shards {
         wanted.min(most.saturating_sub(in_flight))
     }
 
-    /// Polls once, in a task of its own. Messages that no caller takes are given back.
+    /// Polls the shards once, in a task of its own. If the caller is gone when the poll ends, the messages
+    /// are given back.
     async fn look(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (tell, told) = oneshot::channel();
         let shards = self.clone();
@@ -135,8 +141,8 @@ impl Shards {
         held.take().ok_or_else(QueueError::ended)
     }
 
-    /// Polls one shard after another until there are enough messages. An error of one shard does not prevent the
-    /// receive from the others.
+    /// Polls one shard after another until there are enough messages. If one shard fails, messages are still
+    /// received from the others.
     async fn look_at_each(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (mut found, mut failed) = (Found::default(), None);
         for index in self.to_receive() {
@@ -152,8 +158,8 @@ impl Shards {
                 }
                 continue;
             }
-            // Another receiver polled this shard and found nothing, and no notification came since,
-            // so a receiver that can wait skips the shard.
+            // Another receiver polled this shard and found nothing, and no notification came afterward, so a
+            // receiver that can wait skips the shard.
             if let Some(pause) = quiet.filter(|_| waits) {
                 found.pauses(pause);
                 continue;
@@ -187,8 +193,9 @@ impl Shards {
         }
     }
 
-    /// Removes the messages that did not reach the receiver in time. They are given back unless another receiver has
-    /// them already. Otherwise a message could go to the dead-letter queue although no receiver ever had it.
+    /// Removes messages whose visibility timeout has ended before they reach the receiver, and gives them
+    /// back unless another receiver has them. If they were not given back, a message could go to the
+    /// dead-letter queue although no receiver ever had it.
     fn keep_held(&self, messages: &mut Vec<Message>) {
         for shard in self.all() {
             let own = messages.iter().map(|message| message.receipt);
@@ -199,7 +206,7 @@ impl Shards {
     }
 }
 
-/// Result of polls, until the receiver takes it. When it is dropped, its messages are given back.
+/// Messages of a poll that the receiver has not taken yet. Dropping this value gives them back.
 struct Held {
     shards: Shards,
     found: Option<Found>,

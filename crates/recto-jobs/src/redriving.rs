@@ -1,4 +1,4 @@
-//! Redrive: messages go back to the queue that they came from, or to any other queue.
+//! Redrive: moves dead letters back to the queue that they came from, or messages to any other queue.
 
 use std::sync::Arc;
 
@@ -13,23 +13,26 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Number of messages that are moved concurrently, so that they share commits. Messages to an ordered queue are moved
-/// one after another.
+/// Number of messages that a redrive moves concurrently, so that they share commits. Messages to an ordered
+/// queue are moved one after another.
 pub(crate) const MOVES_AT_ONCE: usize = 32;
 
 impl Shards {
-    /// Moves messages that were never received to another queue, and returns the number of moved messages. It moves at
-    /// most `most` messages, or all if there is no limit. The oldest messages of a shard are moved first. The messages
-    /// lose the attributes that only dead letters have. An ordered queue gets only messages that have a group. Messages
-    /// that are larger than the other queue allows stay, and the others are moved.
+    /// Moves messages that were never received to another queue, and returns the number of moved messages.
     ///
-    /// Moves that were begun earlier are completed first, to their own targets, because the process that began them may
+    /// - At most `most` messages are moved. `None`: no limit.
+    /// - The oldest messages of a shard are moved first.
+    /// - The attributes that Recto adds to dead letters are removed.
+    /// - An ordered queue gets only messages that have a group.
+    /// - Messages that are larger than the other queue allows stay.
+    ///
+    /// Interrupted moves are completed first, to their own targets, because the process that began them may
     /// be gone. They count, too.
     ///
     /// # Errors
-    /// The store is unreachable, stored data is damaged, or a newer release wrote it. The other queue is full, was
-    /// deleted, or does not allow messages this large. Messages that were moved before the error stay moved, and the
-    /// error [has their number](QueueError::moved).
+    /// The store is unreachable, stored data is damaged, or a newer release wrote it. The other queue is
+    /// full, was deleted, or does not allow messages this large. Messages that were moved before the error
+    /// stay moved, and the error [has their number](QueueError::moved).
     pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
         let (from, to) = (self.clone(), to.clone());
         let moved = tokio::spawn(async move {
@@ -48,8 +51,8 @@ impl Shards {
 }
 
 impl Shard {
-    /// Moves the messages of one shard. `moved` is the number of messages that were moved before. It grows with each
-    /// moved message, even if the call fails.
+    /// Moves the messages of one shard to another queue. Adds 1 to `moved` for each moved message, even if
+    /// the call fails later. Adds 1 to `too_large` for each message that stays because of its size.
     async fn redrive(
         self: &Arc<Self>,
         to: &Shards,
@@ -95,7 +98,7 @@ impl Shard {
         count_moved(join_all(moves).await, moved)
     }
 
-    /// Completes at most `most` moves that were begun in a segment.
+    /// Completes at most `most` interrupted moves of messages in a segment.
     async fn end_moves(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -113,7 +116,8 @@ impl Shard {
     }
 }
 
-/// Adds the moved messages to `moved`. Returns an error if the remaining messages cannot be moved, either.
+/// Adds the number of successful moves to `moved`. Returns an error if further messages cannot be moved,
+/// either.
 fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<()> {
     let is_done = |one: &&Result<Option<Moved>>| matches!(one, Ok(Some(Moved::Done)));
     *moved += moves.iter().filter(is_done).count();
@@ -128,7 +132,7 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
     Ok(())
 }
 
-/// Returns the error for messages that stay because the other queue allows only smaller ones.
+/// Returns the error of a redrive for `count` messages that the other queue rejects because of their size.
 fn too_large_for(to: &Shards, count: usize) -> QueueError {
     let most = to.options().body_bytes;
     let message = format!(
@@ -140,7 +144,7 @@ fn too_large_for(to: &Shards, count: usize) -> QueueError {
         .with_field("to")
 }
 
-/// Returns the error of a redrive that ended early.
+/// Returns the error of a redrive that the target queue stopped, with the reason.
 fn not_taken(moved: Moved) -> QueueError {
     let (kind, why, hint) = match moved {
         Moved::Full => (

@@ -1,4 +1,4 @@
-//! Storage of heads, logs and states in their tables, and data for the evaluation of their commands.
+//! Storage of heads, logs and states in their tables, and the data by which their commands are evaluated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -25,7 +25,7 @@ use crate::waits::Waits;
 /// Maximum number of rows that one read of a log returns: more than a log has.
 const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
 
-/// Maximum number of reads of a log whose parts do not fit together.
+/// Maximum number of reads of a log whose header and rows are from different times.
 const MAX_LOG_READS: u32 = 3;
 
 /// Backend of a shard's head.
@@ -40,12 +40,13 @@ pub(crate) struct LogGround {
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
-    /// Deduplication ids of the earlier segments, once they were needed.
+    /// Deduplication ids of the earlier segments. They are read when a message with a deduplication id is
+    /// first sent.
     pub(crate) recent: OnceLock<Recent>,
-    /// Bodies in progress. A store with transactions puts them with the log's rows. The callers that wait for this
-    /// keep their bodies alive.
+    /// Bodies of appends that are in progress. On a store with transactions, the write of the log's rows
+    /// includes them. Their callers own the bodies while they wait for the append.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
-    /// Number of conditional writes that failed because another process wrote first.
+    /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
 }
 
@@ -58,11 +59,11 @@ pub(crate) struct StateGround {
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) options: Arc<NewestOptions>,
-    /// Groups that must wait, in an ordered queue, as of the last poll.
+    /// Groups of an ordered queue whose messages in this segment must wait, as of the last poll.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
-    /// Segments in which no message is due yet.
+    /// Segments that polls and maintenance skip because no message in them needs work yet.
     pub(crate) waits: Arc<Waits>,
-    /// Number of conditional writes that failed because another process wrote first.
+    /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
 }
 
@@ -91,8 +92,8 @@ impl Ground for HeadGround {
         Ok(read.unwrap_or_else(Head::absent))
     }
 
-    /// Returns the request that replaces the head. A store with transactions deletes bodies in table 0 with their
-    /// segment.
+    /// Returns the request that replaces the head `before` by `put`. On a store with transactions, the
+    /// request also deletes the bodies of segments that `put` no longer lists.
     fn request(&self, before: &Head, put: &Head) -> Request {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
@@ -181,7 +182,8 @@ impl Ground for StateGround {
     }
 
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
-        // Any command may make a message due earlier, so forget until when the segment has no work.
+        // Any command may make a message available earlier, so forget the time until which polls skip the
+        // segment.
         self.waits.forget(self.segment);
         self.with_context(|context| round.step(event, context))
     }
@@ -209,7 +211,7 @@ impl Ground for StateGround {
 }
 
 impl StateGround {
-    /// Calls `work` with the data for the evaluation of claims, as it is known now.
+    /// Calls `work` with the data that the state needs to evaluate claims, such as the log and the time.
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -235,7 +237,8 @@ impl StateGround {
     }
 }
 
-/// Reads the log of a versioned cell, whichever segment has the cell. Reads only the parts that `copy` does not have.
+/// Reads the log in a versioned cell, even if another segment uses the cell now. Reads only rows that `copy`
+/// lacks.
 pub(crate) async fn read_log(
     queues: &QueueStore,
     address: Address,
@@ -245,8 +248,8 @@ pub(crate) async fn read_log(
     let mut read = 1;
     loop {
         match read_log_once(queues, address, register, copy).await {
-            // Read again, because another segment may have taken the versioned cell between the
-            // requests for the header and for the rows.
+            // Read again: another segment may have begun to use the versioned cell between the reads of the
+            // header and of the rows.
             Err(error) if error.kind() == QueueErrorKind::Corrupt && read < MAX_LOG_READS => read += 1,
             read => return read,
         }
@@ -297,8 +300,8 @@ async fn read_log_once(
     Ok(stored::decode_log(header, copy, rows)?)
 }
 
-/// Reads the version of a versioned cell of several rows, and the content that applies to all of them. `None`: the cell
-/// was never written.
+/// Reads the header of a versioned cell that has several rows: its version, and the content of the static
+/// column. Returns `None` if the cell was never written.
 pub(crate) async fn read_header(
     queues: &QueueStore,
     snapshot: &dyn Snapshot,
@@ -313,7 +316,7 @@ pub(crate) async fn read_header(
     row.map(|row| header_at(row, 0, table)).transpose()
 }
 
-/// Returns the version and the content from a row of the partition.
+/// Returns the version and the content of a versioned cell from the static columns of a row.
 pub(crate) fn header_of(row: RowRef<'_>, table: &Table) -> Result<(Version, Vec<u8>)> {
     header_at(row, table.key_len(), table)
 }
@@ -326,7 +329,7 @@ fn header_at(row: RowRef<'_>, first: usize, table: &Table) -> Result<(Version, V
     }
 }
 
-/// Returns the mutation that puts the version and the content.
+/// Returns the mutation that writes the header of a versioned cell: its version and content.
 pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     let put = Operation::PatchStatic {
         columns: vec![COMPARED, CONTENT],
@@ -338,7 +341,7 @@ pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     mutation(put, None)
 }
 
-/// Reads a versioned cell that is one row.
+/// Reads a versioned cell that is stored in a single row.
 async fn read_row<R>(
     queues: &QueueStore,
     table: &Arc<Table>,
@@ -380,7 +383,8 @@ fn replace_row(table: &Arc<Table>, partition: Cells, before: Version, put: Versi
     }
 }
 
-/// Returns the condition that the cell has this version; 0: that the cell was never written.
+/// Returns the condition that the cell still has the version `before`. Version 0 means that the cell was
+/// never written.
 pub(crate) fn condition(row: RowAddress, before: Version) -> CasCondition {
     CasCondition {
         row,

@@ -13,10 +13,10 @@ use crate::registers::{condition, damaged, header_of, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
-/// Number of rows that one read returns.
+/// Number of rows per page in a read of the registry.
 const READ_ROWS: u32 = 1_000;
-/// Maximum number of reads of a registry whose rows do not fit together. This happens if the registry changes between
-/// the reads of its pages.
+/// Maximum number of attempts to read the registry. An attempt fails if the registry changes between the
+/// reads of its pages.
 const MAX_READS: u32 = 3;
 
 /// Backend of the registry of a keyspace.
@@ -101,8 +101,8 @@ impl RegistryGround {
                 _ => break,
             }
         }
-        // Each row includes the static columns, which contain the header. If there is no row, read
-        // the header separately.
+        // Each row includes the static columns, which contain the header. If there is no row, read the header
+        // separately.
         let header = match header {
             None => read_header(&self.queues, &*snapshot, table, &partition).await?,
             found => found,

@@ -1,4 +1,4 @@
-//! Release of segments. A segment leaves the list of its shard when all its messages are resolved, or when it is
+//! Release of segments: a segment is removed from the head of its shard when all its messages are resolved or
 //! purged.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Releases a segment if all its messages are resolved. After a failure, the next operation that looks at the
+    /// Releases a segment if all its messages are resolved. After a failure, the next operation that uses the
     /// segment tries again.
     pub(crate) async fn release_if_done(self: &Arc<Self>, segment: &LiveSegment) {
         if segment.is_done() {
@@ -63,13 +63,14 @@ impl Shard {
         })
     }
 
-    /// Reads the entry of a segment in the head with serial consistency.
+    /// Reads the head with serial consistency, and returns its entry for a segment. Returns `None` if the
+    /// segment was released.
     pub(crate) async fn find(&self, number: recto_protocol::queues::Segment) -> Result<Option<Live>> {
         let head = self.head.read().await?;
         Ok(head.live().get(&number).copied())
     }
 
-    /// Sends a command to the state of the segment that had a message before the message was moved.
+    /// Sends a command to the segment from which a message was moved. `origin` names that segment.
     pub(crate) async fn ask_source(
         &self,
         origin: Origin,

@@ -15,42 +15,44 @@ use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::{QueueStore, is_passing, write_options};
 
-/// Maximum number of commands that wait for one versioned cell. Further commands are rejected.
+/// Maximum number of commands that may wait for one versioned cell. Further commands are rejected.
 const MAX_WAITING: usize = 65_536;
-/// Number of scheduler turns in a row without a new command after which the loop executes the waiting commands. A
-/// caller that just got its response needs some turns to see it and to send its next command.
+/// Number of successive turns of the scheduler without a new command after which the loop executes the
+/// waiting commands. A caller that just got its response needs some turns to see it and to send its next
+/// command.
 const QUIET_TURNS: u32 = 4;
-/// Maximum number of scheduler turns that the loop waits for more commands.
+/// Maximum number of turns of the scheduler for which the loop waits for more commands.
 const MAX_TURNS: u32 = 64;
 
 /// Backend of a compare-and-set loop: storage of the versioned cell, and data for the evaluation of its commands.
 #[async_trait]
 pub(crate) trait Ground: Send + Sync + 'static {
-    /// Type of the versioned cell.
+    /// Type of the versioned cell: head, log, state, ring or registry.
     type Register: Register;
 
-    /// Returns the store.
+    /// Returns the store that has the cell.
     fn queue_store(&self) -> &QueueStore;
 
-    /// Executes a step of the protocol's loop with the data that is known now.
+    /// Executes one step of the protocol's loop, with the data that this process has now for the evaluation
+    /// of commands.
     fn step(
         &self,
         round: &mut Round<Self::Register>,
         event: Event<Self::Register>,
     ) -> Vec<Action<Self::Register>>;
 
-    /// Reads the cell with serial consistency. If `copy` has an earlier value, the read may be limited to the newer
-    /// parts.
+    /// Reads the cell with serial consistency. `copy` is an earlier value, so that the read may be limited to
+    /// newer parts.
     async fn read(&self, copy: Option<Self::Register>) -> Result<Self::Register>;
 
-    /// Records that a conditional write was rejected because another process wrote first.
+    /// Records that a conditional write of the cell failed because another process wrote first.
     fn was_late(&self) {}
 
     /// Returns the request that replaces the value `before` by the value `put`.
     fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
 }
 
-/// Conditional write, and plain writes that are applied with it, all or nothing, on a store with transactions.
+/// Conditional write, and plain writes that a store with transactions applies together with it or not at all.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) cas: Cas,
@@ -65,38 +67,40 @@ pub(crate) struct Rounds<G: Ground> {
 
 struct Inner<R: Register> {
     round: Round<R>,
-    /// Commands that were not passed to the protocol's loop yet.
+    /// Commands that the protocol's loop has not received yet.
     asked: Vec<(Ticket, R::Wish)>,
     waiting: BTreeMap<Ticket, Waiting<R>>,
-    /// True if a task executes the waiting commands.
+    /// True while a task executes the waiting commands.
     is_driven: bool,
     last_ticket: u64,
-    /// True if a write of unknown outcome may have executed a waiting command.
+    /// True if a write with an unknown outcome may have executed a waiting command.
     is_in_doubt: bool,
-    /// Error of the last failed request.
+    /// Error of the last failed request to the store.
     failure: Option<QueueError>,
 }
 
-/// Caller that waits for a response, or that gave up while its command was in progress.
+/// Caller that waits for a response. The entry stays after the caller gave up, while its command is in
+/// progress.
 struct Waiting<R: Register> {
     told: oneshot::Sender<Result<R::Answer>>,
-    /// Bodies that are put with the command. They are kept as long as the command may be evaluated again.
+    /// Bodies that the write of the command includes. They are kept as long as the command may be evaluated
+    /// again.
     _bodies: Option<Arc<[Body]>>,
 }
 
-/// Next request to the store.
+/// Request that the loop sends to the store next.
 enum Work {
     Read,
     Cas(Box<Request>, Version),
 }
 
-/// Continuation after a request to the store.
+/// Decision of the loop after a request to the store.
 enum Next {
-    /// Send this request at once.
+    /// Sends this request at once.
     Ask(Work),
-    /// After a pause, send this request; `None`: send the last request again.
+    /// Waits, then sends this request; `None`: sends the last request again.
     Again(Option<Work>),
-    /// Send nothing.
+    /// Sends no further request.
     Over,
 }
 
@@ -115,19 +119,21 @@ impl<G: Ground> Rounds<G> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `look` with the known value of the cell. The value may be stale where other processes change it, too.
+    /// Calls `look` with the cached value of the cell. The value may be stale if other processes change the
+    /// cell, too.
     pub(crate) fn with_copy<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
         look(self.lock().round.copy())
     }
 
-    /// Calls `look` with the known value of the cell, unless a change of the cell is in progress.
+    /// Calls `look` with the cached value of the cell, unless a change of the cell is in progress. Returns
+    /// `None` then.
     pub(crate) fn with_settled_copy<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
         let inner = self.lock();
         let copy = inner.round.copy().filter(|_| inner.round.is_idle());
         copy.map(look)
     }
 
-    /// Reads the cell. The value that was read replaces the known value, unless the known value is newer.
+    /// Reads the cell from the store, and caches the value unless the cached value is newer.
     pub(crate) async fn read(&self) -> Result<G::Register> {
         let copy = self.with_copy(|copy| Some(copy?.clone()));
         let found = self.ground.read(copy).await?;
@@ -145,12 +151,15 @@ impl<G: Ground> Rounds<G> {
         answers.pop().ok_or_else(QueueError::ended)
     }
 
-    /// Sends one or more commands together and returns their responses. The bodies are kept until no write can put them
-    /// anymore.
+    /// Sends one or more commands together, waits at most for `time`, and returns their responses. `bodies`
+    /// are kept as long as a write may include them.
     ///
     /// # Errors
-    /// The commands were not executed in time. The kind of the error says whether they were not sent, or whether their
-    /// outcome is unknown. The cell is damaged, or the store rejects the request. Too many commands wait.
+    /// - The commands were not executed in time. The kind of the error says whether they were not sent, or
+    ///   whether their outcome is unknown.
+    /// - The cell is damaged.
+    /// - The store rejects the request.
+    /// - Too many commands wait.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         wishes: Vec<<G::Register as Register>::Wish>,
@@ -214,13 +223,14 @@ impl<G: Ground> Rounds<G> {
         Ok((tickets, answers))
     }
 
-    /// Withdraws the commands of a caller that stops waiting, and returns its error.
+    /// Withdraws the commands of a caller that stops waiting. Returns the error for the caller: a timeout if
+    /// no command was sent, and otherwise an unknown outcome.
     fn give_up(&self, tickets: &[Ticket]) -> QueueError {
         let mut inner = self.lock();
         let mut is_unsent = true;
         for ticket in tickets {
-            // The caller gets one error for all its commands, so a command that was answered in the
-            // meantime counts as sent.
+            // The caller gets one error for all its commands, so a command that was already answered counts
+            // as sent.
             if inner.withdraw(*ticket) {
                 inner.waiting.remove(ticket);
             } else {
@@ -246,8 +256,8 @@ impl<G: Ground> Rounds<G> {
         }
     }
 
-    /// Passes an event to the protocol's loop, and gives the responses to the callers. Returns the next request to the
-    /// store.
+    /// Passes an event to the protocol's loop, and passes the responses to the callers. Returns the next
+    /// request to the store.
     fn step(&self, inner: &mut Inner<G::Register>, event: Event<G::Register>) -> Option<Work> {
         let mut work = None;
         for action in self.ground.step(&mut inner.round, event) {
@@ -269,7 +279,7 @@ impl<G: Ground> Rounds<G> {
         work
     }
 
-    /// Executes commands until none waits.
+    /// Executes commands until no command waits.
     async fn drive(self: Arc<Self>, mut ending: Ending<G>) {
         while let Some(asked) = self.gather().await {
             let work = self.step(&mut self.lock(), Event::Asked(asked));
@@ -280,8 +290,8 @@ impl<G: Ground> Rounds<G> {
         ending.0 = None;
     }
 
-    /// Waits until callers that are about to send commands have sent them, so that one conditional write carries all of
-    /// them. Returns the commands; `None`: no command waits.
+    /// Waits until callers that are about to send commands have sent them, so that one conditional write
+    /// executes all of them. Returns the commands, or `None` if no command waits.
     async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
         let queues = self.ground.queue_store();
         if !queues.store.limits().remote {
@@ -302,7 +312,7 @@ impl<G: Ground> Rounds<G> {
         inner.is_driven.then_some(asked)
     }
 
-    /// Sends requests to the store until no request is left, or no caller waits.
+    /// Sends requests to the store until the loop needs no further request, or no caller waits.
     async fn work(&self, mut work: Work) {
         let mut failures = 0;
         loop {
@@ -326,7 +336,7 @@ impl<G: Ground> Rounds<G> {
         }
     }
 
-    /// Evaluates the result of a request to the store. `Ok(None)`: the request was not sent.
+    /// Evaluates the result of a request to the store. `Ok(None)` means that the request was not sent.
     fn heard(&self, heard: Result<Option<Event<G::Register>>>) -> Next {
         let protocol = self.ground.queue_store().protocol;
         let mut inner = self.lock();
@@ -418,8 +428,8 @@ impl<G: Ground> Drop for Ending<G> {
     }
 }
 
-/// Converts the outcome of a transaction of one conditional write and plain writes to the outcome of the conditional
-/// write.
+/// Converts the outcome of a transaction to that of its conditional write. The transaction consists of this
+/// write and plain writes.
 fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
     match outcome {
         TransactionOutcome::Applied => CasOutcome::Applied,
@@ -446,8 +456,8 @@ impl<R: Register> Inner<R> {
         }
     }
 
-    /// Withdraws the command of a caller that stops waiting. Returns whether the command was not sent and never will
-    /// be.
+    /// Withdraws the command of a caller that stops waiting. Returns true if the command was not sent, so
+    /// that it is never executed.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let unheard = self.asked.iter().position(|(asked, _)| *asked == ticket);
         match unheard {
@@ -459,7 +469,7 @@ impl<R: Register> Inner<R> {
         }
     }
 
-    /// Gives the error to all waiting callers. The next command starts with a read.
+    /// Passes the error to all waiting callers. The next command starts with a read of the cell.
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
         self.asked.clear();

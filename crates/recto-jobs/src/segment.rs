@@ -13,23 +13,25 @@ use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
 use crate::shard::Shard;
 
-/// Live segment, as this process knows it.
+/// Cached data of a live segment in this process.
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) state: Arc<Rounds<StateGround>>,
-    /// True if a task moves messages away from the segment.
+    /// True while a task moves messages out of the segment.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
     in_flight: Mutex<Option<InFlight>>,
-    /// Number of messages that were inspected, and the earliest time from which the retention of one of them counts.
+    /// Number of messages that were checked for expiry, and the earliest time from which the retention of
+    /// these messages counts.
     first_due: Mutex<(Seq, Micros)>,
 }
 
-/// Groups with unresolved messages, for these versions of the log and the state.
+/// Groups with unresolved messages, and the versions of log and state that they were computed from.
 type KnownGroups = ((Version, Version), Arc<OpenGroups>);
 
-/// Number of messages in flight in this version of the state, at the time of the count.
+/// Cached number of messages in flight. `counted_nanos` is the time of the count, and `version` the version
+/// of the state.
 #[derive(Clone, Copy)]
 struct InFlight {
     version: Version,
@@ -37,11 +39,12 @@ struct InFlight {
     count: usize,
 }
 
-/// Time for which a count of messages in flight is valid. Claims end without a change of the state.
+/// Time for which a cached number of messages in flight is valid, in nanoseconds. It is limited because a
+/// visibility timeout ends without a change of the state.
 const COUNTED_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
-    /// Creates the data of a segment of the shard. Nothing is read yet.
+    /// Creates the empty cache of a segment of the shard. Reads nothing.
     pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
         let (queues, address) = (&shard.queues, shard.address);
         let log = Rounds::new(LogGround {
@@ -76,10 +79,10 @@ impl LiveSegment {
         }
     }
 
-    /// Reads the log and the state unless they are known. If `anew` is set, other processes may have written since, so
-    /// both are read again, except parts that cannot have changed.
+    /// Reads the log and the state if they are not cached. With `anew`, reads both again because other
+    /// processes may have changed them, except for parts that cannot have changed.
     pub(crate) async fn load(&self, anew: bool) -> Result<()> {
-        // A sealed log does not change, so a known sealed log is not read again.
+        // A sealed log does not change, so a cached sealed log is not read again.
         let is_sealed = self.with_log(|log| log.sealed().is_some()) == Some(true);
         let is_read = !is_sealed && (anew || self.log.with_copy(|log| log.is_none()));
         let log = async {
@@ -90,8 +93,8 @@ impl LiveSegment {
         };
         let is_state_known = self.state.with_copy(|state| state.is_some());
         if anew && is_state_known && self.is_empty() {
-            // All known messages are resolved, and stay resolved, so read the state only if the log
-            // shows new messages.
+            // All cached messages are resolved, and stay resolved, so read the state only if the log shows
+            // new messages.
             log.await?;
             return if self.is_empty() {
                 Ok(())
@@ -103,7 +106,7 @@ impl LiveSegment {
         log.and(state)
     }
 
-    /// Reads the state unless it is known, or if `anew` is set.
+    /// Reads the state if it is not cached, or if `anew` is set.
     pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
         if anew || self.state.with_copy(|state| state.is_none()) {
             self.state.read().await?;
@@ -111,19 +114,20 @@ impl LiveSegment {
         Ok(())
     }
 
-    /// Returns whether no request is in progress. The state holds the second reference to the log.
+    /// Returns whether no request to the segment is in progress. Without requests, the log has two
+    /// references, one of them in the state.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.state) == 1
     }
 
-    /// Sets the groups that must wait.
+    /// Sets the groups of an ordered queue whose messages in this segment must wait.
     pub(crate) fn set_order(&self, order: Order) {
         let known = &self.state.ground.order;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
-    /// Returns the groups of the unresolved messages, as far as this process knows. Finds them once for each version of
-    /// the log and the state.
+    /// Returns the groups with unresolved messages in this segment, by cached data. Computes them once for
+    /// each version of the log and the state. Returns `None` if the log or the state is not cached.
     pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
         self.state.with_copy(|state| {
             self.log.with_copy(|log| {
@@ -142,7 +146,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether a claim would get a message, as far as this process knows.
+    /// Returns whether a claim would get a message, by cached data.
     pub(crate) fn may_claim(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -151,7 +155,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns the number of messages that are claimed, given back or leaving, as far as this process knows.
+    /// Returns the number of messages that are claimed, given back or being moved, by cached data.
     pub(crate) fn count_pending(&self) -> usize {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);
@@ -159,7 +163,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns the number of messages that receivers have, as far as this process knows.
+    /// Returns the number of messages that receivers have, by cached data.
     pub(crate) fn count_in_flight(&self) -> usize {
         let ground = &self.state.ground;
         let now_nanos = ground.queues.environment.monotonic_nanos();
@@ -183,12 +187,12 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether the log and the state were read.
+    /// Returns whether the log and the state are cached.
     pub(crate) fn is_known(&self) -> bool {
         self.with_log(|_| ()).is_some() && self.state.with_copy(|state| state.is_some())
     }
 
-    /// Returns whether a claim would get a message that was never received, as far as this process knows.
+    /// Returns whether a claim would get a message that was never received, by cached data.
     pub(crate) fn has_new(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -197,8 +201,8 @@ impl LiveSegment {
         })
     }
 
-    /// Returns when a message can be received, as far as this process knows. `None`: no message until one is sent,
-    /// given back or resolved.
+    /// Returns the time from which a message can be received, by cached data. `None`: no message can be
+    /// received until one is sent, given back or resolved.
     pub(crate) fn due(&self) -> Option<Micros> {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -207,8 +211,9 @@ impl LiveSegment {
         })
     }
 
-    /// Records the time until which polls skip the segment, if all its unresolved messages wait and no change of the
-    /// state is in progress. Callers use this only where no other process makes changes.
+    /// Records the time until which polls skip the segment. Does so only if all its unresolved messages wait
+    /// and no change of the state is in progress. Callers must make sure that no other process changes the
+    /// segment.
     pub(crate) fn learn_wait(&self) {
         let ground = &self.state.ground;
         self.state.with_settled_copy(|state| {
@@ -219,9 +224,14 @@ impl LiveSegment {
         });
     }
 
-    /// Records that no message of the segment was received `attempts` times and none is leaving, if that is so and no
-    /// change of the state is in progress. Until the state changes, the maintenance skips the segment. Callers use this
-    /// only where no other process makes changes.
+    /// Records that the maintenance has no message to move in the segment, so that it skips the segment until
+    /// the state changes. Does so only under these conditions:
+    ///
+    /// - No message was received `attempts` times.
+    /// - No message is being moved.
+    /// - No change of the state is in progress.
+    ///
+    /// Callers must make sure that no other process changes the segment.
     pub(crate) fn learn_keeps_all(&self, attempts: u16) {
         let may_leave = |pending: &Pending| {
             pending.attempts >= attempts || matches!(pending.standing, Standing::Leaving(_))
@@ -234,7 +244,7 @@ impl LiveSegment {
         });
     }
 
-    /// Calls `look` with the unresolved messages, as far as this process knows.
+    /// Calls `look` with an iterator of the unresolved messages, by cached data.
     fn with_open<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
         let (no_log, no_state) = (Log::absent(), State::absent());
         self.state.with_copy(|state| {
@@ -246,7 +256,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns the number of messages that the retention bound `by` resolves, as far as this process knows.
+    /// Returns the number of messages that have expired by the retention bound `by`, by cached data.
     pub(crate) fn count_expired(&self, by: Micros) -> usize {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -256,8 +266,8 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether a message may have expired by the retention bound `by`. Inspects all messages only if one of
-    /// them may have expired, and otherwise only messages that were sent since the last call.
+    /// Returns whether a message may have expired by the retention bound `by`. Inspects only messages that
+    /// were sent after the last call, unless an earlier one may have expired.
     pub(crate) fn may_have_expired(&self, by: Micros) -> bool {
         let mut known = self.first_due.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = self.with_log(|log| (log.next(), log.first_due_from(known.0)));
@@ -271,24 +281,24 @@ impl LiveSegment {
         known.1 <= by
     }
 
-    /// Returns the earliest time from which the retention of an unresolved message counts.
+    /// Returns the earliest time from which the retention of an unresolved message counts, by cached data.
     pub(crate) fn first_due(&self) -> Option<Micros> {
         self.with_open(|open| open.map(|(_, entry)| entry.due()).min())
     }
 
-    /// Returns whether the log or the state belongs to a later segment.
+    /// Returns whether a later segment uses the versioned cell of the log or of the state.
     pub(crate) fn is_overtaken(&self) -> bool {
         let log = self.log.with_copy(|log| log.map(Log::segment));
         let state = self.state.with_copy(|state| state.map(State::segment));
         log.max(state).is_some_and(|newest| newest > self.number)
     }
 
-    /// Returns whether the segment is sealed and all its messages are resolved, as far as this process knows.
+    /// Returns whether the segment is sealed and all its messages are resolved, by cached data.
     pub(crate) fn is_done(&self) -> bool {
         self.with_log(|log| log.sealed().is_some()) == Some(true) && self.is_empty()
     }
 
-    /// Returns whether all messages of the segment are resolved, as far as this process knows.
+    /// Returns whether all messages of the segment are resolved, by cached data.
     fn is_empty(&self) -> bool {
         let count = self.with_log(Log::next);
         let resolved = self.state.with_copy(|state| {
@@ -298,8 +308,8 @@ impl LiveSegment {
         count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
     }
 
-    /// Returns the messages that were received the maximum number of times and whose last claim has
-    /// ended, and the messages whose move has begun. Each message has its number of attempts.
+    /// Returns the messages to move out of the segment, each with its number of attempts. These are messages
+    /// whose move has begun, and messages whose last allowed attempt has ended.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
         self.state.with_copy(|state| {
             let Some(state) = state.filter(|state| state.segment() == self.number) else {
@@ -315,7 +325,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns the target of a leaving message.
+    /// Returns the target of a message that is being moved. `None`: the message is not being moved.
     pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
@@ -326,7 +336,8 @@ impl LiveSegment {
         })
     }
 
-    /// Returns how often the message of a receipt was received, if no newer receipt of the message exists.
+    /// Returns how often the message of a receipt was received. `None`: the message has a newer receipt, or
+    /// none.
     pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
@@ -335,13 +346,14 @@ impl LiveSegment {
         })
     }
 
-    /// Calls `look` with the log, if the known log belongs to this segment.
+    /// Calls `look` with the cached log. Returns `None` if no log of this segment is cached.
     pub(crate) fn with_log<T>(&self, look: impl FnOnce(&Log) -> T) -> Option<T> {
         self.log
             .with_copy(|log| log.filter(|log| log.segment() == self.number).map(look))
     }
 
-    /// Reads the deduplication ids of the earlier segments, which are sealed, unless the ids are known.
+    /// Reads the deduplication ids of earlier segments of the shard, unless they are cached. These segments
+    /// are sealed, so the ids are read only once.
     pub(crate) async fn know_recent(&self, head: &Head) -> Result<()> {
         let ground = &self.log.ground;
         if ground.recent.get().is_some() {
@@ -355,7 +367,7 @@ impl LiveSegment {
                 recent.extend(log.fingerprints());
             }
         }
-        // Ignore a failed `set`: then another task has set the same ids first.
+        // Ignore a failed `set`: another task has set the same ids before.
         let _ = ground.recent.set(recent);
         Ok(())
     }

@@ -19,23 +19,23 @@ use crate::settle::micros;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Maximum number of bytes of one append, including the overhead of its messages. It is less if a commit of the store
-/// has less room.
+/// Maximum number of bytes of one append, including the overhead of its messages. A smaller limit for commits
+/// of the store takes precedence.
 const MAX_APPEND_BYTES: u64 = 4 << 20;
-/// Maximum number of waiting receivers that an append wakes. These receivers wake further ones.
+/// Maximum number of waiting receivers that one append wakes. These receivers wake further receivers.
 const MAX_WOKEN: usize = 64;
 
-/// Messages that are sent together: all of them or none.
+/// Messages that are appended to a shard together: all of them or none.
 struct Append {
     reach: Reach,
-    /// Indexes of the messages in the call.
+    /// Indexes of the messages in the caller's list.
     numbers: Vec<usize>,
     entries: Vec<Entry>,
     bodies: Vec<Body>,
     bytes: u64,
 }
 
-/// Destination of messages.
+/// Shards of the queue to which a message may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Destination {
     /// This shard only.
@@ -45,14 +45,16 @@ enum Destination {
 }
 
 impl Shards {
-    /// Sends messages in this order, and returns the outcome of each. Invalid messages are skipped, and the others are
-    /// sent. If the caller goes away, nothing stays half done: each message is sent or not. In an ordered queue, no
-    /// message of a group is sent after a message of this group that the store did not accept.
+    /// Sends messages in this order, and returns the outcome of each. Invalid messages are skipped, and the
+    /// others are sent. If the caller goes away, each message is either sent completely or not sent.
+    ///
+    /// In an ordered queue, no message of a group is sent after a message of this group that the store
+    /// did not accept.
     ///
     /// # Errors
-    /// Each message has its own error: the message is invalid, the queue is full, or the store is unreachable. Or it is
-    /// unknown whether the message was sent. In that case, send it again with the same deduplication id to resolve the
-    /// outcome.
+    /// Each message has its own error: the message is invalid, the queue is full, or the store is
+    /// unreachable. Or it is unknown whether the message was sent. In that case, send it again with the same
+    /// deduplication id to resolve the outcome.
     pub async fn send(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
         let mut results: Vec<Option<Result<Sent>>> = vec![None; messages.len()];
         let appends = self.appends(&messages, &mut results);
@@ -69,8 +71,8 @@ impl Shards {
             .collect()
     }
 
-    /// Sends appends one after another, because messages that are sent first should be received first. Returns the
-    /// outcome of each message, with its index in the call.
+    /// Sends appends one after another, because messages that are sent first should be received first.
+    /// Returns the outcome of each message, with the index of the message in the caller's list.
     async fn send_in_turn(&self, to: Destination, appends: Vec<Append>) -> Vec<(usize, Result<Sent>)> {
         let is_ordered = self.options().is_ordered;
         let mut failed: Option<QueueError> = None;
@@ -78,8 +80,8 @@ impl Shards {
         for append in appends {
             let numbers = append.numbers.clone();
             if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
-                // No message of a group may exist without the messages before it, so in an ordered
-                // queue, messages after a failed message are not sent.
+                // Later messages of a group must not exist without the earlier ones, so in an ordered queue,
+                // messages after a failed message are not sent.
                 results.extend(
                     numbers
                         .into_iter()
@@ -106,7 +108,8 @@ impl Shards {
         results
     }
 
-    /// Divides the valid messages into as few appends as possible. Sets the results of the invalid messages.
+    /// Divides the valid messages into as few appends as possible, by destination. Sets the results of the
+    /// invalid messages.
     fn appends(
         &self,
         messages: &[NewMessage],
@@ -142,8 +145,8 @@ impl Shards {
         appends
     }
 
-    /// Returns the destination of a message. All messages of a group in an ordered queue go to one shard, and so do all
-    /// messages that may be duplicates.
+    /// Returns the destination of a message. Messages of the same group in an ordered queue go to the same
+    /// shard. So do messages with the same deduplication id.
     fn destination(&self, entry: &Entry, options: &ShardOptions) -> Destination {
         let name = if options.is_ordered {
             entry.group
@@ -156,7 +159,7 @@ impl Shards {
         name.map_or(Destination::Any, |name| Destination::Only(self.of_name(name)))
     }
 
-    /// Appends messages at their destination and returns the position of each.
+    /// Appends messages at their destination. Returns the outcome and position of each message.
     async fn append(&self, to: Destination, append: Append) -> Result<Vec<Placed>> {
         let (entries, bodies) = (append.entries.into(), append.bodies.into());
         let first = match to {
@@ -194,13 +197,13 @@ impl Append {
         }
     }
 
-    /// Returns whether the append has room for another message.
+    /// Returns whether the append can take this message within its limits.
     fn takes(&self, message: &NewMessage, most_bytes: u64) -> bool {
         self.entries.len() < MAX_BATCH && self.bytes + message.stored_bytes() <= most_bytes
     }
 }
 
-/// Creates the entry of a message in the log.
+/// Creates the entry that describes a message in the log.
 fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
     let delay = micros(message.delay.unwrap_or(options.delay));
     Entry {
@@ -223,7 +226,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
 }
 
 impl Shard {
-    /// Appends messages to the open segment and returns the position of each.
+    /// Appends messages to the open segment of the shard. Returns the outcome and position of each message.
     async fn append(
         &self,
         reach: Reach,
@@ -255,8 +258,8 @@ impl Shard {
         }
     }
 
-    /// Returns the table that belongs to the work unit of this shard. `None`: the shard belongs to a queue, or there is
-    /// no ring.
+    /// Returns the body table that the work unit of this shard uses alone. Returns `None` if the shard
+    /// belongs to a queue, or if the store has no ring.
     pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
         let Some(unit) = self.common.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
@@ -273,7 +276,8 @@ impl Shard {
         })
     }
 
-    /// Returns the first event of sending, with the open segment of the known head if there is one.
+    /// Returns the event that starts the protocol of sending. It contains the open segment if the cached head
+    /// has one.
     fn first_event(&self, reach: Reach) -> SendEvent {
         let open = self
             .head
@@ -322,11 +326,11 @@ impl Shard {
     }
 }
 
-/// Returns the error of messages that come after failed messages in an ordered queue.
+/// Returns the error of messages that were not sent in an ordered queue because an earlier message failed.
 fn not_sent_behind(error: &QueueError) -> QueueError {
     let kind = match error.kind() {
-        // These kinds describe the failed messages. The messages after them were not sent at all,
-        // so their error has another kind.
+        // These kinds describe the failed messages. The messages after them were not sent at all, so their
+        // error has another kind.
         QueueErrorKind::OutcomeUnknown | QueueErrorKind::InvalidArgument | QueueErrorKind::Store => {
             QueueErrorKind::Unavailable
         }
@@ -339,7 +343,7 @@ fn not_sent_behind(error: &QueueError) -> QueueError {
         .with_source(error.clone())
 }
 
-/// Returns the fingerprint that identifies a group or a deduplication id.
+/// Returns the hash that represents a group or a deduplication id in the log.
 fn fingerprint(name: &str) -> Fingerprint {
     let mut bytes = [0; 16];
     blake3::Hasher::new()
@@ -349,7 +353,7 @@ fn fingerprint(name: &str) -> Fingerprint {
     Fingerprint(u128::from_be_bytes(bytes))
 }
 
-/// Returns the fingerprint of a deduplication id that applies only within a group.
+/// Returns the hash of a deduplication id that applies only within a group.
 fn fingerprint_in(group: &str, id: &str) -> Fingerprint {
     let length = group.len();
     // Without the length, different pairs would have the same text, for example `ab` with `c` and

@@ -15,7 +15,7 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Operation on a received message.
+/// Operation with the receipt of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiptOperation {
     Ack,
@@ -25,24 +25,26 @@ pub(crate) enum ReceiptOperation {
 }
 
 impl ReceiptOperation {
-    /// Returns whether the operation is possible only for unresolved messages.
+    /// Returns whether the operation has an effect only on unresolved messages.
     fn needs_message(self) -> bool {
         matches!(self, Self::Nack { .. } | Self::Extend { .. })
     }
 }
 
 impl Shards {
-    /// Acknowledges messages. The acknowledgment is durable when the call returns.
+    /// Acknowledges messages, which are then never received again. The acknowledgment is durable when the
+    /// call returns.
     ///
     /// # Errors
-    /// A receipt is from another queue. The store is unreachable. Or the outcome is unknown; show the receipts again to
-    /// resolve it.
+    /// A receipt is from another queue, or the store is unreachable. Or the outcome is unknown; acknowledge
+    /// the receipts again to resolve it.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         self.settle(receipts, ReceiptOperation::Ack).await
     }
 
-    /// Gives messages back, so that they can be received again after `delay`. A message that was received the maximum
-    /// number of times goes to the dead-letter queue instead, with `error` as the reason.
+    /// Gives messages back after a failed attempt, so that they can be received again after `delay`. A
+    /// message that was received the maximum number of times goes to the dead-letter queue instead, with
+    /// `error` as the reason.
     ///
     /// # Errors
     /// The delay is too long. Otherwise, the errors of [`ack`](Self::ack).
@@ -62,7 +64,8 @@ impl Shards {
         .await
     }
 
-    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
+    /// Gives messages back on which no receiver worked. They can be received again at once, and the attempt
+    /// does not count.
     ///
     /// # Errors
     /// The errors of [`ack`](Self::ack).
@@ -70,7 +73,7 @@ impl Shards {
         self.settle(receipts, ReceiptOperation::GiveBack).await
     }
 
-    /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
+    /// Extends the visibility timeouts of messages, which then end after the duration `visibility` from now.
     ///
     /// # Errors
     /// The visibility timeout is out of range. Otherwise, the errors of [`ack`](Self::ack).
@@ -88,8 +91,8 @@ impl Shards {
         .await
     }
 
-    /// Runs an operation in each shard with the receipts of the shard, in a task of its own. Returns the outcomes in
-    /// the order of the receipts.
+    /// Groups receipts by shard, and runs the operation in each shard, in a task of its own. Returns the
+    /// outcomes in the order of the receipts.
     async fn in_each<F>(
         &self,
         receipts: &[Receipt],
@@ -152,8 +155,8 @@ impl Shard {
         Ok(settled)
     }
 
-    /// Moves the messages that were received the maximum number of times to the dead-letter queue. Returns for each
-    /// receipt whether its message was moved.
+    /// Moves those messages to the dead-letter queue that were received the maximum number of times. Returns
+    /// for each receipt whether its message was moved.
     async fn bury_last(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
         let mut buried = Vec::with_capacity(receipts.len());
         let head = self.head(false).await?;
@@ -164,8 +167,8 @@ impl Shard {
                 None => Ok(false),
             };
             buried.push(match moved {
-                // Skip a message that cannot be read: it stays where it is, and the other messages
-                // are still handled.
+                // Skip a message whose data is damaged: it stays in its segment, and the other messages are
+                // still handled.
                 Err(error) if error.kind() == QueueErrorKind::Corrupt => false,
                 moved => moved.map_err(QueueError::in_part)?,
             });
@@ -191,7 +194,7 @@ impl Shard {
         Ok(moved == Some(Moved::Done))
     }
 
-    /// Executes the operation on each message. All messages are in this shard.
+    /// Executes the operation on the messages of these receipts, which must all be from this shard.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         receipts: &[Receipt],
@@ -201,8 +204,8 @@ impl Shard {
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
-        // A segment that the head no longer lists was released, so all its messages are resolved.
-        // `done_before` is the outcome of their receipts.
+        // The head no longer lists a released segment, and all its messages are resolved. `done_before` is
+        // the outcome of their receipts.
         let done_before = if what.needs_message() {
             Settled::Stale
         } else {
@@ -256,8 +259,8 @@ impl Shard {
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
         if matches!(what, ReceiptOperation::Extend { .. }) {
-            // The end of the extended lease is unknown until the response arrives. Until then, this
-            // process uses the recorded end of the claim, as other processes do.
+            // The end of the extended visibility timeout is unknown until the response arrives. Until then,
+            // this process uses the end that is stored with the claim, as other processes do.
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             for receipt in receipts {
                 leases.forget((receipt.segment, receipt.seq, receipt.claim));
@@ -297,8 +300,8 @@ impl Shard {
             ReceiptOperation::Extend { .. } | ReceiptOperation::GiveBack => {}
         }
         if what == ReceiptOperation::Ack && !self.common.options.get().is_ordered {
-            // An ack in an unordered queue makes no other message available. It can only make room
-            // for more messages in flight, so other processes need no notification.
+            // In an unordered queue, an ack makes no waiting message available. It can only make room below
+            // the limit of messages in flight, so other processes need no notification.
             self.wakes();
         } else {
             self.tells();

@@ -1,4 +1,4 @@
-//! Part of a queue with its own order, as this process knows it.
+//! Shard (part of a queue with its own order), with the data that this process caches of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -17,35 +17,36 @@ use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
 use crate::waits::Waits;
 
-/// Maximum number of live segments whose data a process caches. It reads the data of other segments again.
+/// Maximum number of live segments of a shard whose data a process caches. It reads the data of further
+/// segments again for each use.
 pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
-/// Number of maintenance runs after which the data of an unused segment is forgotten. Waiting receivers use their
-/// segments more often.
+/// Number of maintenance runs after which the cached data of an unused segment is dropped. Waiting receivers
+/// use their segments more often.
 const IDLE_TURNS: usize = 3;
 
-/// Shard, as this process knows it.
+/// Shard of a queue, with the data that this process caches of it.
 pub(crate) struct Shard {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
-    /// Epoch in which the queue has its slot.
+    /// Epoch of the queue's slot, which distinguishes the queue from earlier queues in the slot.
     pub(crate) tenure: Tenure,
     /// Data that all shards of the queue share.
     pub(crate) common: Arc<Common>,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
-    /// Messages that this process is moving to another segment.
+    /// Messages that tasks of this process are moving to another segment or queue.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
-    /// Number of conditional writes that failed because another process wrote first.
+    /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
     /// Time of the last poll of the whole shard, by the monotonic clock; 0: never.
     pub(crate) looked_nanos: AtomicU64,
-    /// Number of polls.
+    /// Number of polls of the shard. Its parity says whether a poll prefers new messages.
     pub(crate) looks: AtomicU64,
-    /// Knowledge that the shard has nothing to receive.
+    /// Knowledge that the shard has no message to receive until some time.
     pub(crate) quiet: Quiet,
-    /// Earliest times from which the retention of a message counts, for sealed segments.
+    /// For each sealed segment, the earliest time from which the retention of a message counts.
     pub(crate) first_due: Mutex<FirstDue>,
-    /// Segments that are skipped until a message of them is due.
+    /// Segments that polls skip until a message in them is due.
     pub(crate) waits: Arc<Waits>,
     known: Mutex<Known>,
 }
@@ -53,9 +54,9 @@ pub(crate) struct Shard {
 #[derive(Default)]
 struct Known {
     segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
-    /// Number of lookups of segments.
+    /// Number of lookups of segments so far; used as a time.
     turn: u64,
-    /// Values of `turn` at the last calls of `forget_idle`, the last call first.
+    /// Values of `turn` at the last calls of `forget_idle`, the latest call first.
     looked_at: [u64; IDLE_TURNS],
 }
 
@@ -103,8 +104,8 @@ impl Shard {
         self.queues.rings(self.address);
     }
 
-    /// Returns the head as it is known. Reads it if it is not known. Also reads it if `anew` is set and other processes
-    /// may have changed it.
+    /// Returns the head (manifest) of the shard. Reads it if it is not cached, or if `anew` is set and other
+    /// processes may have changed it.
     pub(crate) async fn head(&self, anew: bool) -> Result<Head> {
         let known = self.head.with_copy(|head| Some(head?.clone()));
         match known {
@@ -117,7 +118,7 @@ impl Shard {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached data of a live segment.
+    /// Returns the cached data of a live segment. Creates an empty cache for the segment if there is none.
     pub(crate) fn segment(&self, number: Segment, live: Live) -> Arc<LiveSegment> {
         let mut known = self.known();
         known.turn += 1;
@@ -151,7 +152,8 @@ impl Shard {
         segments.collect()
     }
 
-    /// Forgets the segments that were not looked up for a while. The maintenance calls this function periodically.
+    /// Drops the cached data of segments that were not used for a while. The maintenance calls this function
+    /// periodically.
     pub(crate) fn forget_idle(&self) {
         self.head.with_copy(|head| {
             if let Some(head) = head {
@@ -167,14 +169,15 @@ impl Shard {
             .retain(|_, (used, segment)| *used > first || !is_unused(segment));
     }
 
-    /// Forgets a segment that was released.
+    /// Drops the cached data of a segment that was released.
     pub(crate) fn forget(&self, number: Segment) {
         self.known().segments.remove(&number);
     }
 }
 
 impl Known {
-    /// Forgets the segment that was looked up longest ago, among the segments that are not in use.
+    /// Drops the cached data of one segment: of those that are not in use, the one whose last lookup was
+    /// longest ago.
     fn forget_one(&mut self) {
         let idle = self.segments.iter();
         let idle = idle.filter(|(_, (_, segment))| is_unused(segment));
@@ -185,7 +188,7 @@ impl Known {
     }
 }
 
-/// Returns whether no caller has the segment, and no request to it is in progress.
+/// Returns whether no caller uses the cached segment, and no request to it is in progress.
 fn is_unused(segment: &Arc<LiveSegment>) -> bool {
     Arc::strong_count(segment) == 1 && segment.is_idle()
 }

@@ -12,16 +12,17 @@ use crate::place::QueueStore;
 use crate::shard::Shard;
 use crate::totals::{Counter, Totals};
 
-/// Messages of a queue, as this process knows them. Cheap to clone.
+/// Messages of a queue, in all its shards, with the data that this process caches. Cheap to clone.
 ///
-/// Each message is in one of the queue's shards. Messages with the same group or the same deduplication id are in the
-/// same shard. All other messages go to the shard to which this process sends at the moment. As far as the process
-/// finds out, no other process sends there.
+/// Each message is in one of the queue's shards. Messages with the same group or the same deduplication id
+/// are in the same shard. All other messages go to the shard to which this process currently sends. If
+/// another process sends to that shard, too, this process moves to another shard.
 #[derive(Clone)]
 pub struct Shards(Arc<[Arc<Shard>]>);
 
 impl QueueStore {
-    /// Returns the shards of the queue that has this slot in this epoch: `count` shards, at least one.
+    /// Returns a handle to the messages of a queue with `count` shards (at least one). The slot `place` and
+    /// its epoch `tenure` identify the queue.
     pub fn shards(&self, place: Place, tenure: Tenure, count: u16) -> Shards {
         let address = |shard| Address {
             place,
@@ -31,7 +32,7 @@ impl QueueStore {
         Shards(shards.collect())
     }
 
-    /// Returns the shards of the queue to which messages are moved.
+    /// Returns a handle to the messages of the queue to which messages are moved.
     pub(crate) fn shards_of(&self, destination: Destination) -> Shards {
         let Destination {
             place,
@@ -43,7 +44,7 @@ impl QueueStore {
 }
 
 impl Shards {
-    /// Creates a set of one shard, even if the queue has others.
+    /// Creates a handle to a single shard, even if its queue has more shards.
     pub(crate) fn only(shard: Arc<Shard>) -> Self {
         Self([shard].into())
     }
@@ -52,7 +53,7 @@ impl Shards {
         &self.0
     }
 
-    /// Returns the first shard. Each queue has one.
+    /// Returns the first shard. Each queue has at least one.
     fn first(&self) -> &Shard {
         &self.0[0]
     }
@@ -70,17 +71,18 @@ impl Shards {
         Arc::ptr_eq(&self.queues().trains, &other.queues().trains)
     }
 
-    /// Sets the options for all users of the queue in this process, unless they know the options of a newer registry.
+    /// Sets the options for all users of the queue in this process, unless their current options are from a
+    /// newer version of the registry.
     pub fn set_options(&self, options: ShardOptions) {
         self.common().options.set(options);
     }
 
-    /// Returns the current options.
+    /// Returns the newest options of the queue that this process knows.
     pub fn options(&self) -> ShardOptions {
         self.common().options.get()
     }
 
-    /// Returns the counters of this process since it opened the store.
+    /// Returns the counters of this process for the queue since it opened the store.
     pub fn totals(&self) -> Totals {
         self.common().counters.totals()
     }
@@ -90,12 +92,12 @@ impl Shards {
         self.common().counters.receivers()
     }
 
-    /// Returns the number of shards.
+    /// Returns the number of shards of the queue.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the number of live segments.
+    /// Returns the number of live segments, in all shards.
     ///
     /// # Errors
     /// A head cannot be read.
@@ -113,12 +115,12 @@ impl Shards {
         self.0.iter().position(is_it)
     }
 
-    /// Returns the shard of all messages that have this group or this deduplication id.
+    /// Returns the index of the shard for all messages with this group or deduplication id.
     pub(crate) fn of_name(&self, name: Fingerprint) -> usize {
         (name.0 % self.0.len() as u128) as usize
     }
 
-    /// Returns the shard to which this process sends messages that may go to any shard.
+    /// Returns the index of the shard to which this process sends messages that may go to any shard.
     pub(crate) fn to_send(&self) -> usize {
         if self.0.len() == 1 {
             // Do not use `sends`, whose shard numbers are those of the whole queue: this set may
@@ -128,7 +130,8 @@ impl Shards {
         self.common().sends.shard(&self.choice(|losses| &losses.appends))
     }
 
-    /// Returns the shard for a message that comes from another queue. The message left its deduplication id there.
+    /// Returns the shard that a message from another queue moves to. Only its group determines the shard,
+    /// because a moved message has no deduplication id.
     pub(crate) fn to_move(&self, group: Option<Fingerprint>) -> &Arc<Shard> {
         &self.0[group.map_or_else(|| self.to_send(), |group| self.of_name(group))]
     }
@@ -142,7 +145,8 @@ impl Shards {
         (first..self.0.len()).chain(0..first)
     }
 
-    /// Records that messages were received from a shard.
+    /// Records that messages were received from a shard, so that the next receive of this process begins
+    /// there.
     pub(crate) fn received_at(&self, shard: usize) {
         let choice = self.choice(|losses| &losses.claims);
         self.common().receives.goes_to(shard, &choice);

@@ -1,4 +1,4 @@
-//! Tables of versioned cells and bodies. On Cassandra they are plain CQL tables.
+//! Tables of versioned cells and of bodies. On Cassandra they are plain CQL tables.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ const STATES: &str = "recto_queue_state";
 const BELL: &str = "recto_queue_bell";
 const BODIES: &str = "recto_queue_body_";
 
-/// Write timestamps of bodies: each body is put once, at the first timestamp, and deleted at the second. No clock is
-/// needed, because the number of a segment never recurs.
+/// Write timestamp with which each body is written; `DELETED` is the timestamp of its deletion. Fixed
+/// timestamps suffice, because each body is written once: numbers of segments are never reused.
 const PUT: Stamp = Stamp(1);
 const DELETED: Stamp = Stamp(2);
 
-/// Column with the content of a versioned cell, in its row or in the static columns. Columns are sorted by name, as
-/// Cassandra lists them.
+/// Index of the column with the content of a versioned cell, in its row or in the static columns. Columns are
+/// sorted by name, as Cassandra lists them.
 pub(crate) const CONTENT: u16 = 0;
-/// Column with the version, which conditional writes compare.
+/// Index of the column with the version of a versioned cell, which conditional writes compare.
 pub(crate) const COMPARED: u16 = 1;
 
-/// Tables of queues.
+/// Definitions of the tables of queues.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) registry: Arc<Table>,
     pub(crate) heads: Arc<Table>,
     pub(crate) logs: Arc<Table>,
     pub(crate) states: Arc<Table>,
-    /// Table by which a process notifies others that messages may be available.
+    /// Table of the notifier, by which processes learn that messages may be available.
     pub(crate) bell: Arc<Table>,
-    /// Body table 0, of a store without a ring.
+    /// Body table of a store without a ring; its number is 0.
     bodies: Arc<Table>,
 }
 
@@ -50,14 +50,14 @@ impl Tables {
         }
     }
 
-    /// Returns the tables that exist from the beginning, except the body tables of a ring.
+    /// Returns the tables that are created when queues are first opened, except the body tables of a ring.
     pub(crate) fn of(&self, has_ring: bool) -> Vec<Arc<Table>> {
         let last = if has_ring { &self.bell } else { &self.bodies };
         let tables = [&self.registry, &self.heads, &self.logs, &self.states, last];
         tables.map(Arc::clone).to_vec()
     }
 
-    /// Returns the body table of this number.
+    /// Returns the definition of the body table with this number.
     pub(crate) fn bodies(&self, number: BodyTable) -> Arc<Table> {
         match number {
             BodyTable(0) => Arc::clone(&self.bodies),
@@ -65,7 +65,7 @@ impl Tables {
         }
     }
 
-    /// Returns the write that puts bodies, each under its index in the chunk.
+    /// Returns the write that stores bodies, each under its index in the chunk.
     pub(crate) fn put_bodies<'b>(
         &self,
         table: BodyTable,
@@ -86,7 +86,7 @@ impl Tables {
         }
     }
 
-    /// Returns the write that deletes the bodies of a segment, which is released.
+    /// Returns the write that deletes all bodies of a released segment.
     pub(crate) fn delete_bodies(&self, table: BodyTable, partition: Cells) -> PartitionWrite {
         PartitionWrite {
             table: self.bodies(table),
@@ -108,7 +108,7 @@ pub(crate) fn registry_partition() -> Cells {
     std::iter::once(Some(&b"registry"[..])).collect()
 }
 
-/// Returns the partition of the ring, which is in the table of the registry.
+/// Returns the partition key of the ring, in the table of the registry.
 pub(crate) fn ring_partition() -> Cells {
     std::iter::once(Some(&b"ring"[..])).collect()
 }
@@ -121,7 +121,7 @@ pub(crate) fn bell_clustering(row: u8) -> Cells {
     std::iter::once(Some(&i32::from(row).to_be_bytes()[..])).collect()
 }
 
-/// Returns the key of a slot in the partition of the registry.
+/// Returns the clustering key of a queue's slot in the partition of the registry.
 pub(crate) fn place_clustering(place: Place) -> Cells {
     std::iter::once(Some(&place.0.cast_signed().to_be_bytes()[..])).collect()
 }
@@ -133,7 +133,7 @@ pub(crate) fn head_partition(address: Address) -> Cells {
         .collect()
 }
 
-/// Returns the partition of a versioned cell, in the table of logs and in the table of states.
+/// Returns the partition key of a versioned cell, for the table of logs and the table of states.
 pub(crate) fn register_partition(address: Address, register: RegisterNumber) -> Cells {
     let register = register.0.cast_signed().to_be_bytes();
     let cells = [place(address), shard(address), register];
@@ -146,14 +146,14 @@ pub(crate) fn body_partition(address: Address, segment: Segment) -> Cells {
     [&place[..], &shard, &segment].into_iter().map(Some).collect()
 }
 
-/// Returns the key of a log's row in its partition: the number of the row. The rows of a segment therefore overwrite
-/// the rows of earlier segments with the same versioned cell.
+/// Returns the clustering key of a row of a log: the number of the row. The rows of a segment therefore
+/// overwrite the rows of earlier segments that used the same versioned cell.
 pub(crate) fn row_clustering(number: Seq) -> Cells {
     std::iter::once(Some(&i32::from(number).to_be_bytes()[..])).collect()
 }
 
-/// Returns the key of a body in its partition: its chunk, and its index in the chunk. The key is one column, so that a
-/// store can read several bodies at once.
+/// Returns the clustering key of a body: its chunk, and its index in the chunk. The key is one column, so
+/// that a store can read several bodies at once.
 pub(crate) fn body_clustering(chunk: Chunk, index: u16) -> Cells {
     let key = [&chunk.0.to_be_bytes()[..], &index.to_be_bytes()].concat();
     std::iter::once(Some(&key[..])).collect()

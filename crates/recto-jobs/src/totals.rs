@@ -1,14 +1,14 @@
-//! Counters of the operations of a process on the messages of a queue.
+//! Counters of what this process did with the messages of a queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of the operations of a process on the messages of a queue, since the process opened the store. They are
-/// also the form of the counters in JSON. No counter ever falls.
+/// Counters of what this process did with the messages of a queue since it opened the store. Their JSON form
+/// has the same fields. No counter ever falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Number of messages that were sent, without duplicates.
+    /// Number of messages that were sent, not counting duplicates.
     pub sent: u64,
     /// Number of deliveries. A message counts each time it is delivered.
     pub received: u64,
@@ -25,7 +25,7 @@ pub struct Totals {
     pub bodies_lost: u64,
 }
 
-/// Counters that are in use; see [`Totals`].
+/// Counters of a queue that this process updates; [`Totals`] is a copy of their values.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) sent: Counter,
@@ -35,11 +35,11 @@ pub(crate) struct Counters {
     pub(crate) dead_lettered: Counter,
     pub(crate) expired: Counter,
     pub(crate) bodies_lost: Counter,
-    /// Number of receivers that wait for a message now.
+    /// Number of receivers that wait for a message at the moment.
     receivers: AtomicU64,
 }
 
-/// Counter that never falls.
+/// Number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -70,14 +70,14 @@ impl Counters {
         self.receivers.load(Ordering::Relaxed)
     }
 
-    /// Counts one more waiting receiver, until the returned value is dropped.
+    /// Counts one more waiting receiver, until the returned guard is dropped.
     pub(crate) fn waits(&self) -> Waits<'_> {
         self.receivers.fetch_add(1, Ordering::Relaxed);
         Waits(self)
     }
 }
 
-/// Waiting receiver.
+/// Guard of a waiting receiver. Dropping it ends the count of the receiver.
 pub(crate) struct Waits<'c>(&'c Counters);
 
 impl Drop for Waits<'_> {

@@ -1,26 +1,27 @@
-//! Group commit: conditional writes of several versioned cells share a commit, where the store executes one commit at a
-//! time.
+//! Group commit: conditional writes of several versioned cells share a commit, on a store that executes one
+//! commit at a time.
 //!
-//! A write that is sent during a commit waits in the store for the next commit, and nothing can be added to the write
-//! anymore. Writes therefore wait here until the commit has ended. Commands that arrive in the meantime are added to
-//! them.
+//! A write that is sent during a commit waits in the store for the next commit, and can no longer be
+//! extended. Writes therefore wait in this module until the commit has ended. Commands that arrive in the
+//! meantime join these writes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Conditional writes of a store that are in progress.
+/// Number of conditional writes of a store that are in progress, and a notification of their end.
 #[derive(Default)]
 pub(crate) struct Trains {
     under_way: AtomicUsize,
     arrived: Notify,
 }
 
-/// Conditional write that is in progress until the value is dropped.
+/// Guard of a conditional write that is in progress. Dropping it ends the write.
 pub(crate) struct Departed<'t>(&'t Trains);
 
 impl Trains {
-    /// Waits until no conditional write is in progress. All callers that wait for this may send together.
+    /// Waits until no conditional write is in progress. All callers that wait at the same time may then send
+    /// together.
     pub(crate) async fn wait(&self) {
         loop {
             let mut arrived = std::pin::pin!(self.arrived.notified());
@@ -33,7 +34,7 @@ impl Trains {
         }
     }
 
-    /// Records that a conditional write is sent.
+    /// Records that a conditional write is being sent, until the returned guard is dropped.
     pub(crate) fn depart(&self) -> Departed<'_> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         Departed(self)

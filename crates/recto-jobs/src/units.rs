@@ -1,5 +1,5 @@
-//! Work units: temporary queues, each for a part of a queue's work. A work unit ends at once, even if messages are left
-//! in it.
+//! Work units: temporary queues, each for a part of a queue's work. A work unit can be ended at once, even if
+//! it still has messages.
 
 use recto_protocol::queues::{
     Place, PlaceRow, QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish, Unit,
@@ -9,17 +9,19 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queues::{Queue, Queues, unexpected};
 use crate::ring::keeper;
 
-/// Maximum number of attempts to get a table for a work unit. Between attempts, the ring gets another table.
+/// Maximum number of attempts to get a table for a work unit. After each failed attempt, a table is added to
+/// the ring.
 const MAX_TABLE_REQUESTS: u32 = 4;
 
 impl Queues {
-    /// Begins a work unit of a queue, or continues a work unit that has begun. It has the options of its queue. A
-    /// store with a ring of tables keeps the bodies of its messages in a table of its own. [`find`](Self::find) finds
-    /// it as `QUEUE/UNIT`.
+    /// Begins a work unit (temporary queue) of a queue, or returns the existing one. It has the options of
+    /// its queue. A store with a ring of tables keeps its message bodies in a table of its own.
+    /// [`find`](Self::find) finds it as `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// The name is invalid, the queue does not exist, or the maximum number of work units has begun: no work unit has
-    /// begun. Or no table is free: the work unit has begun, but takes no messages before it has a table.
+    /// - The name is invalid, the queue does not exist, or the store has the maximum number of work units.
+    ///   The work unit has not begun.
+    /// - No table is free. The work unit has begun, but accepts no messages before it has a table.
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
         let id = QueueId(self.0.queues.random());
@@ -44,7 +46,7 @@ impl Queues {
         self.unit_of(queue, name.as_str()).await
     }
 
-    /// Ends a work unit and deletes the messages that are left in it.
+    /// Ends a work unit and deletes its remaining messages.
     ///
     /// # Errors
     /// The work unit does not exist.
@@ -53,7 +55,7 @@ impl Queues {
         self.delete(unit.id).await
     }
 
-    /// Returns the work units of a queue that have begun, sorted by name.
+    /// Returns the work units of a queue, sorted by name.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -109,7 +111,7 @@ impl Queues {
         })
     }
 
-    /// Gets a table for a work unit.
+    /// Takes a body table of the ring for a work unit, which then uses it alone.
     async fn take_table(&self, unit: QueueId) -> Result<()> {
         let Some(keeper) = &self.0.keeper else {
             return Ok(());

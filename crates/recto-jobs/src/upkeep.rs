@@ -10,25 +10,25 @@ use crate::burying::Burials;
 use crate::gathering;
 use crate::queues::{Inner, Queues};
 
-/// Interval of the maintenance. A message may stay this much longer after its retention has ended, or after its last
-/// attempt has ended.
+/// Interval of the periodic maintenance of queues. An expired message, or one whose last attempt has ended,
+/// may stay this much longer.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Handle that ends the maintenance when it is dropped.
+/// Handle that keeps the periodic maintenance running. Dropping it ends the maintenance.
 pub(crate) struct Upkeep {
     _open: watch::Sender<()>,
 }
 
 impl Upkeep {
-    /// Returns the handle, and the receiver that learns of its end.
+    /// Returns the handle, and a receiver that is notified when the handle is dropped.
     pub(crate) fn new() -> (Self, watch::Receiver<()>) {
         let (open, ended) = watch::channel(());
         (Self { _open: open }, ended)
     }
 }
 
-/// Starts the maintenance, which runs until no handle of the queues is left. The maintenance itself does not keep them
-/// open.
+/// Starts the maintenance, which runs until the last handle of the queues is dropped. The maintenance has
+/// only a weak reference to the queues, so that it does not keep them open.
 pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
     let queues: Weak<Inner> = Arc::downgrade(queues);
     let mut burials = Burials::default();
@@ -44,7 +44,7 @@ pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
 }
 
 impl Queues {
-    /// Runs the maintenance once. The next run retries work that fails now.
+    /// Runs the maintenance once. A later run retries work that fails.
     async fn keep_up(&self, burials: &mut Burials) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list_with_units().await else {
@@ -61,7 +61,7 @@ impl Queues {
         gathering::turn(&all).await;
     }
 
-    /// Runs the periodic maintenance once, now.
+    /// Runs the periodic maintenance once, immediately, for tests.
     #[cfg(feature = "testing")]
     pub async fn keep_up_now(&self) {
         self.keep_up(&mut Burials::default()).await;

@@ -1,13 +1,13 @@
-//! Segments without work to do yet. A process that alone makes changes skips these segments and does not read them
-//! again.
+//! Segments that need no work until some time. If no other process makes changes, polls and maintenance skip
+//! these segments and do not read them again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use recto_protocol::queues::{Head, Micros, Segment};
 
-/// Segments of a shard without work to do yet. An entry takes few bytes, so there may be one for each live segment,
-/// even if the process forgets other data of the segment.
+/// Segments of a shard that polls or maintenance skip. An entry takes few bytes, so each live segment can
+/// have one, even if its other cached data was dropped.
 #[derive(Default)]
 pub(crate) struct Waits(Mutex<Known>);
 
@@ -15,7 +15,8 @@ pub(crate) struct Waits(Mutex<Known>);
 struct Known {
     /// Sealed segments, each with the time until which no message is due. Polls skip them.
     until: BTreeMap<Segment, Micros>,
-    /// Segments, each with a number of attempts that no message has reached. The maintenance skips them.
+    /// Segments, each with a number of attempts that none of its messages has reached. The maintenance skips
+    /// them.
     keeping: BTreeMap<Segment, u16>,
 }
 
@@ -24,37 +25,39 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the segment has no work until a time, unless its state changes.
+    /// Records that no message of the segment is due until a time, unless its state changes.
     pub(crate) fn learn(&self, segment: Segment, until: Micros) {
         self.lock().until.insert(segment, until);
     }
 
-    /// Records that no message of the segment was received `attempts` times, unless the state of the segment changes.
+    /// Records that no message of the segment was received `attempts` times. This holds until the state of
+    /// the segment changes.
     pub(crate) fn learn_keeps_all(&self, segment: Segment, attempts: u16) {
         self.lock().keeping.insert(segment, attempts);
     }
 
-    /// Forgets the segment, because its state changes or may change.
+    /// Removes what is recorded about the segment, because its state changes or may change.
     pub(crate) fn forget(&self, segment: Segment) {
         let mut known = self.lock();
         known.until.remove(&segment);
         known.keeping.remove(&segment);
     }
 
-    /// Returns the time until which the segment has no work, if that is later than `now`.
+    /// Returns the time until which no message of the segment is due, if it is recorded and later than `now`.
     pub(crate) fn after(&self, segment: Segment, now: Micros) -> Option<Micros> {
         let until = self.lock().until.get(&segment).copied();
         until.filter(|until| *until > now)
     }
 
-    /// Returns whether no message of the segment was received `attempts` times, and none is leaving.
+    /// Returns whether it is recorded that the maintenance has no message to move in the segment: none was
+    /// received `attempts` times, and none is being moved.
     pub(crate) fn keeps_all(&self, segment: Segment, attempts: u16) -> bool {
         let known = self.lock();
         let keeping = known.keeping.get(&segment);
         keeping.is_some_and(|looked_for| *looked_for <= attempts)
     }
 
-    /// Forgets segments that are no longer live.
+    /// Removes the entries of segments that are no longer live.
     pub(crate) fn prune(&self, head: &Head) {
         let mut known = self.lock();
         known.until.retain(|segment, _| head.live().contains_key(segment));

@@ -1,4 +1,5 @@
-//! One target under libFuzzer. The environment variable `RECTO_FUZZ_TARGET` names the target.
+//! Program that runs one fuzz target under libFuzzer. The environment variable `RECTO_FUZZ_TARGET` names the
+//! target.
 #![no_main]
 
 use std::sync::LazyLock;

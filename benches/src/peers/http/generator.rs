@@ -1,6 +1,6 @@
-//! Load generator with persistent connections, each with one request at a time, on one thread. It writes prepared
-//! requests, and parses responses only as far as HTTP/1.1 requires (RFC 9112, sections 6 and 7), so that it uses little
-//! of the machine's time.
+//! Load generator for HTTP servers, on one thread, with persistent connections and one request at a time on
+//! each. It sends prepared requests, and parses responses only as far as HTTP/1.1 requires (RFC 9112,
+//! sections 6 and 7). It therefore uses little processor time.
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -16,26 +16,26 @@ use tokio::time::timeout;
 use crate::measure::{micros, quantile};
 use crate::peers::ours::runtime;
 
-/// Maximum time of a response.
+/// Maximum time to wait for a response.
 const ANSWER: Duration = Duration::from_secs(60);
 /// Maximum size of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// End of a run.
+/// Condition that ends a run: a duration, or a number of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunLimit {
     Elapsed(Duration),
     Requests(u64),
 }
 
-/// Results of a run.
+/// Results of a run of the load generator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driven {
     pub(crate) answered: u64,
     /// Number of requests without a response, or with a status other than 200.
     pub(crate) failed: u64,
     pub(crate) seconds: f64,
-    /// Median and p99 of the time from a request to its whole response, in microseconds.
+    /// Median time from a request to the end of its response, in microseconds; the next field is the p99.
     pub(crate) half: f64,
     pub(crate) ninety_nine: f64,
 }
@@ -46,22 +46,22 @@ impl Driven {
     }
 }
 
-/// Complete response.
+/// Complete HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Size of the response on the wire, in bytes.
+    /// Size of the response with its headers, in bytes.
     pub(crate) bytes: usize,
 }
 
-/// Returns the bytes of a request.
+/// Returns the bytes of a GET request.
 pub(crate) fn request(address: SocketAddr, target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\n\r\n").into_bytes()
 }
 
-/// Sends one request on a new connection.
+/// Sends one GET request on a new connection, and returns the response.
 pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
     runtime().block_on(async {
         let mut connection = Connection::open(address).await?;
@@ -70,7 +70,8 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
     })
 }
 
-/// Sends requests on a number of connections. Each connection cycles through all requests, from its own starting point.
+/// Runs the load: sends requests on a number of connections until the limit. Each connection cycles through
+/// all requests, starting at another one.
 pub(crate) fn drive(
     address: SocketAddr,
     requests: &Rc<Vec<Vec<u8>>>,
@@ -121,17 +122,18 @@ pub(crate) fn drive(
     })
 }
 
-/// Concurrent client that sends requests.
+/// One of the concurrent connections of a run, with its requests.
 struct Asker {
     address: SocketAddr,
     requests: Rc<Vec<Vec<u8>>>,
-    /// Number of requests that no client has sent yet.
+    /// Number of requests that no connection has sent yet.
     left: Rc<Cell<u64>>,
     end: Option<Instant>,
 }
 
 impl Asker {
-    /// Sends requests until the end. Returns the time of each response in microseconds, and the number of failures.
+    /// Sends requests until the end of the run. Returns the time of each response in microseconds, and the
+    /// number of failed requests.
     async fn ask(self, mut connection: Option<Connection>, first: usize) -> (Vec<f64>, u64) {
         let mut taken = Vec::new();
         let mut failed = 0;
@@ -162,11 +164,11 @@ impl Asker {
     }
 }
 
-/// Persistent connection.
+/// Persistent HTTP connection to a server.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Response to the last request.
+    /// Bytes of the response to the last request.
     buffer: Vec<u8>,
 }
 
@@ -180,7 +182,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request, and reads the whole response. Returns its status.
+    /// Sends a request, and reads its whole response. Returns the HTTP status.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<u16> {
         timeout(ANSWER, self.exchange(request)).await?
     }
@@ -207,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Returns the response to the last request.
+    /// Returns the response to the last request, parsed.
     fn answer(&self) -> Result<Answer> {
         let head = Head::read(&self.buffer)?.ok_or_else(|| invalid("there is no answer"))?;
         let text = str::from_utf8(&self.buffer[..head.end]).map_err(|_| invalid("headers are no text"))?;
@@ -233,18 +235,18 @@ fn invalid(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Required parts of the head of a response.
+/// Parsed status line and headers of a response, as far as the load generator needs them.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    /// Offset of the end of the head, in bytes.
+    /// Length of the status line and the headers, in bytes.
     end: usize,
     /// Length of the body in bytes; `None` if the body is chunked.
     length: Option<usize>,
 }
 
 impl Head {
-    /// Parses the head, if it is complete.
+    /// Parses the status line and the headers. Returns `None` if they are not complete yet.
     fn read(buffer: &[u8]) -> Result<Option<Self>> {
         let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
             return Ok(None);
@@ -283,7 +285,7 @@ impl Head {
     }
 }
 
-/// Returns the chunks of a body, if all of them have arrived.
+/// Returns the chunks of a chunked body. `None`: some have not arrived yet.
 fn chunks(mut body: &[u8]) -> Result<Option<Vec<&[u8]>>> {
     let mut found = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! Server of axum with its responses in memory, which shows the cost of HTTP alone.
+//! Peer: server with the library axum that sends recorded responses from memory. It shows the cost of HTTP
+//! alone.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::server::Server;
 
-/// Argument that starts this program as the server with responses in memory.
+/// Command-line argument that starts this program as the server with recorded responses.
 pub(crate) const WORD: &str = "serve-from-memory";
 
-/// Recorded response.
+/// Recorded response, with its request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
     /// Path and query of the request.
@@ -30,7 +31,7 @@ pub(crate) struct Kept {
 
 type Answers = Arc<HashMap<String, (Vec<(HeaderName, HeaderValue)>, Bytes)>>;
 
-/// Starts the server with the recorded responses.
+/// Starts the server with the recorded responses in its own process.
 pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     let file = folder.join("answers.json");
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
@@ -39,13 +40,12 @@ pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     Server::announced(Command::new(program).arg(WORD).arg(&file))
 }
 
-/// Serves until the process is killed.
+/// Serves the recorded responses of a file until the process is killed.
 pub(crate) fn serve(file: &Path) -> Result<(), String> {
     let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept: Vec<Kept> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let answers: Answers = Arc::new(kept.into_iter().map(answer).collect());
-    // Create the runtime as the program `recto` does, so that both servers have the same number of
-    // threads.
+    // Create the runtime as the program `recto` does, so that both servers have the same number of threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! Peers that serve HTTP, each in its own process, and the load generator.
+//! Peers that serve pages over HTTP, each in its own process, and the load generator.
 
 pub(crate) mod generator;
 pub(crate) mod memory;

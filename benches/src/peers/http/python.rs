@@ -1,4 +1,4 @@
-//! Peers in Python, from PyPI: Datasette, and a hand-written endpoint with FastAPI.
+//! Peers in Python from PyPI: Datasette, and a hand-written endpoint with FastAPI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::process::Command;
 
 use super::server::{Server, free_address};
 
-/// All installed packages, with their versions.
+/// Packages to install, each with its version, as a file for pip.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const KEYSET: &str = include_str!("keyset.py");
-/// Configuration of Datasette: a named query with the statement of the endpoint.
+/// Configuration of Datasette: a named query with the statement that the FastAPI endpoint also uses.
 const METADATA: &str = include_str!("datasette.json");
-/// File that lists the installed packages.
+/// Name of the file in the environment that lists the installed packages.
 const INSTALLED: &str = "installed.txt";
 
-/// Python environment with the peers.
+/// Virtual environment of Python with the peers.
 #[derive(Debug)]
 pub(crate) struct Python {
     folder: PathBuf,
 }
 
 impl Python {
-    /// Opens the environment in a folder. Creates it if its content is not the required content.
+    /// Opens the virtual environment in a folder. Creates it if it does not exist or has other packages.
     ///
     /// # Errors
     /// Returns a message if Python is missing or cannot install the packages.
@@ -47,7 +47,7 @@ impl Python {
         self.folder.join("bin").join(name)
     }
 
-    /// Starts Datasette over a database that does not change.
+    /// Starts Datasette on an SQLite database that does not change.
     pub(crate) fn datasette(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let metadata = folder.join("datasette.json");
         fs::write(&metadata, METADATA).map_err(|error| format!("{}: {error}", metadata.display()))?;
@@ -71,7 +71,7 @@ impl Python {
         )
     }
 
-    /// Starts the endpoint over the same database, with one worker per processor.
+    /// Starts the FastAPI endpoint on the same database, with one worker process per processor.
     pub(crate) fn fastapi(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let module = folder.join("keyset.py");
         fs::write(&module, KEYSET).map_err(|error| format!("{}: {error}", module.display()))?;
@@ -92,7 +92,7 @@ impl Python {
     }
 }
 
-/// Returns the installed version of a package.
+/// Returns the installed version of a Python package.
 pub(crate) fn version(package: &str) -> &'static str {
     let lines = REQUIREMENTS.lines().filter_map(|line| line.split_once("=="));
     let mut found = lines.filter(|(name, _)| *name == package);

@@ -1,4 +1,4 @@
-//! Server process: start, statistics and orderly shutdown.
+//! Server process of a peer: start, memory and processor time, and shutdown.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,26 +12,27 @@ use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit}
 
 use super::generator::get;
 
-/// Maximum time until a server responds.
+/// Maximum time from the start of a server to its first response.
 const START: Duration = Duration::from_secs(60);
-/// Maximum time until a server ends.
+/// Maximum time from the request to stop a server to its end.
 const END: Duration = Duration::from_secs(20);
-/// Interval of the checks whether a server has ended.
+/// Interval at which this program checks whether a server has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Unit of processor time in the kernel's interface: a hundredth of a second.
+/// Number of the kernel's units of processor time in a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Running server. It shuts down when this value is dropped.
+/// Running server. Dropping this value shuts the server down.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// File of the server's output, if it is saved.
+    /// File that the server's output is saved to, if any.
     log: Option<PathBuf>,
 }
 
 impl Server {
-    /// Starts a server that prints its URL at the end of its first line.
+    /// Starts a server that prints its URL at the end of its first line, and reads the address from that
+    /// line.
     ///
     /// # Errors
     /// Returns a message if the server cannot be started or ends at once.
@@ -57,7 +58,8 @@ impl Server {
         Err(format!("{command:?} printed {line:?}, which ends with no URL"))
     }
 
-    /// Starts a server that listens at a given address. Its output goes to a file.
+    /// Starts a server that listens at the given address, and waits until it responds. Its output goes to a
+    /// file.
     ///
     /// # Errors
     /// Returns a message if the server cannot be started or does not respond.
@@ -83,7 +85,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Sends requests until the server responds.
+    /// Repeats a GET request until the server responds. Fails after `START`.
     pub(crate) fn wait_until_it_answers(&mut self, path: &str) -> Result<(), String> {
         let started = Instant::now();
         while started.elapsed() < START {
@@ -103,7 +105,7 @@ impl Server {
         text.unwrap_or_default()
     }
 
-    /// Returns the resident memory of the server, in bytes.
+    /// Returns the resident memory of the server process, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -111,7 +113,7 @@ impl Server {
         kilobytes.unwrap_or(0) * 1024
     }
 
-    /// Returns the processor time of the server and its workers so far, in seconds.
+    /// Returns the processor time that the server and its worker processes have used, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let own = self.child.id();
         let all = processes();
@@ -123,7 +125,7 @@ impl Server {
         ticks as f64 / TICKS_PER_SECOND
     }
 
-    /// Tells the server to stop, and waits for its end.
+    /// Requests the server to stop, and waits for its end.
     pub(crate) fn stop(&mut self) {
         if let Some(id) = Pid::from_raw(self.child.id() as i32)
             && matches!(self.child.try_wait(), Ok(None))
@@ -148,7 +150,7 @@ impl Drop for Server {
     }
 }
 
-/// Process, as the kernel reports it.
+/// Process, with the kernel's data about it.
 struct Process {
     id: u32,
     parent: u32,
@@ -163,8 +165,9 @@ fn processes() -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// Reads a process, see proc_pid_stat(5). The name is in parentheses and may contain spaces. After it, the second field
-/// is the parent, and the twelfth and thirteenth are the times in user space and in the kernel.
+/// Reads the data of a process; see proc_pid_stat(5). The name is in parentheses and may contain spaces. The
+/// second field after it is the parent. The twelfth and the thirteenth are the times in user space and in the
+/// kernel.
 fn process(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
@@ -176,14 +179,14 @@ fn process(id: u32) -> Option<Process> {
     })
 }
 
-/// Returns an address with a port that was free a moment ago.
+/// Returns a local address with a port that is probably free: it was free just before.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
-/// Raises this process's limit of open files as far as possible. Returns the new limit. Processes started later inherit
-/// it.
+/// Raises this process's limit of open files as far as possible. Returns the new limit. Processes that are
+/// started later inherit it.
 pub(crate) fn raise_open_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,4 +1,5 @@
-//! Receives after many messages, compared with a new queue and with a queue whose rows are deleted.
+//! Phase: time of a receive after many messages, compared with a new queue and with a queue that deletes
+//! rows.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +15,20 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Numbers of processed messages at which receives are timed.
+/// Numbers of processed messages after which the phase measures receives.
 const PARTS: [u64; 6] = [0, 30_000, 120_000, 300_000, 1_000_000, 3_000_000];
 const QUICK_DIVISOR: u64 = 100;
-/// Maximum time of processing.
+/// Maximum total time of processing messages.
 const MAX_TIME: Duration = Duration::from_secs(480);
-/// Number of messages per call, and number of clients, during processing.
+/// Number of messages per call while messages are processed; the next constant is the number of concurrent
+/// clients.
 const BATCH: usize = 100;
 const CLIENTS: usize = 8;
-/// Number of messages between two checks of the time.
+/// Number of messages that are processed between two checks of the time limit.
 const STRETCH: u64 = 24_000;
-/// Number of rows that are put and deleted concurrently.
+/// Number of rows that the queue with deleted rows writes concurrently.
 const ROWS: usize = 64;
-/// Number of receives that are timed in a row.
+/// Number of successive receives that one measurement times.
 const TIMED: usize = 100;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -92,7 +94,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Processes about `count` messages. Returns the number of processed messages.
+/// Sends, receives and acknowledges about `count` messages. Returns the number of processed messages.
 async fn process(queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize).div_ceil(BATCH * CLIENTS);
     let clients = (0..CLIENTS).map(|_| {
@@ -110,7 +112,7 @@ async fn process(queue: &Queue, count: u64) -> u64 {
     done.into_iter().map(|done| done.unwrap() as u64).sum()
 }
 
-/// Queue of deleted rows, and the number of messages that it processed.
+/// Peer: queue that deletes rows, and the number of messages that it has processed.
 struct Naive {
     rows: DeletedRows,
     next: i64,
@@ -118,7 +120,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// Processes messages until the total number reaches `until`.
+    /// Sends messages and deletes them, until the total number reaches `until` or Cassandra rejects a read.
     async fn process(&mut self, until: i64) {
         while self.next < until && !self.is_refused {
             for number in self.send(ROWS).await {
@@ -134,8 +136,8 @@ impl Naive {
         numbers
     }
 
-    /// Returns the median time of a receive in microseconds, or `None` if Cassandra rejects the
-    /// read.
+    /// Returns the median time of a receive in microseconds, or `None` if Cassandra rejects the read because
+    /// of tombstones.
     async fn receives(&mut self) -> Option<f64> {
         let mut taken = Vec::new();
         if self.is_refused {

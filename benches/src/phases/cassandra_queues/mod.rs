@@ -1,5 +1,5 @@
-//! Queues on Cassandra: rates and conditional writes, receives after many messages, waiting receivers, and rotating
-//! tables.
+//! Phases on queues on Cassandra: rates and conditional writes, receives after many messages, waiting
+//! receivers, and rotating body tables.
 
 mod aged;
 mod rolling;
@@ -17,7 +17,7 @@ use crate::calls::{Calls, Seen};
 use crate::report::Section;
 use crate::world::World;
 
-/// Time limit of a request on a busy machine.
+/// Time limit of a request to Cassandra. It is long, because the machine is busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Name of the queue in each keyspace.
 const QUEUE: &str = "jobs";
@@ -32,7 +32,7 @@ pub(super) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     }
 }
 
-/// Queue in an open store that counts calls.
+/// Open queue, whose store counts calls.
 struct Opened {
     recto: Recto,
     queues: Queues,
@@ -41,7 +41,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens a queue on Cassandra, as one server does.
+    /// Connects to Cassandra and opens the queue, as one server does.
     async fn cassandra(address: &str, keyspace: &str) -> Result<Self, String> {
         let address = CassandraAddress::new(vec![address.to_owned()], keyspace);
         let recto = Recto::open_with(StoreAddress::Cassandra(Box::new(address)), options())
@@ -50,7 +50,7 @@ impl Opened {
         Self::counted(&recto).await
     }
 
-    /// Opens a queue through a store that counts calls.
+    /// Opens the queue through a wrapper of the store that counts calls.
     async fn counted(recto: &Recto) -> Result<Self, String> {
         let (calls, seen) = Calls::new(recto.store());
         let recto = Recto::with_store(calls, options()).await.unwrap();
@@ -76,7 +76,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Returns the name of a keyspace for this run.
+/// Returns a keyspace name that is unique for this run; `what` names its use.
 fn keyspace(what: &str) -> String {
     format!("recto_benches_{what}_{}", std::process::id())
 }

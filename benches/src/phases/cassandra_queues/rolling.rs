@@ -1,4 +1,5 @@
-//! Receives with and without a rotation of the message body tables every few seconds.
+//! Phase: receives while the message body tables rotate every few seconds, compared with receives without a
+//! rotation.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,9 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Rotation interval: the time for which a table is open.
+/// Rotation interval in seconds: the time for which a body table is open.
 const SLICE_SECONDS: u32 = 10;
-/// Grace period: the time without references after which a table is emptied.
+/// Grace period in seconds: a body table without references is emptied after this time.
 const MARGIN_SECONDS: u32 = 5;
 const SPELL: Duration = Duration::from_secs(35);
 const QUICK_SPELL: Duration = Duration::from_secs(15);
@@ -23,7 +24,7 @@ const ROUNDS: usize = 4;
 const CLIENTS: usize = 4;
 const BATCH: usize = 10;
 
-/// Results of a measurement. Times of receives are in milliseconds.
+/// Results of one measurement. Times of receives are in milliseconds.
 struct Spell {
     median: f64,
     late: f64,

@@ -1,4 +1,5 @@
-//! Rates and conditional writes per message, with one server, and with three servers on one queue.
+//! Phase: message rates and conditional writes per message, with one server, and with three servers on one
+//! queue.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -14,19 +15,19 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Argument that starts this program as a server.
+/// Command-line argument that starts this program as one of several servers.
 pub(crate) const WORD: &str = "queue-server";
-/// Number of clients, and messages per call, with one server.
+/// Measured cases with one server: number of clients, and messages per call.
 const CASES: [(usize, usize); 5] = [(1, 1), (4, 1), (16, 1), (4, 10), (4, 50)];
-/// Number of clients, and messages per call, of each of several servers.
+/// Measured cases with several servers: number of clients of each server, and messages per call.
 const CASES_OF_SERVERS: [(usize, usize); 2] = [(16, 1), (4, 50)];
 const SERVERS: [usize; 2] = [1, 3];
 const SPELL: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 3;
-/// Output of a server when it has opened the queue.
+/// Line that a server prints when it has opened the queue.
 const READY: &str = "ready";
 
-/// Work of clients during a measurement.
+/// Results of a measurement: messages per second, number of messages, and number of conditional writes.
 #[derive(Clone, Copy)]
 struct ClientWork {
     rate: f64,
@@ -44,7 +45,7 @@ impl ClientWork {
         }
     }
 
-    /// Returns the median rate, and the conditional writes per message over all rounds.
+    /// Returns the median rate, and the average number of conditional writes per message, over all rounds.
     fn figures(rounds: &[Self]) -> [f64; 2] {
         let all = Self::of(rounds);
         [
@@ -98,7 +99,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Measures clients of this process.
+/// Measures the clients of this process.
 fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> ClientWork {
     let before = opened.seen.conditional();
     let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
@@ -114,7 +115,7 @@ fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration
     }
 }
 
-/// Measures one server, and several servers.
+/// Measures one server and several servers in turn, each in a process of its own.
 fn several(
     world: &mut World,
     runtime: &Runtime,
@@ -154,7 +155,7 @@ fn several(
     table
 }
 
-/// Process that works on the queue.
+/// Server process that works on the queue.
 struct Server {
     process: Child,
     says: BufReader<ChildStdout>,
@@ -181,7 +182,7 @@ impl Server {
     }
 }
 
-/// Starts the work of all servers when the last one is ready.
+/// Waits until all servers are ready, and then starts their work. Returns the results of each server.
 fn work(mut servers: Vec<Server>) -> Vec<ClientWork> {
     for server in &mut servers {
         assert_eq!(server.line().trim(), READY);
@@ -205,7 +206,8 @@ fn work(mut servers: Vec<Server>) -> Vec<ClientWork> {
     done.collect()
 }
 
-/// Runs as a server: works for the given time when told to, and prints its results.
+/// Main function of a server process: works for the given time when it gets a line on standard input, and
+/// prints its results.
 pub(crate) fn serve(words: &[String]) -> Result<(), String> {
     let [address, keyspace, clients, batch, millis] = words else {
         return Err(format!("{WORD} ADDRESS KEYSPACE CLIENTS BATCH MILLISECONDS"));

@@ -1,4 +1,4 @@
-//! Time from the send of a message until a waiting receiver has it.
+//! Phase: time from sending a message until a waiting receiver gets it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,18 +19,18 @@ use super::{Opened, keyspace, options, runtime};
 
 const MESSAGES: usize = 500;
 const QUICK_MESSAGES: usize = 30;
-/// Pause between two messages, in milliseconds. The receiver waits again by then, and each message arrives at a
-/// different moment of the notifier's interval.
+/// Range of the pause between two messages, in milliseconds. It is long enough for the receiver to wait
+/// again. It is random, so that messages arrive at different moments of the notifier's interval.
 const PAUSE: std::ops::Range<u64> = 30..130;
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Plain, Kind::Conditional];
 
-/// Cost of delivering a message.
+/// Delivery time of one message in milliseconds, and its calls to the store.
 struct Brought {
     millis: f64,
-    /// Part of the delivery time during which a call to the store was in flight.
+    /// Part of the delivery time during which a call to the store was in flight, in milliseconds.
     asking: f64,
-    /// Number of calls of each kind.
+    /// Number of calls to the store, by kind.
     calls: [f64; 3],
 }
 
@@ -108,7 +108,8 @@ async fn embedded(folder: &Path) -> Result<Opened, String> {
     Opened::counted(&recto).await
 }
 
-/// Adds a row to the table. Returns the ratio.
+/// Adds a row about these deliveries to the table. Returns the ratio of the delivery time to the time of
+/// calls.
 fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> f64 {
     let all = |number: &dyn Fn(&Brought) -> f64| brought.iter().map(number).collect::<Vec<f64>>();
     let ratio = median(all(&|brought| brought.millis / brought.asking));
@@ -132,11 +133,11 @@ fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> 
     ratio
 }
 
-/// Sends messages one after another, which another process receives.
+/// Sends messages one after another to a receiver in another process. Returns the delivery of each message.
 async fn bring(sender: &Opened, receiver: &Queue, messages: usize) -> Vec<Brought> {
     let (arrived, mut arrivals) = channel(1);
     let receiving = receive(receiver.clone(), messages + 1, arrived);
-    // Discard the first message, before which nothing is cached.
+    // Discard the first message, because nothing is cached before it.
     let mut brought = Vec::new();
     for _ in 0..=messages {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE))).await;

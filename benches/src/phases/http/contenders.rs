@@ -1,5 +1,5 @@
-//! Contenders that serve pages: the addresses of their pages, and a check that the rows are the
-//! same.
+//! Contenders that serve pages over HTTP: the URLs of their pages, and a check that all of them return the
+//! same rows.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::peers::http::generator::{Answer, get, request};
 use crate::peers::http::memory::{self, Kept};
 use crate::peers::http::server::Server;
 
-/// Number of pages that the requests cycle through, starting at the newest flight.
+/// Number of successive pages that the requests cycle through, starting at the newest flight.
 const PAGES: usize = 64;
 const PAGE_ROWS: usize = 20;
-/// Headers that a server creates itself, for its connection or for each response.
+/// Headers that a server generates itself, so that they are not recorded.
 const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
 
-/// Contender that serves pages.
+/// Running server that serves pages, with the requests for it.
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) server: Server,
@@ -27,23 +27,24 @@ pub(super) struct Contender {
     pub(super) bytes: f64,
 }
 
-/// Page of one server.
+/// Page that a server returned.
 struct Given {
     target: String,
     answer: Answer,
-    /// Time and number of each flight.
+    /// Time and number of each flight on the page.
     rows: Vec<(i64, i64)>,
 }
 
-/// Request for the first page of a server, and position of the next page in its response.
+/// Request for the first page of a server, and functions that find the rows and the next page in its
+/// response.
 struct Dialect {
     first: String,
     rows: fn(&Json) -> Option<&Vec<Json>>,
     next: fn(&Json) -> Option<String>,
 }
 
-/// Starts all contenders. Recto is the first, and the server with responses in memory is the
-/// second.
+/// Starts the servers of all contenders. Recto is the first contender, and the server with responses in
+/// memory is the second.
 pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     let recto = site.serve()?;
     let pages = walk(recto.address, &ours())?;
@@ -69,7 +70,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     Ok(all)
 }
 
-/// Returns the requests for the same pages of `recto serve`.
+/// Returns the requests for the same pages, for another `recto serve`.
 pub(super) fn requests_of(server: &Server) -> Result<Rc<Vec<Vec<u8>>>, String> {
     Ok(requests(server.address, &walk(server.address, &ours())?))
 }
@@ -129,7 +130,7 @@ fn datasettes() -> Dialect {
     }
 }
 
-/// Follows the pages as clients of the server do.
+/// Requests successive pages as clients of the server do: each response names the next page.
 fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     let mut pages: Vec<Given> = Vec::new();
     let mut target = dialect.first.clone();
@@ -151,7 +152,7 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     Ok(pages)
 }
 
-/// Requests a page from the server with responses in memory. Checks that the bytes are the same.
+/// Requests a page from the server with recorded responses. Checks that the body is the recorded one.
 fn again(address: SocketAddr, page: &Given) -> Result<Given, String> {
     let (answer, _) = ask(address, &page.target)?;
     if answer.body != page.answer.body {
@@ -174,7 +175,8 @@ fn ask(address: SocketAddr, target: &str) -> Result<(Answer, Json), String> {
     Ok((answer, json))
 }
 
-/// Returns the time of a flight, given in milliseconds or in the form of RFC 3339, and its number.
+/// Returns the time of a flight in milliseconds, and its number. The time is in milliseconds or in the form
+/// of RFC 3339.
 fn key(row: &Json) -> Option<(i64, i64)> {
     let moment = match &row["time_hour"] {
         Json::String(text) => text.parse::<jiff::Timestamp>().ok()?.as_millisecond(),

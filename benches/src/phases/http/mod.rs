@@ -1,5 +1,5 @@
-//! Pages over HTTP: `recto serve`, compared with a server that responds from memory, with Datasette, and with a
-//! hand-written endpoint. Also the resources of the server, and its start time.
+//! Phases: pages over HTTP from `recto serve`, compared with a server that responds from memory, with
+//! Datasette, and with a hand-written endpoint. Also the resources of the server, and its start time.
 
 mod contenders;
 mod keeping;
@@ -17,22 +17,23 @@ use crate::peers::sqlite::{self, Layout};
 use crate::report::{self, Section};
 use crate::world::{World, for_chunks};
 
-/// Maximum number of rows: ten times the flights. The arguments may request fewer rows.
+/// Maximum number of rows: ten times the flights. The command line may request fewer rows.
 const MAX_ROWS: u64 = 10 * 336_776;
 const CACHE_BYTES: u64 = 1 << 30;
-/// Name of the file that marks a folder with complete data.
+/// Name of the file that marks a folder whose data is complete.
 const COMPLETE: &str = "complete";
-/// Table with column types. Without them, Datasette compares numbers in its parameters as text.
+/// Table of the Python peers, with column types. Without types, Datasette would compare numeric parameters as
+/// text.
 const TABLE: &str = "CREATE TABLE flights (year INTEGER, month INTEGER, day INTEGER, dep_time INTEGER, \
     sched_dep_time INTEGER, dep_delay INTEGER, arr_time INTEGER, sched_arr_time INTEGER, arr_delay INTEGER, \
     carrier TEXT, flight INTEGER, tailnum TEXT, origin TEXT, dest TEXT, air_time INTEGER, distance INTEGER, \
     hour INTEGER, minute INTEGER, time_hour INTEGER)";
 
-/// Served data, and the programs that serve it.
+/// Data that the servers serve, and the programs of the servers.
 struct Site {
     rows: u64,
     folder: PathBuf,
-    /// Program that serves Recto.
+    /// Path of the program `recto`.
     program: PathBuf,
     python: Option<Python>,
 }
@@ -111,7 +112,7 @@ impl Site {
         self.folder.join("flights.sqlite")
     }
 
-    /// Stores the flights, if they are not stored yet.
+    /// Stores the flights for all contenders, if they are not stored yet.
     fn store(&self, world: &mut World) -> Result<(), String> {
         let complete = self.folder.join(COMPLETE);
         if complete.exists() {
@@ -151,7 +152,7 @@ impl Site {
     }
 }
 
-/// Returns the target folder of cargo. This program is in a subfolder of the target folder.
+/// Returns cargo's target folder. This program is in a subfolder of it.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.parent().and_then(Path::parent);
@@ -160,7 +161,7 @@ fn target_folder() -> Result<PathBuf, String> {
         .to_owned())
 }
 
-/// Builds the server program, so that the measured program is up to date.
+/// Builds the program `recto`, so that the measured program is up to date. Returns its path.
 fn build(world: &mut World, target: &Path) -> Result<PathBuf, String> {
     world.progress.say("building recto");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

@@ -1,4 +1,4 @@
-//! Requests per second, and the time of each request.
+//! Phase: requests per second of each server, and the time of each request.
 
 use std::time::Duration;
 
@@ -10,21 +10,22 @@ use crate::report::{Section, Table, Target};
 use crate::world::World;
 
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
-/// Number of connections of the target.
+/// Number of connections for which the target is checked.
 const AIMED_AT: usize = 16;
-/// Target: Recto's requests per second, as a fraction of those of HTTP alone.
+/// Target: minimum of Recto's requests per second, as a fraction of those of the server that responds from
+/// memory.
 const WANTED: f64 = 0.6;
 const ROUNDS: usize = 7;
-/// Time of the requests to each contender in a round.
+/// Time for which each contender gets requests in a round.
 const SPELL: Duration = Duration::from_secs(3);
 const QUICK_SPELL: Duration = Duration::from_millis(500);
-/// Time of the unmeasured requests to each contender before the first round.
+/// Time of unmeasured requests to each contender before the first round.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Round of one contender.
+/// Result of one round of one contender.
 struct Round {
     driven: Driven,
-    /// Processor time of the server, in seconds.
+    /// Processor time that the server used in the round, in seconds.
     processor_seconds: f64,
 }
 
@@ -87,7 +88,7 @@ fn one(contender: &Contender, connections: usize, spell: Duration) -> Round {
     }
 }
 
-/// Checks that Recto responded to all requests.
+/// Returns an error if a request to Recto failed.
 fn check(rounds: &[Round], connections: usize) -> Result<(), String> {
     match rounds.iter().map(|round| round.driven.failed).sum() {
         0 => Ok(()),

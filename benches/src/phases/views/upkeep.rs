@@ -1,4 +1,4 @@
-//! Backfill and comparison of a view, with concurrent writers.
+//! Phase: backfill of a view and comparison of a view with its records, while writers write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ pub(super) const TEXT: &str = "A view by route is filled from the flights and co
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
 const WRITERS: usize = 4;
-/// Time for which writers write alone.
+/// Time for which the writers are measured without a backfill or comparison.
 const ALONE: Duration = Duration::from_secs(3);
 
-/// Returns a view by route. Each name is a new view, which must be backfilled.
+/// Returns the TOML of a view by route. A new name makes it a new view, which the store must backfill.
 fn view(name: &str) -> String {
     format!(
         "[collection.flights.view.{name}]\npartition = [\"origin\", \"dest\"]\norder = [\"-time_hour\"]\n"
     )
 }
 
-/// Number of the next new flight.
+/// Flight number of the next new flight.
 static NEXT: AtomicI32 = AtomicI32::new(1_000_000);
 
 pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
@@ -82,7 +82,7 @@ impl Work {
     }
 }
 
-/// Returns the rows of the base table per second.
+/// Runs a backfill or a comparison. Returns the number of rows that it processes per second.
 fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) -> f64 {
     let begun = Instant::now();
     runtime.block_on(async {
@@ -98,7 +98,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
             }
         }
     });
-    // A comparison reads the rows of both views, so count the rows twice.
+    // A comparison reads the rows of two views, so count the rows twice.
     let views = match work {
         Work::Fill => 1,
         Work::Compare => 2,
@@ -106,7 +106,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
     (rows * views) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Writers that run until the phase stops them.
+/// Concurrent writers, which run until the phase ends them.
 struct Writers {
     runtime: Runtime,
     begun: Instant,
@@ -133,7 +133,7 @@ impl Writers {
         }
     }
 
-    /// Ends the writers. Returns their puts per second.
+    /// Ends the writers. Returns the total number of rows that they stored per second.
     async fn end(self) -> f64 {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.ended.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Puts with views, compared with a table with the same number of indexes.
+//! Phase: puts of records with views, compared with inserts into an SQLite table with as many indexes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,11 +26,11 @@ const FIELDS: usize = 8;
 /// Time for which each contender writes in a round.
 const SPELL: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 3;
-/// Number of values of each field.
+/// Number of different values of each field.
 const VALUES: i64 = 500;
 const BODY_BYTES: usize = 200;
 
-/// Number of the next new record.
+/// Identifier of the next new record.
 static NEXT: AtomicI64 = AtomicI64::new(0);
 
 macro_rules! post {
@@ -77,14 +77,14 @@ macro_rules! post {
 post!(Appended, "append");
 post!(Updated, "update");
 
-/// Stored record, in one of the modes.
+/// Record type of the phase. Each of its types is for one write mode of a collection.
 trait Post: Record + Clone + Send + Sync + 'static {
     const MODE: &'static str;
 
     fn numbered(id: i64) -> Self;
 }
 
-/// Returns a text field of a record.
+/// Returns the text of a field for the record `id`.
 fn text(id: i64, field: i64) -> String {
     format!("value-{}", (id * (field * 2 + 7)) % VALUES)
 }
@@ -97,7 +97,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         .map(|views| Side::new(&runtime, folder, views))
         .into_iter()
         .collect();
-    // Rates by number of views, then by contender, then by round.
+    // Measured rates, by number of views, then by contender, then by round.
     let mut found = vec![vec![Vec::new(); WRITERS.len() * 2 + 1]; sides.len()];
     for round in 0..rounds {
         for (side, found) in sides.iter().zip(&mut found) {
@@ -143,7 +143,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// Contenders with one number of views.
+/// Open stores of all contenders, for one number of views.
 struct Side {
     views: usize,
     appended: Collection<Appended>,
@@ -174,7 +174,7 @@ impl Side {
         }
     }
 
-    /// Returns the puts per second of each contender.
+    /// Measures each contender. Returns the numbers of records that they store per second.
     fn rates(&self, runtime: &Runtime, time: Duration) -> [f64; 5] {
         let [one, many] = WRITERS;
         [
@@ -216,7 +216,7 @@ async fn collection<T: Post>(folder: &Path, views: usize) -> Collection<T> {
     recto.collection().unwrap()
 }
 
-/// Returns the puts per second of a number of writers.
+/// Lets a number of writers put records. Returns the total number of puts per second.
 fn put<T: Post>(runtime: &Runtime, posts: &Collection<T>, writers: usize, time: Duration) -> f64 {
     let begun = Instant::now();
     let count: u64 = runtime.block_on(async {

@@ -60,7 +60,7 @@ pub(crate) struct AttachArgs {
     store: StoreArgs,
 }
 
-/// Attaches a table.
+/// Runs `recto attach`: attaches an existing table of Cassandra as a read-only collection.
 pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit> {
     let from = StoreArgs {
         store: Some(args.from.clone()),
@@ -93,7 +93,7 @@ pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Prints the report for people.
+/// Prints the result as text.
 fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()> {
     let collection = &report.collection;
     let done = console.paint(Tone::Good, "✓");

@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints a completion script.
+/// Prints the completion script of a shell.
 pub(crate) fn run(args: &CompletionsArgs, console: &mut Console) -> Result<Exit> {
     // Generate the script in memory first, because the generator panics if its writer fails.
     let mut script = Vec::new();

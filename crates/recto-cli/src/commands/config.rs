@@ -1,4 +1,4 @@
-//! `recto config check`, and the settings of a server as flags: one flag for each of
+//! `recto config check`, and the command-line options of a server: one option for each of
 //! [`recto_server::config::SETTINGS`].
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ The output has the origin of each value. A flag takes precedence over the enviro
 the environment over the table [serve] of the file, and the file over the default. The output has no \
 secrets.";
 
-/// Heading of the settings in the help.
+/// Heading of the server's options in the help.
 const HEADING: &str = "Server";
 
 /// Arguments of `recto config`.
@@ -66,7 +66,7 @@ pub(crate) struct ServerArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Given flags, by the names of the settings.
+/// Server options that were given on the command line: pairs of a setting's name and its value.
 #[derive(Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
@@ -110,7 +110,8 @@ impl FromArgMatches for SettingFlags {
 }
 
 impl ServerArgs {
-    /// Returns the effective configuration.
+    /// Returns the configuration that a server would use: defaults, file, environment and command line
+    /// combined.
     pub(crate) fn effective(&self) -> Result<Effective> {
         let file = match &self.config {
             Some(path) => Some((path.clone(), read(path)?)),
@@ -124,7 +125,8 @@ impl ServerArgs {
         Ok(sources.resolve()?)
     }
 
-    /// Returns the options of the store. If they name no store file, the configuration file is used.
+    /// Returns the options that select the store. If they name no file with parameters of the store, the
+    /// server's configuration file is used as that file.
     pub(crate) fn store(&self) -> StoreArgs {
         let mut store = self.store.clone();
         store.store_config = store.store_config.or_else(|| self.config.clone());
@@ -139,7 +141,7 @@ fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// Shows the configuration that a server would have.
+/// Prints the configuration that a server would use, and checks it.
 pub(crate) fn run(args: &ConfigArgs, console: &mut Console) -> Result<Exit> {
     let ConfigCommand::Check(args) = &args.command;
     let effective = args.server.effective()?;

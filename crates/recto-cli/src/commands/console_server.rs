@@ -1,4 +1,4 @@
-//! Console of a store, for this machine.
+//! Web console of a store, served to this machine only.
 
 use recto::{LocalSession, StoreAddress};
 use recto_server::auth::TokenError;
@@ -8,8 +8,8 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::stop::Stop;
 
-/// Serves a store's console to this machine until a signal to stop. It uses the default port, or a free one if that
-/// port is taken.
+/// Serves the web console of a store to this machine until the process gets a signal to stop. Uses the
+/// default port, or a free port if the default is in use.
 pub(crate) async fn serve_console(
     session: LocalSession,
     address: &StoreAddress,
@@ -42,14 +42,15 @@ pub(crate) async fn serve_console(
     Ok(Exit::Done)
 }
 
-/// Writes the server's address into the store's lock file, for the errors of processes that cannot open the store.
+/// Writes the server's address into the store's lock file. Other processes that cannot open the store show it
+/// in their error.
 pub(super) fn announce(session: &LocalSession, server: &Server) {
     // Ignore an error, because the address only improves an error message of other processes.
     let _ = session.announce(&server.local_url());
 }
 
-/// Sets the folder of uploaded files to a folder of the store, if the store has a folder and the user named no other.
-/// The disk of the store needs space for the loaded rows anyway.
+/// Sets the folder for uploaded files to a folder inside an embedded store, unless the user named another
+/// one. The disk of the store needs space for the loaded rows anyway.
 pub(super) fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
     if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
         config.load_folder = Some(folder.join("loads"));
@@ -71,7 +72,7 @@ impl From<ServeError> for Failure {
     }
 }
 
-/// Returns the end of the program for an error of tokens.
+/// Returns the exit code for an error about access tokens.
 pub(crate) fn exit_of(error: &TokenError) -> Exit {
     match error {
         TokenError::NotFound { .. } => Exit::NotFound,

@@ -1,4 +1,4 @@
-//! `recto cursor-keys`: the keys that encrypt cursors. No key is ever printed.
+//! `recto cursor-keys`: lists and rotates the keys that encrypt page tokens. No key is ever printed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl CursorKeysArgs {
         }
     }
 
-    /// Opens the store for the command.
+    /// Opens the store, for writing only if the command changes the keys.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         match &self.command {
             CursorKeysCommand::List(_) => self.store().open_to_read().await,
@@ -84,7 +84,7 @@ impl CursorKeysArgs {
     }
 }
 
-/// Lists or rotates the keys.
+/// Runs `recto cursor-keys list` or `rotate`.
 pub(crate) async fn run(args: &CursorKeysArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     match &args.command {
         CursorKeysCommand::List(args) => {
@@ -125,7 +125,7 @@ fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns an age. From two days on, it is in days.
+/// Returns the text of an age. From two days on, it is in whole days.
 fn age(seconds: u64) -> String {
     match seconds / SECONDS_PER_DAY {
         0 | 1 => duration(Duration::from_secs(seconds)),

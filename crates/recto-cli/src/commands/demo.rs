@@ -1,4 +1,4 @@
-//! `recto demo`: a store with real data, and pages of it.
+//! `recto demo`: creates a store with real data, and shows pages of it.
 
 use std::io;
 use std::ops::Range;
@@ -19,48 +19,48 @@ use crate::opening::Place;
 use crate::progress::per_second;
 use crate::text::{bytes, duration, grouped, printable, rows};
 
-/// Default folder of the demo's store and of its input file.
+/// Default folder of the demo, for its store and its input file.
 pub(crate) const FOLDER: &str = "recto-demo";
-/// Folder of the input file if another store is named, because a store cannot be created in a folder with other
-/// files.
+/// Folder of the input file if the user names another store. A store cannot be created in a folder that has
+/// other files.
 const INPUT_FOLDER: &str = "recto-demo-input";
-/// Input file.
+/// Name of the demo's input file.
 const FILE: &str = "flights.csv.gz";
-/// Maximum number of names that are tried for the file of rejected flights.
+/// Maximum number of names that the demo tries for the file of rejected flights.
 const MAX_REJECT_FILES: u32 = 1_000;
-/// Archive with the flights. See `data/README.md` for their source.
+/// ZIP archive with the flights. See `data/README.md` for their source.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// Position of the deflated text of the only file in that archive.
+/// Byte range of the compressed (deflate) text in the archive, which has only this file.
 const DEFLATED: Range<usize> = 57..8_258_798;
-/// CRC-32 of that text.
+/// CRC-32 checksum of the uncompressed text.
 const TEXT_CRC: u32 = 0x78bc_fcdd;
-/// Length of that text, in bytes.
+/// Length of the uncompressed text, in bytes.
 const TEXT_BYTES: u32 = 31_053_850;
-/// Schema: the flights in five sort orders, of which four are views.
+/// Schema of the demo: the collection of flights with a primary sort order and four views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
-/// The only collection of the schema.
+/// Name of the only collection of the schema.
 const COLLECTION: &str = "flights";
-/// Text of null in the data.
+/// Text in the input file that means null.
 const NULL: &str = "NA";
-/// Number of rows of a page.
+/// Number of rows that each page of the demo shows.
 const ROWS: i64 = 6;
 
-/// Page of the demo.
+/// Page that the demo shows, with its query.
 struct Scene {
     title: &'static str,
     filter: &'static str,
     fields: &'static [&'static str],
-    /// Position at which the page starts.
+    /// Start of the page in the sort order.
     place: Beginning,
 }
 
-/// Position of a page of the demo.
+/// Start of a page in the sort order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
     First,
-    /// The last page. The demo then turns to the page before it.
+    /// The last page. The demo then also shows the page before it.
     Last,
-    /// The page around a share of all rows.
+    /// The page around a share of all rows, for example 50%.
     Share(&'static str),
 }
 
@@ -107,7 +107,7 @@ const SCENES: [Scene; 4] = [
 ];
 
 impl Scene {
-    /// Returns the share of all rows around which the page is, if it has one.
+    /// Returns the share of all rows around which the page is. `None`: the page is the first or the last one.
     fn share(&self) -> Option<&'static str> {
         match self.place {
             Beginning::Share(share) => Some(share),
@@ -120,13 +120,13 @@ impl Scene {
 #[derive(Debug)]
 pub(crate) struct DemoRequest {
     pub(crate) place: Place,
-    /// Whether to hide the progress.
+    /// True to hide the progress.
     pub(crate) quiet: bool,
-    /// Whether to serve the console at the end, as on a terminal.
+    /// True to serve the web console at the end, as on a terminal.
     pub(crate) serve: bool,
 }
 
-/// Creates the demo's store if it does not exist, and shows pages of it.
+/// Runs `recto demo`: creates the store if it does not exist, and shows pages of it.
 pub(crate) async fn run(request: DemoRequest, console: &mut Console) -> Result<Exit> {
     let DemoRequest { place, quiet, serve } = request;
     let (session, own) = open(&place).await?;
@@ -147,7 +147,8 @@ pub(crate) async fn run(request: DemoRequest, console: &mut Console) -> Result<E
     }
 }
 
-/// Returns the session of the store. If this process has opened the store itself, it also returns the local session.
+/// Opens or creates the store. Also returns the local session, if this process opened the store itself and
+/// not a server.
 async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)> {
     if let StoreAddress::Http(_) = place.address {
         return Ok((place.open_or_create().await?, None));
@@ -157,7 +158,7 @@ async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)>
     Ok((Arc::new(own.clone()), Some(own)))
 }
 
-/// Data of a running demo.
+/// Parameters of a running demo.
 pub(crate) struct Demo<'a> {
     pub(crate) session: Arc<dyn Session>,
     /// Address of the store, for display.
@@ -167,7 +168,7 @@ pub(crate) struct Demo<'a> {
     pub(crate) quiet: bool,
 }
 
-/// Shows the demo on an open store.
+/// Shows the demo on an open store: applies the schema, loads the flights, and prints the pages.
 pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> {
     let schema = apply_schema(&*demo.session).await?;
     let text = format!(
@@ -193,8 +194,8 @@ pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Applies the demo's schema to a store that is empty or already has it. It rejects any other store and does not
-/// change it.
+/// Applies the demo's schema to a store that is empty or already has this schema. Rejects any other store
+/// without changing it.
 async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     let schema = Schema::parse(SCHEMA).expect("the demo's schema is right, as a test says");
     if session.describe().await?.generation != 0 {
@@ -214,7 +215,7 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     Ok(schema)
 }
 
-/// Loads the flights if they are not loaded. Returns `false` if the process got a signal to stop.
+/// Loads the flights unless they are loaded already. Returns `false` if the process got a signal to stop.
 async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     let file = demo.folder.join(FILE);
     put_file(demo.folder, &file).map_err(|error| Failure::file("write", &file, &error))?;
@@ -263,8 +264,8 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the flights as a .gz file (RFC 1952), because a build with only the demo reads no .zip files. The deflated
-/// text is the same in both formats.
+/// Returns the flights as a .gz file (RFC 1952). The archive is a .zip file, and a build with only the demo
+/// cannot load such files. The compressed text is the same in both formats.
 fn packed_flights() -> Vec<u8> {
     // Magic number, method deflate, no flags, no time, no extra flags, unknown operating system.
     let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -272,7 +273,8 @@ fn packed_flights() -> Vec<u8> {
     [&header[..], &FLIGHTS[DEFLATED], &crc, &length].concat()
 }
 
-/// Writes the input file completely or not at all.
+/// Writes the input file unless it exists with the same content. An interrupted write leaves no incomplete
+/// input file.
 fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     let flights = packed_flights();
     match std::fs::read(file) {
@@ -286,8 +288,8 @@ fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     std::fs::rename(unfinished, file)
 }
 
-/// Returns an unused path for rejected flights. An existing file belongs to a demo with another store, or to a
-/// person, and no load replaces it.
+/// Returns an unused path for the file of rejected flights. An existing file may belong to the user or to a
+/// demo with another store, and is never replaced.
 fn free_rejects_path(file: &Path) -> PathBuf {
     let path = |number: u32| match number {
         1 => file.with_file_name(format!("{FILE}.rejects.csv")),
@@ -295,11 +297,11 @@ fn free_rejects_path(file: &Path) -> PathBuf {
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     let mut paths = (1..=MAX_REJECT_FILES).map(path);
-    // If every name is taken, return the first name, for which the load then reports an error.
+    // If every name is in use, return the first name, for which the load then reports an error.
     paths.find(is_free).unwrap_or_else(|| path(1))
 }
 
-/// Shows a page. If the page is the last one, it also shows the page before it.
+/// Prints a page. If the page is the last one, also prints the page before it.
 async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: &mut Console) -> Result<()> {
     let mut request = PageRequest {
         filter: scene.filter.to_owned(),
@@ -357,7 +359,7 @@ fn draw_page(
     Ok(())
 }
 
-/// Returns the command that shows a page of the demo.
+/// Returns the `recto page` command that shows this page.
 fn command(address: &str, scene: &Scene) -> String {
     let place = match scene.place {
         Beginning::First => String::new(),
@@ -375,7 +377,7 @@ fn command(address: &str, scene: &Scene) -> String {
     )
 }
 
-/// Returns an address, quoted for a shell.
+/// Returns an address in quotes for a shell, if it needs quotes.
 fn quoted(address: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "/._-:,@[]".contains(character);
     if !address.is_empty() && address.chars().all(plain) && !address.contains('[') {

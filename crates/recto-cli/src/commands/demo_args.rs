@@ -43,10 +43,10 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// Returns the demo request of these arguments.
+    /// Returns the options of the demo for these arguments.
     ///
     /// # Errors
-    /// As of [`StoreArgs::address`].
+    /// The errors of [`StoreArgs::address`].
     pub(crate) fn request(&self) -> Result<DemoRequest> {
         let store = StoreArgs {
             store: self.store.clone(),

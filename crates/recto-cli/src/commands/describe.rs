@@ -1,4 +1,4 @@
-//! `recto describe`: the content of a store.
+//! `recto describe`: shows the collections of a store.
 
 use clap::Args;
 use recto::Session;
@@ -34,7 +34,7 @@ pub(crate) struct DescribeArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows the content of the store.
+/// Runs `recto describe`: shows the collections of a store.
 pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let store = session.describe().await?;
     // Do not request the schema of a store that has none yet (generation 0). Show an empty schema
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     Ok(Exit::Done)
 }
 
-/// Returns the schema with the settings of queues, if there are any.
+/// Returns the schema together with the settings of queues, if there are any.
 async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     let mut schema = schema.clone();
     let settings = session.queues()?.table_settings().await?;
@@ -119,7 +119,7 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
     Ok(())
 }
 
-/// Prints that a collection is unavailable, the reason, and advice.
+/// Prints the reason why a collection is unavailable, and a hint.
 fn draw_unavailable(unavailable: &UnavailableCollection, indent: &str, console: &mut Console) -> Result<()> {
     let message = console.paint(Tone::Warning, &printable(&unavailable.message));
     console.line(format_args!("{indent}{message}"))?;
@@ -162,7 +162,7 @@ fn draw_collection(collection: &Collection, store: &StoreDescription, console: &
     Ok(())
 }
 
-/// Returns the description that HTTP returns, too.
+/// Returns the description of a collection in the JSON form that the HTTP API also uses.
 fn described(collection: &Collection, store: &StoreDescription) -> CollectionDescription {
     let unavailable = store.unavailability(&collection.name);
     CollectionDescription::new(collection, unavailable.map(|one| one.message.clone()))

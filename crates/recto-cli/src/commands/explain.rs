@@ -1,4 +1,4 @@
-//! `recto explain`: the plan and the cost of a page.
+//! `recto explain`: shows the plan and the cost of a page.
 
 use clap::Args;
 use recto::Session;
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
 use crate::text::{printable, printable_lines};
 
-/// Maximum number of sources that are drawn. A merge may have 128.
+/// Maximum number of sources of a merge that are printed. A merge can have 128.
 const MAX_SOURCES_DRAWN: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows the plan of a page.
+/// Runs `recto explain`: shows the query plan and the cost of a page.
 pub(crate) async fn run(args: &ExplainArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let explained = session
         .explain(&args.query.collection, &args.query.request, !args.plan_only)
@@ -73,7 +73,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
     Ok(())
 }
 
-/// Prints lines with their names. A repeated name is printed only once.
+/// Prints lines of text, each with a name in front. A name that equals the previous one is not repeated.
 fn named(console: &mut Console, lines: &[(&str, String)]) -> Result<()> {
     let mut before = "";
     for (name, text) in lines {

@@ -118,7 +118,7 @@ pub(crate) struct LoadArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Loads a file.
+/// Runs `recto load`: loads a file into collections.
 pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
     let mut request = LoadRequest {
         file: args.file.clone(),
@@ -185,7 +185,7 @@ fn stopped(console: &mut Console) -> Result<Exit> {
     Ok(Exit::Interrupted)
 }
 
-/// Prints the report for people.
+/// Prints the result of the load as text.
 pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: &mut Console) -> Result<()> {
     let file = printable(file);
     let stored: u64 = report
@@ -223,7 +223,7 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
     draw_rejects(report, console)
 }
 
-/// Prints the path of the rejected rows.
+/// Prints the path of the file with the rejected rows, if there is one.
 fn draw_rejects(report: &LoadReport, console: &mut Console) -> Result<()> {
     if let Some(rejects) = &report.rejects {
         let text = format!("rejected rows, with reasons: {}", rejects.display());

@@ -1,4 +1,4 @@
-//! Commands of the program.
+//! Commands of the program, one module for each command.
 
 #[cfg(feature = "cassandra")]
 pub(crate) mod attach;
@@ -109,14 +109,14 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
     }
 }
 
-/// Returns the collection with this name.
+/// Returns the collection with this name, or an error that suggests similar names.
 pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Arc<Collection>> {
     schema
         .collection(name)
         .ok_or_else(|| recto::no_collection(schema, name).into())
 }
 
-/// Asks the user whether `command` may make the changes that it showed.
+/// Asks the user for confirmation of the changes that `command` has printed.
 ///
 /// # Errors
 /// There is no terminal to ask on.
@@ -136,7 +136,7 @@ pub(crate) fn agrees(question: &str, command: &str, console: &mut Console) -> Re
     Ok(agreed)
 }
 
-/// Prints a JSON document, with indentation, so that people can read it too.
+/// Prints a JSON document, with indentation for human readers.
 pub(crate) fn print_json(console: &mut Console, json: &Json) -> Result<()> {
     console.line(format_args!("{json:#}"))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `recto page`: a page as a table, with keys to turn it.
+//! `recto page`: shows a page as a table, and turns pages by keys.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +13,14 @@ use crate::console::{Console, Key, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 
-/// Number of rows of the first page, if the height of the terminal is unknown.
+/// Number of rows of the first page if the height of the terminal is unknown.
 const DEFAULT_TERMINAL_ROWS: usize = 20;
-/// Minimum number of rows of a page that is fitted to the terminal.
+/// Minimum number of rows of the first page, however low the terminal is.
 const MIN_TERMINAL_ROWS: usize = 5;
-/// Maximum number of rows of a page that is fitted to the terminal.
+/// Maximum number of rows of the first page, however high the terminal is.
 const MAX_TERMINAL_ROWS: usize = 50;
-/// Number of lines of a page that are not rows: header, rule, up to four of the footer, and the prompt.
+/// Number of lines on the screen next to the rows: header, rule, up to four lines of the footer, and the
+/// prompt.
 const LINES_AROUND_ROWS: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -57,7 +58,8 @@ pub(crate) struct PageArgs {
 }
 
 impl QueryArgs {
-    /// Converts an error of the query. It is shown with the text that it is about.
+    /// Converts an error of the query. The message also shows the filter or the sort order that the error is
+    /// about.
     pub(crate) fn failure(&self, error: recto::Error) -> Failure {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
@@ -74,7 +76,7 @@ impl QueryArgs {
     }
 }
 
-/// Shows a page. On a terminal, it turns pages until the user quits.
+/// Runs `recto page`. On a terminal, it turns pages until the user quits.
 pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let mut request = args.query.request.clone();
     let name = &args.query.collection;
@@ -116,9 +118,10 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Waits for a key. Returns the request of the page that the key leads to, or the end of the command.
+/// Waits for a key. Returns the request of the page that the key selects, or the exit code if the user quits.
 ///
-/// If the terminal still shows all of this page, which takes `lines` lines, the next page is drawn over it.
+/// `lines` is the number of lines of the current page. If they are all still visible, the next page
+/// overwrites them.
 fn turn(
     request: &PageRequest,
     reply: &PageReply,
@@ -168,19 +171,19 @@ fn turn(
     }
 }
 
-/// Moves the cursor up and clears the lines below: CUU and ED of ECMA-48.
+/// Returns the control sequence that moves the cursor up and clears the lines below: CUU and ED of ECMA-48.
 fn over(lines: usize) -> String {
     format!("\r\u{1b}[{lines}A\u{1b}[J")
 }
 
-/// Prints a message below the page, and returns the number of its lines.
+/// Prints a message below the page. Returns the number of printed lines.
 fn say(console: &mut Console, text: &str) -> Result<usize> {
     let text = console.paint(Tone::Warning, text);
     console.line(text)?;
     Ok(1)
 }
 
-/// Returns the number of rows of a page that fills the terminal together with its footer.
+/// Returns the number of rows for a page that fills a terminal of this height together with its footer.
 fn rows_that_fit(height: Option<usize>) -> i64 {
     let rows = height.map_or(DEFAULT_TERMINAL_ROWS, |height| {
         height.saturating_sub(LINES_AROUND_ROWS)

@@ -1,4 +1,4 @@
-//! Page as a table with a footer.
+//! Text of a page: a table with a footer.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::failure::Result;
 use crate::table::{Table, cut};
 use crate::text::{bytes, counted, duration, printable, rows};
 
-/// Page to draw.
+/// Page to print, and how to print it.
 pub(crate) struct View<'a> {
     pub(crate) collection: &'a Collection,
-    /// Requested fields; empty for all.
+    /// Fields that the user requested; empty for all fields.
     pub(crate) fields: &'a [String],
     pub(crate) sort_order: &'a str,
     pub(crate) reply: &'a PageReply,
 }
 
 impl View<'_> {
-    /// Prints the table and its footer, and returns the number of their lines.
+    /// Prints the table and its footer. Returns the number of printed lines.
     pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
         let (mut lines, hidden) = self.table(console);
         if let Some(tokens) = &self.reply.row_page_tokens {
@@ -81,11 +81,11 @@ impl View<'_> {
         Ok(lines.len())
     }
 
-    /// Returns the lines of the table, and the fields that did not fit.
+    /// Returns the lines of the table, and the names of the fields that did not fit.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            // A page that a budget ended can have more rows after it, in either direction, so its
-            // text is "no rows yet".
+            // A page that a budget ended may have more rows behind it, in either direction, so its text is
+            // "no rows yet".
             let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
@@ -105,7 +105,7 @@ impl View<'_> {
         (table.lines(console), table.hidden)
     }
 
-    /// Returns the tokens of the neighboring pages, as options.
+    /// Returns the page tokens of the neighboring pages, as options for the next command.
     fn tokens(&self, console: &Console) -> Vec<String> {
         [
             ("next page:    ", &self.reply.next_page_token),
@@ -117,7 +117,8 @@ impl View<'_> {
         .collect()
     }
 
-    /// Returns the keys. A key that leads nowhere is dim. If the line is too long, the keys have no names.
+    /// Returns the line with the keys. A key without an effect is dim. If the line is too long, it has only
+    /// the letters of the keys.
     fn keys(&self, console: &Console) -> String {
         let more = !self.reply.next_page_token.is_empty();
         let less = !self.reply.previous_page_token.is_empty();
@@ -142,12 +143,12 @@ impl View<'_> {
     }
 }
 
-/// Returns a line that does not wrap.
+/// Returns a line that is cut to the width of the terminal, so that it does not wrap.
 fn line(console: &Console, tone: Tone, text: &str) -> String {
     console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
 }
 
-/// Returns the cost of a page: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
+/// Returns the text of a page's cost, such as `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
 pub(crate) fn cost(reply: &PageReply) -> String {
     let cost = &reply.cost;
     let mut parts = vec![format!(

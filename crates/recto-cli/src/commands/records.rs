@@ -16,11 +16,11 @@ use crate::store::StoreArgs;
 use crate::table::cell_text;
 use crate::text::{counted, grouped};
 
-/// Maximum number of records of one `put`. All of them are stored, or none.
+/// Maximum number of records of one `put` or `insert`. All of them are stored, or none.
 const MAX_PUT_RECORDS: usize = 10_000;
-/// Maximum number of bytes of JSON of one `put`.
+/// Maximum number of bytes of JSON in one `put` or `insert`.
 const MAX_PUT_BYTES: u64 = 16 << 20;
-/// Maximum length of a line, in bytes. No store accepts a longer record, by `load` or otherwise.
+/// Maximum length in bytes of a line with a record. No store accepts a longer record.
 const MAX_RECORD_BYTES: u64 = MAX_PUT_BYTES - (64 << 10);
 
 const KEYS: &str = "\
@@ -133,7 +133,7 @@ pub(crate) struct DeleteArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows one record.
+/// Runs `recto get`: shows one record.
 pub(crate) async fn get(args: &GetArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
@@ -154,7 +154,7 @@ pub(crate) async fn get(args: &GetArgs, session: &dyn Session, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// Puts records.
+/// Runs `recto put`: stores records, and replaces records with the same key.
 pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let storing = Storing {
         records: &args.records,
@@ -166,7 +166,7 @@ pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Con
     storing.run(&put, session, console).await
 }
 
-/// Inserts records.
+/// Runs `recto insert`: stores records whose keys do not exist.
 pub(crate) async fn insert(args: &InsertArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let storing = Storing {
         records: &args.records,
@@ -178,7 +178,7 @@ pub(crate) async fn insert(args: &InsertArgs, session: &dyn Session, console: &m
     storing.run(&insert, session, console).await
 }
 
-/// Records to store.
+/// Records to store, and the parameters of the operation.
 struct Storing<'a> {
     records: &'a RecordsArgs,
     done: &'static str,
@@ -262,7 +262,7 @@ impl Storing<'_> {
     }
 }
 
-/// Reports that a change was made, with the new version of the record.
+/// Prints that a change was made, with the new version of the record.
 pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) -> Result<()> {
     let version = match outcome.version {
         Some(version) => format!(", version {version}"),
@@ -278,7 +278,7 @@ pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) 
     Ok(())
 }
 
-/// Converts an error of one of several records. It names the line of the record.
+/// Converts an error about one of several records. The message names the record's line in the input.
 fn at_line(error: recto::Error, lines: &[u64]) -> Failure {
     match error.change().and_then(|change| lines.get(change)) {
         Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
@@ -286,13 +286,12 @@ fn at_line(error: recto::Error, lines: &[u64]) -> Failure {
     }
 }
 
-/// Deletes one record.
+/// Runs `recto delete`: deletes one record.
 pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    // A delete does not read the record first, so the message cannot say whether the record
-    // existed.
+    // A delete does not read the record first, so the message cannot say whether the record existed.
     let done = format!("{} has no record {}", collection.name, shown(&key));
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;
@@ -301,7 +300,8 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     Ok(Exit::Done)
 }
 
-/// Returns the texts of the key's fields.
+/// Returns the text of each key field. The user gives the key as one argument per field, or as a single
+/// argument.
 pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
     let fields = collection.key.len();
     if given.len() == fields {
@@ -354,7 +354,7 @@ fn no_record(collection: &Collection, key: &[String]) -> Failure {
     )
 }
 
-/// Prints a record, with a line for each field, in the order of the schema.
+/// Prints a record as text, one line for each field, in the order of the schema.
 fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Console) -> Result<()> {
     let width = collection
         .fields
@@ -376,12 +376,12 @@ fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Co
     Ok(())
 }
 
-/// Parses JSON text and returns it as record JSON. Numbers are read exactly, by the types of their fields.
+/// Parses a record from JSON text. Numbers are read without loss, according to the types of their fields.
 fn parse(definition: &Arc<Collection>, text: &str) -> recto::Result<JsonRecord> {
     DynamicRecord::from_json_text(Arc::clone(definition), text).map(|record| record.to_json())
 }
 
-/// Reads NDJSON to its end. Returns the records, and the line number of each.
+/// Reads NDJSON to its end. Returns the records, and the line number of each record.
 fn read_records(
     definition: &Arc<Collection>,
     input: &mut dyn BufRead,

@@ -1,4 +1,4 @@
-//! `recto recover`: completes changes that crashed processes left incomplete.
+//! `recto recover`: completes changes that crashed processes left incomplete on Cassandra.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration};
 
-/// Maximum time, without `--watch`, until all changes of dead processes are resolved. A process is known to be dead
-/// after half a minute.
+/// Maximum duration of the command without `--watch`. Half a minute of it passes before a process is known to
+/// be dead.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(120);
 
-/// Interval at which lines are printed.
+/// Interval at which new lines of output are printed.
 const TELLING_PAUSE: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ pub(crate) struct RecoverArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Result of the last pass, and sums of all passes.
+/// Result of the last pass over the unfinished changes, and sums of all passes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     last: RecoveryPass,
@@ -121,7 +121,7 @@ impl Total {
     }
 }
 
-/// Recovers changes until none is left, or until Ctrl-C.
+/// Runs `recto recover`: recovers changes until none is left, or until Ctrl-C.
 pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet || args.watch);
     let total = Mutex::new(Total::default());

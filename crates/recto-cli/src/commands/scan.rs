@@ -1,4 +1,4 @@
-//! `recto scan`: every record of a collection, or every record that satisfies a filter.
+//! `recto scan`: prints all records of a collection, or those that satisfy a filter.
 
 use clap::Args;
 use futures::StreamExt;
@@ -38,7 +38,7 @@ pub(crate) struct ScanArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Prints every record.
+/// Runs `recto scan`: prints all records of a collection as NDJSON.
 pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let mut stop = Stop::listen();
     let mut steps = session.scan(&args.collection, &args.request);
@@ -64,8 +64,8 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 if let Some(column) = column {
                     failure = failure.pointing(&args.request.filter, column);
                 }
-                // Do not suggest a continuation after a rejected request, because the same token
-                // would be rejected again.
+                // Do not suggest to continue after a rejected request, because the same token would be
+                // rejected again.
                 let is_stopped = failure.exit != Exit::Refused;
                 if is_stopped && token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;
@@ -76,7 +76,8 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Prints the records of a step and flushes them, so that its token covers only printed records.
+/// Prints the records of a step of the scan, and flushes them. The token of the step then covers only printed
+/// records.
 fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
     for (index, record) in step.records.iter().enumerate() {
         let written = match &step.versions {

@@ -1,4 +1,4 @@
-//! `recto init`, `recto plan` and `recto apply`: the schema file and its store.
+//! `recto init`, `recto plan` and `recto apply`: create a schema file, and apply it to a store.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{printable, printable_lines};
 
-/// Default schema file.
+/// Default name of the schema file.
 pub(super) const DEFAULT_FILE: &str = "recto.toml";
 
 const INIT_EXAMPLES: &str = "\
@@ -113,7 +113,7 @@ pub(crate) struct ApplyArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Writes an example schema with comments.
+/// Runs `recto init`: writes an example schema with comments.
 pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
     let mut file = file.map_err(|error| match error.kind() {
@@ -141,7 +141,7 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Shows the changes that applying the schema file would make.
+/// Runs `recto plan`: prints the changes that applying the schema file would make.
 pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit> {
     let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
@@ -154,7 +154,7 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
     show_plan(&plan, args.json, console)
 }
 
-/// Changes the store to the schema file.
+/// Runs `recto apply`: changes the store so that it has the schema of the file.
 pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exit> {
     let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
@@ -184,7 +184,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     show_applied(&applied, args.json, console)
 }
 
-/// Changes that applying a schema to a store would make.
+/// Plan of a schema change: what applying a schema would change in a store.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) store: String,
@@ -209,7 +209,7 @@ impl Planned {
     }
 }
 
-/// Shows a plan that is not to be carried out.
+/// Prints a plan that is not executed.
 pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) -> Result<Exit> {
     let plan = &planned.plan;
     if json {
@@ -231,7 +231,7 @@ pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) ->
     })
 }
 
-/// Shows the plan and asks the user whether to carry it out.
+/// Prints a plan, and asks the user whether to execute it.
 pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut Console) -> Result<bool> {
     let plan = &planned.plan;
     if !json {
@@ -258,7 +258,7 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     agrees("Apply these changes?", "recto apply", console)
 }
 
-/// Shows the changes that were made.
+/// Prints the changes that were made.
 pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console) -> Result<Exit> {
     if json {
         print_json(
@@ -278,8 +278,8 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
     Ok(Exit::Done)
 }
 
-/// Reads the requested schema. If the default file does not exist and the user removes collections, the schema is
-/// empty, because collections that no file names stay.
+/// Reads the schema that the user requests. If the default file does not exist and the user removes
+/// collections, the schema is empty. This is safe, because collections that no file names stay in the store.
 fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
     if !remove.remove.is_empty() && path == Path::new(DEFAULT_FILE) && !path.exists() {
         return parse_schema(path, "");
@@ -287,7 +287,7 @@ fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
     parse_schema(path, &read_schema_text(path)?)
 }
 
-/// Reads a schema file.
+/// Reads the text of a schema file.
 pub(super) fn read_schema_text(path: &Path) -> Result<String> {
     let mut text = String::new();
     let failed = |error: io::Error| {
@@ -339,7 +339,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     section(console, "Cannot be done", &plan.rejected, (Tone::Bad, "✗"))
 }
 
-/// Prints a heading and its lines, each behind a mark; nothing if there are no lines.
+/// Prints a heading and lines, each with a mark in front. Prints nothing if there are no lines.
 fn section(console: &mut Console, title: &str, lines: &[String], mark: (Tone, &str)) -> Result<()> {
     if lines.is_empty() {
         return Ok(());

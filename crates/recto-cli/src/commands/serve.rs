@@ -36,7 +36,7 @@ pub(crate) struct ServeArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// Serves until a signal to stop.
+/// Runs `recto serve`: serves until the process gets a signal to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
     let mut config = args.server.effective()?.config;
     // Check the configuration before the store is opened, so that an invalid one is reported at
@@ -68,8 +68,9 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Raises the limit of open files, because each connection is an open file. Systems start programs with a low limit
-/// (often 1,024) and let them raise it. If that fails, the server accepts fewer connections at a time.
+/// Raises the limit of open files of this process, because each connection is an open file. Systems start
+/// programs with a low limit (often 1,024) and let them raise it. If that fails, the server accepts fewer
+/// concurrent connections.
 #[cfg(unix)]
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};

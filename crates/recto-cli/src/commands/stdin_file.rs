@@ -1,4 +1,4 @@
-//! Standard input as a file to load, because a load reads its file several times.
+//! Temporary file with the standard input, because a load reads its file several times.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write as _};
@@ -13,13 +13,13 @@ use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
 use crate::stop::unless_stopped;
 
-/// Name of standard input.
+/// Argument that names the standard input instead of a file.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// Maximum number of bytes that are read from standard input, compressed or not. A temporary file stores them.
+/// Maximum number of bytes that are read from standard input into the temporary file, compressed or not.
 const MAX_BYTES: u64 = 64 << 30;
 
-/// Standard input in a temporary file, which is removed when this is dropped.
+/// Temporary file with the standard input. Dropping this value removes the file.
 #[derive(Debug)]
 pub(super) struct StdinFile {
     folder: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct StdinFile {
 }
 
 impl StdinFile {
-    /// Reads standard input to its end; `None` after a signal to stop.
+    /// Reads standard input to its end. Returns `None` if the process got a signal to stop.
     pub(super) async fn receive(quiet: bool, console: &mut Console) -> Result<Option<Self>> {
         if console.input_is_terminal() {
             return Err(Failure::new(Exit::Refused, "standard input is a terminal")
@@ -65,7 +65,7 @@ impl StdinFile {
         Ok(Some(received))
     }
 
-    /// Creates an empty file that only its owner may read.
+    /// Creates an empty temporary file that only its owner may read.
     fn create() -> io::Result<Self> {
         let suffix: u64 = u64::from_le_bytes(Environment::system().random());
         let folder = std::env::temp_dir().join(format!("recto-load-{suffix:016x}"));
@@ -87,7 +87,7 @@ impl StdinFile {
         &self.path
     }
 
-    /// Returns the default path for rejected rows.
+    /// Returns the default path of the file for rejected rows.
     pub(super) fn default_rejects(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let ending = if name.contains(".ndjson") { "ndjson" } else { "csv" };
@@ -102,7 +102,7 @@ impl Drop for StdinFile {
     }
 }
 
-/// Copies all input into the file.
+/// Copies the standard input to the file, at most `MAX_BYTES`.
 fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<()> {
     let mut file = File::options()
         .write(true)

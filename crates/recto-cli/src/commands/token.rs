@@ -1,4 +1,4 @@
-//! `recto token`: access tokens of a server.
+//! `recto token`: creates, lists and revokes access tokens of a server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{counted, duration, printable};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
-/// Maximum lifetime of a token, in seconds: ten years.
+/// Maximum lifetime of an access token, in seconds: ten years.
 const MAX_LIFETIME_SECONDS: i64 = 3_660 * SECONDS_PER_DAY;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -127,7 +127,7 @@ pub(crate) struct RevokeArgs {
     pub(crate) file: FileArgs,
 }
 
-/// Creates, lists or revokes tokens.
+/// Runs `recto token`: creates, lists or revokes access tokens.
 pub(crate) async fn run(args: &TokenArgs, console: &mut Console) -> Result<Exit> {
     match &args.command {
         TokenCommand::Create(args) => create(args, console).await,
@@ -159,8 +159,8 @@ async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Rejects grants that do not fit the store's schema, if the store can be opened. An embedded store cannot be opened
-/// while a server has it open. The server rejects invalid grants when they are used.
+/// Rejects grants that do not fit the store's schema. Skips this check if the store cannot be opened, for
+/// example because a server has it open. The server then rejects invalid grants when they are used.
 async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mut Console) -> Result<()> {
     let address = store.address(DEFAULT_STORE, environment())?;
     let session = match Recto::open_with(&address, OpenOptions::new().read_only()).await {
@@ -196,7 +196,8 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     Ok(())
 }
 
-/// Warns of a row filter that no view serves, because such a token is less useful than it seems.
+/// Warns about a row filter that no view serves, because queries with such a token must read many hidden
+/// rows.
 fn warn_of_hidden_rows(
     session: &LocalSession,
     collection: &str,
@@ -218,8 +219,8 @@ fn warn_of_hidden_rows(
     Ok(())
 }
 
-/// Rejects a row filter that does not fit the fields of the collection, or that does not allow the granted
-/// operations. Records can be written and deleted only with filters on the key.
+/// Rejects a row filter that does not fit the fields of the collection or the granted rights. For example,
+/// rights to write or delete need a filter on key fields.
 fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
     let is_write = |right: &Right| matches!(right, Right::Write | Right::Delete);
     let writes = grant.rights.iter().any(is_write);
@@ -308,7 +309,7 @@ fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Reads a time as people write it: `30m`, `12h`, `90d`, `4w`.
+/// Parses a lifetime, such as `30m`, `12h`, `90d` or `4w`. Returns seconds.
 fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
     span_seconds(text)
         .and_then(|seconds| i64::try_from(seconds).ok())

@@ -1,4 +1,4 @@
-//! `recto update`: sets some fields of a record.
+//! `recto update`: changes some fields of a record.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 
-/// Maximum size of a patch, in bytes.
+/// Maximum size of the JSON object with the new fields, in bytes.
 const MAX_PATCH_BYTES: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ pub(crate) struct UpdateArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Updates one record.
+/// Runs `recto update`: changes fields of one record.
 pub(crate) async fn run(args: &UpdateArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
@@ -70,7 +70,8 @@ pub(crate) async fn run(args: &UpdateArgs, session: &dyn Session, console: &mut 
     Ok(Exit::Done)
 }
 
-/// Returns the number of arguments that form the key. It is one if the key is joined and only assignments follow.
+/// Returns the number of arguments that form the key. It is 1 if the user joined the key's values with commas
+/// in one argument.
 fn key_len(collection: &Collection, given: &[String]) -> usize {
     let fields = collection.key.len();
     let is_assignment = |text: &String| {
@@ -98,8 +99,7 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
         let value = match collection.field(name) {
             _ if text.is_empty() => Json::Null,
             Some((_, field)) => json_of_text(&field.ty, text),
-            // Pass the text of an unknown field to the session, which rejects the field by its
-            // name.
+            // Pass an unknown field to the session as text. The session then rejects the field by its name.
             None => text.into(),
         };
         if fields.insert(name.to_owned(), value).is_some() {
@@ -109,7 +109,7 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
     Ok(fields)
 }
 
-/// Reads the fields of a JSON object from its exact text. Null clears a field.
+/// Parses the new fields from a JSON object, without loss of digits. Null clears a field.
 fn read_patch(definition: &Arc<Collection>, input: &mut dyn std::io::BufRead) -> Result<JsonRecord> {
     let mut text = String::new();
     let read = input.take(MAX_PATCH_BYTES + 1).read_to_string(&mut text);

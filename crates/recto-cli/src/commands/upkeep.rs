@@ -15,7 +15,7 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs, not_opened};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// Maximum number of problems that are printed; `--json` lists all.
+/// Maximum number of problems that `check` prints as text; `--json` lists all.
 const MAX_PROBLEMS_DRAWN: usize = 20;
 
 const BACKUP_EXAMPLES: &str = "\
@@ -102,7 +102,7 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
 }
 
-/// Copies an open embedded store.
+/// Runs `recto backup`: copies an embedded store while it is open.
 pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet);
     let copied = session
@@ -126,7 +126,7 @@ pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &m
     Ok(Exit::Done)
 }
 
-/// Checks a backup, and copies it to the folder of a store.
+/// Runs `recto restore`: checks a backup, and copies it to the folder of a store.
 pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result<Exit> {
     let StoreAddress::Embedded(to) = args.store.address(DEFAULT_STORE, environment())? else {
         return Err(
@@ -141,7 +141,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     let backup = open(&from, options)
         .await
         .map_err(|error| not_opened(error, no_backup))?;
-    // Reject an unusable target folder now, because the check of the backup may take long.
+    // Reject an unusable target folder first, because the check of the backup may take a long time.
     refuse_folder(&to)?;
     let session = LocalSession::new(backup.clone());
     let meter = Meter::start(console, args.output.quiet);
@@ -172,7 +172,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     Ok(Exit::Done)
 }
 
-/// Rejects a folder that is not empty.
+/// Rejects a target folder that exists and is not empty.
 fn refuse_folder(folder: &Path) -> Result<()> {
     let Err(error) = check_restore_folder(folder) else {
         return Ok(());
@@ -198,7 +198,7 @@ fn damaged_backup(backup: &str, checked: &CheckOutcome) -> Failure {
     ))
 }
 
-/// Returns unused space to the file system.
+/// Runs `recto compact`: returns unused space of an embedded store to the file system.
 pub(crate) async fn compact(
     args: &CompactArgs,
     session: &dyn Session,
@@ -225,7 +225,7 @@ pub(crate) async fn compact(
     Ok(Exit::Done)
 }
 
-/// Checks every row.
+/// Runs `recto check`: checks every row of an embedded store, or the tables on Cassandra.
 pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet);
     let outcome = session.tools()?.check(&|progress| meter.store(progress)).await?;
@@ -291,7 +291,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     Ok(exit)
 }
 
-/// Prints the notes.
+/// Prints the notes of a check.
 fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     for note in &outcome.notes {
         console.line(format_args!(
@@ -303,7 +303,7 @@ fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Prints the collections with their numbers of rows.
+/// Prints the checked collections with their numbers of rows.
 fn draw_collections(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     let width = |text: &str| text.chars().count();
     let names = outcome.collections.iter().map(|one| width(&one.name)).max();

@@ -1,4 +1,5 @@
-//! `recto views`, `recto verify` and `recto repair`: views of a store, and buckets.
+//! `recto views`, `recto verify` and `recto repair`: list the views of a store, and compare them with the
+//! records.
 
 mod checked;
 
@@ -101,7 +102,7 @@ pub(crate) struct ComparedArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Lists views.
+/// Runs `recto views`: lists the views of a store with their states.
 pub(crate) async fn list(args: &ViewsArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     if let Some(name) = &args.collection {
         super::collection_of(&*session.schema().await?, name)?;
@@ -159,7 +160,7 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Compares views with their records, and repairs them if `repairs` is true.
+/// Runs `recto verify`, or `recto repair` if `repairs` is true: compares views with their records.
 pub(crate) async fn compare(
     args: &ComparedArgs,
     repairs: bool,
@@ -203,7 +204,7 @@ pub(crate) async fn compare(
     told(args, repairs, &report, elapsed, console)
 }
 
-/// Converts the error of a comparison. A checkpoint of another comparison would fail again, so the hint says to
+/// Converts the error of a comparison. If the checkpoint file belongs to another comparison, the hint says to
 /// remove it.
 fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
     match &args.checkpoint {
@@ -226,7 +227,7 @@ fn stopped(checkpoint: Option<&Checkpoint>, console: &mut Console) -> Result<Exi
     Ok(Exit::Interrupted)
 }
 
-/// Prints the result of a comparison.
+/// Prints the result of a comparison, and returns the exit code.
 fn told(
     args: &ComparedArgs,
     repairs: bool,
@@ -264,7 +265,7 @@ fn compared_text(view: &VerifiedView) -> String {
     if view.wrong() > 0 || view.entries <= view.records {
         return text;
     }
-    // Explain the different counts, because they look like errors of the view.
+    // Explain the different counts, because users could take them for errors of the view.
     format!("{text} (entries of expired rows stay for up to an hour)")
 }
 
@@ -315,7 +316,8 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
     Ok(())
 }
 
-/// Returns the number of misfits that the store has not recorded.
+/// Returns the number of misfits that the comparison found and the store has not recorded. A misfit is a
+/// record that a view cannot contain.
 fn unrecorded(report: &VerifyReport) -> u64 {
     report.views.iter().map(VerifiedView::unrecorded_misfits).sum()
 }

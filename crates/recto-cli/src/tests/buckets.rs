@@ -1,8 +1,8 @@
-//! Tests of `buckets`.
+//! Tests of the output of `recto buckets`.
 
 use super::*;
 
-/// Removes durations from the output.
+/// Returns the output without durations, which differ between runs.
 fn timeless(shown: &str) -> String {
     let line = |line: &str| line.split(", in ").next().unwrap_or_default().to_owned();
     shown.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"

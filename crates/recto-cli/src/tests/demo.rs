@@ -1,9 +1,9 @@
-//! Tests of `demo` with a fake session.
+//! Tests of `recto demo` with a fake session.
 
 use super::*;
 use crate::commands::demo::{Demo, show};
 
-/// Returns the output of a demo, without times, which differ between runs.
+/// Runs the demo, and returns its output without durations, which differ between runs.
 async fn shown(session: FakeSession) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (mut console, screen) = Console::captured(100);

@@ -1,4 +1,4 @@
-//! Tests of the help of every command, and of rejected arguments.
+//! Tests of the help of every command, and of the rejection of arguments.
 
 use std::fmt::Write as _;
 

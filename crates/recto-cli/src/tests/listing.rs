@@ -1,4 +1,4 @@
-//! Tests of `page`, `explain`, `scan` and `describe`.
+//! Tests of the output of `recto page`, `explain`, `scan` and `describe`.
 
 use super::*;
 use crate::console::Key;

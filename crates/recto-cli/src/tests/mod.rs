@@ -1,4 +1,4 @@
-//! Tests of whole outputs, with a session that has fixed rows.
+//! Tests of complete outputs of commands, with a fake session that has fixed rows.
 #![allow(clippy::unwrap_used)]
 
 mod buckets;
@@ -22,7 +22,8 @@ use crate::console::{Console, Screen};
 use crate::failure::{Exit, Result};
 use fake::FakeSession;
 
-/// Runs a command line with a fake session. Returns the exit code and the text on both streams.
+/// Runs a command line with a fake session. Returns the exit code, and the text on standard output and
+/// standard error.
 async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) -> String {
     let session = Arc::new(session);
     let (mut console, screen) = console;
@@ -42,7 +43,7 @@ async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) ->
     shown
 }
 
-/// Runs a command that needs only a session.
+/// Runs a command on the session. Supports only commands that need nothing else.
 async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str]) -> Result<Exit> {
     let cli = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
     let session: Arc<dyn recto::Session> = session;
@@ -72,7 +73,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
     }
 }
 
-/// Creates a console with the usual width of a terminal.
+/// Creates a console with a width of 100 columns.
 fn console() -> (Console, Screen) {
     Console::captured(100)
 }

@@ -1,4 +1,4 @@
-//! Tests of the output and the questions of `init`, `plan` and `apply`.
+//! Tests of the output of `recto init`, `plan` and `apply`, and of their questions to the user.
 
 use recto::session::{Applied, SchemaPlan};
 
@@ -29,7 +29,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
     }
 }
 
-/// Returns the output of `show`.
+/// Calls `show`, and returns the exit code and the output.
 fn shown(console: (Console, Screen), show: impl FnOnce(&mut Console) -> Result<Exit>) -> String {
     let (mut console, screen) = console;
     let outcome = show(&mut console);

@@ -1,4 +1,4 @@
-//! Tests of `tune` without a store.
+//! Tests of `recto tune` without a store.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn shows_the_size_distribution_for_a_target() {
     insta::assert_snapshot!(all);
 }
 
-/// Removes the drawing from the output.
+/// Returns the output without the lines of the plot.
 fn words(shown: &str) -> String {
     let is_drawn = |character| ('\u{2800}'..='\u{28ff}').contains(&character);
     let lines = shown.lines().filter(|line| !line.contains(is_drawn));
@@ -40,9 +40,9 @@ fn words(shown: &str) -> String {
 async fn distinguishes_tiny_probabilities_from_zero() {
     let mut all = String::new();
     for line in [
-        // The output shows the probability of buckets below a tenth of the target. In the first
-        // line, it is too small for a floating-point number. In the second line, it is 0, because a
-        // bucket has more samples than so small a bucket has rows.
+        // The output shows the probability of buckets that are smaller than a tenth of the target. In the
+        // first case, it is too small for a floating-point number. In the second case, it is 0, because a
+        // bucket has more samples than a bucket of this size has rows.
         &["tune", "--target", "1GB", "--row", "20", "--samples", "1024"][..],
         &["tune", "--target", "64KiB", "--row", "40", "--samples", "500"],
         &["tune", "--chance", "1e-9", "--samples", "1024"],
@@ -97,7 +97,7 @@ async fn a_drawing_is_a_document_that_names_mean_and_target() {
         image.contains("mean 3.8 MB") && image.contains("target 10.0 MB"),
         "{image}"
     );
-    // The image has the size that it declares, and neither a light nor a dark background.
+    // The image has the declared size, and no background.
     assert!(
         image.contains(r#"width="860" height="420" viewBox="0 0 3440 1680""#),
         "{image}"

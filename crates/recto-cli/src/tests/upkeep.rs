@@ -1,4 +1,4 @@
-//! Tests of `backup`, `compact`, `check` and `cursor-keys`.
+//! Tests of the output of `recto backup`, `compact`, `check` and `cursor-keys`.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Tests of `views`, `verify` and `repair`.
+//! Tests of the output of `recto views`, `verify` and `repair`.
 
 use super::*;
 
-/// Removes durations from the output.
+/// Returns the output without durations, which differ between runs.
 fn timeless(shown: &str) -> String {
     let lines = shown.lines().filter(|line| !line.starts_with("in "));
     lines.collect::<Vec<_>>().join("\n") + "\n"

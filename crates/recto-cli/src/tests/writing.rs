@@ -1,4 +1,4 @@
-//! Tests of `get`, `put`, `delete` and `load`.
+//! Tests of the output of `recto get`, `put`, `delete` and `load`.
 
 use super::*;
 
@@ -53,7 +53,7 @@ async fn a_record_is_deleted_by_its_key() {
     insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
 }
 
-/// Removes durations, which differ between runs.
+/// Returns the output without durations, which differ between runs.
 fn without_times(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {

@@ -1,4 +1,5 @@
-//! Rotation of cursor keys by the binary. Old tokens are valid as long as their key exists.
+//! Tests of `recto cursor-keys` with the binary: page tokens are valid as long as the key that encrypted them
+//! exists.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! The binary on an embedded store: correct and incorrect use of each command.
+//! Tests of the binary on an embedded store: correct and incorrect use of each command.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
 
-/// Folder in which the binary runs.
+/// Temporary folder in which the binary runs.
 struct Place(tempfile::TempDir);
 
-/// Result of a run.
+/// Output and exit code of a run of the binary.
 struct Ran {
     out: String,
     err: String,
@@ -113,7 +113,7 @@ order = ["-day"]
 writes = "append"
 "#;
 
-/// Returns rows of two carriers, one per day.
+/// Returns a CSV file with this number of flights, of two carriers and one per day.
 fn rows(count: u32) -> String {
     let mut text = String::from("carrier,day,flight,delay,note\n");
     for row in 0..count {
@@ -219,7 +219,8 @@ fn a_load_of_rejected_rows_only_has_no_check_mark() {
     assert!(ran.out.starts_with("✗ wrong.csv: 1 row"), "{}", ran.out);
 }
 
-/// Loads standard input. Returns the result of the run, and the number of temporary files that it left.
+/// Runs `recto load` with this standard input. Returns the result of the run, and the number of temporary
+/// files that it left.
 fn load_stdin(place: &Place, options: &[&str], input: &[u8]) -> (Ran, usize) {
     let temporary = place.path("temporary");
     std::fs::create_dir_all(&temporary).unwrap();
@@ -551,7 +552,8 @@ partition = ["name"]
 order = ["-created"]
 "#;
 
-/// The error of a rejected query first shows a fix that works, and then each view on its own line.
+/// Checks the error of a query that no view serves: it first shows a view that would serve the query, and
+/// then the reason for each existing view.
 #[test]
 fn a_refused_query_shows_a_view_that_works() {
     let place = Place::new();
@@ -622,7 +624,7 @@ fn a_page_without_a_filter_says_what_to_add() {
     assert!(said.contains("exactly as the page had it"), "{said}");
 }
 
-/// Two TOML files: a schema, and the configuration of a server.
+/// Checks that commands tell a schema file from the configuration file of a server, which is also TOML.
 #[test]
 fn a_schema_and_a_configuration_are_told_apart() {
     let place = Place::with_store();
@@ -723,7 +725,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // `put` has the store open while it waits for its input.
+    // This `put` keeps the store open while it waits for its input.
     let taken = (0..100).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let ran = place.run(&["describe"]);
@@ -736,7 +738,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
     place.run(&["describe"]).done();
 }
 
-/// Readers run concurrently. Commands that start during a write wait, if an option says so.
+/// Checks that readers run concurrently, and that `--wait` makes commands wait for a running write.
 #[test]
 fn readers_run_side_by_side_and_wait_for_a_writer() {
     let place = Place::with_rows();
@@ -784,7 +786,7 @@ fn readers_run_side_by_side_and_wait_for_a_writer() {
     place.run(&["init", "--wait", "1"]).failed(2, "leave --wait out");
 }
 
-/// A killed backup leaves nothing, a folder marked as unfinished, or the whole backup.
+/// Checks that a killed backup leaves no folder, a folder that is marked as unfinished, or a complete backup.
 #[test]
 fn an_unfinished_backup_is_no_store() {
     let place = Place::with_rows();
@@ -810,7 +812,8 @@ fn an_unfinished_backup_is_no_store() {
     place
         .run(&["apply", "--yes", "--store", "unfinished"])
         .failed(1, "an unfinished backup");
-    // An interrupted `apply` left an unfinished store, which `apply` creates again.
+    // The folder `new` has the unfinished store of an interrupted `apply`. Another `apply` creates the store
+    // again.
     place.run(&["apply", "--yes", "--store", "new"]).done();
     let (mut whole, mut none) = (0, 0);
     for trial in 0..20 {
@@ -835,7 +838,8 @@ fn an_unfinished_backup_is_no_store() {
     assert!(none > 0, "{whole} were whole");
 }
 
-/// If `apply` is killed while it fills a view, the next `apply` continues at that point, and the view is exact.
+/// Checks that `apply` continues to fill a view after it was killed while filling it, and that the view is
+/// then correct.
 #[test]
 fn a_view_is_filled_across_kills() {
     let place = Place::with_store();
@@ -849,8 +853,8 @@ fn a_view_is_filled_across_kills() {
             .command(&["apply", "--yes", "--quiet", "--rate", "8000"])
             .spawn()
             .unwrap();
-        // The kills happen before the backfill, during the search for records that do not fit the
-        // view, and during the backfill.
+        // The kills happen at different times: before the view is filled, during the search for records that
+        // do not fit it, and during the filling.
         std::thread::sleep(std::time::Duration::from_millis(40 + 1_300 * trial));
         apply.kill().unwrap();
         apply.wait().unwrap();
@@ -872,7 +876,7 @@ fn a_view_is_filled_across_kills() {
     assert!(!json(&page.done())["records"].as_array().unwrap().is_empty());
 }
 
-/// If one bit of an inner page is wrong, commands that read or write report the damage, and exit on their own.
+/// Checks that commands report damage of the store, and exit on their own. One bit of an inner page is wrong.
 #[test]
 fn a_damaged_store_is_an_error_of_every_command() {
     let place = Place::with_store();
@@ -881,8 +885,8 @@ fn a_damaged_store_is_an_error_of_every_command() {
     place.run(&["compact"]).done();
     let path = place.path("recto.data/data.redb");
     let mut data = std::fs::read(&path).unwrap();
-    // Damage the page with the most children, which belongs to the collection. The other pages
-    // belong to redb.
+    // Damage the page with the most children, which belongs to the collection. Other inner pages belong to
+    // redb itself.
     let children = |page: &[u8]| usize::from(u16::from_le_bytes([page[2], page[3]])) + 1;
     let pages = data.chunks_mut(4_096).skip(1).filter(|page| page[0] == 2);
     let page = pages.max_by_key(|page| children(page)).unwrap();
@@ -903,7 +907,7 @@ fn a_damaged_store_is_an_error_of_every_command() {
     assert_eq!(checked.code, 4, "{}", checked.err);
 }
 
-/// A folder without permission to enter does not count as a missing store.
+/// Checks that a store in a folder without permission to enter is not reported as missing.
 #[cfg(unix)]
 #[test]
 fn a_store_that_one_may_not_enter_is_no_missing_store() {
@@ -1103,7 +1107,7 @@ fn a_folder_that_is_no_store_is_refused() {
     assert!(Path::new(&place.path("file")).is_file());
 }
 
-/// Waits until a process handles SIGINT (signal 2) and has begun its work.
+/// Waits until the process with this id handles SIGINT (signal 2), which shows that its work has begun.
 #[cfg(target_os = "linux")]
 fn wait_until_it_listens(id: u32) {
     for _ in 0..500 {
@@ -1126,7 +1130,7 @@ fn wait_until_it_listens(id: u32) {
 const MANY_ROWS: u32 = 200_000;
 
 #[cfg(target_os = "linux")]
-/// Returns the peak memory of a process, measured until it ends.
+/// Returns the peak memory of a process in KiB, measured until the process ends.
 #[cfg(target_os = "linux")]
 fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
     let path = format!("/proc/{}/status", child.id());
@@ -1141,7 +1145,8 @@ fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
     peak
 }
 
-/// Each of these files would take some hundreds of megabytes if a record were parsed as a whole.
+/// Checks that loads use bounded memory. Parsing a whole record of one of these files would take hundreds of
+/// megabytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn loads_records_of_many_parts_in_bounded_memory() {
@@ -1231,7 +1236,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         again.contains("the store already has the flights") && !again.contains("stored in"),
         "{again}"
     );
-    // Check that a command that the demo prints works.
+    // A command that the demo prints works when the user runs it.
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [
         "page",
@@ -1256,7 +1261,8 @@ fn the_demo_leaves_a_store_of_others_alone() {
     assert!(!place.path("recto-demo").exists());
 }
 
-/// Two keys that are equal as doubles belong to two records, for each way of input.
+/// Checks that numbers are not rounded: two keys that are equal as floating-point numbers belong to two
+/// records.
 #[test]
 fn numbers_are_exact_or_refused() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Output and effect of each command, on stores in folders, on Cassandra, and through a server.
+//! Tests of the output and effect of each command, on stores in folders, on Cassandra, and through a server.
 // Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Queues on the command line.
+//! Tests of `recto queue`.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,12 +12,12 @@ use recto::queues::{NewMessage, QueueOptions};
 use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
-/// Runs `recto queue …`.
+/// Runs `recto queue` with these arguments.
 fn queue(place: &Place, line: &[&str]) -> Ran {
     queue_with(place, line, b"")
 }
 
-/// Runs `recto queue …` with standard input.
+/// Runs `recto queue` with these arguments and this standard input.
 fn queue_with(place: &Place, line: &[&str], input: &[u8]) -> Ran {
     place.run(&[&["queue"], line].concat(), input)
 }
@@ -50,7 +50,7 @@ fn bodies(messages: &[Json]) -> Vec<&str> {
         .collect()
 }
 
-/// Defines tests that hold on both kinds of stores.
+/// Defines each test twice: for an embedded store, and for Cassandra.
 macro_rules! on_both_stores {
     ($($name:ident),+ $(,)?) => {
         mod embedded {
@@ -83,7 +83,7 @@ on_both_stores! {
     work_units_are_queues_that_end,
 }
 
-/// Only `create` creates a store.
+/// Checks that only `recto queue create` creates a store.
 fn reads_make_no_store(place: &Place) {
     queue(place, &["send", "jobs", "a"]).failed(3, "recto queue create NAME");
     for line in [
@@ -159,7 +159,7 @@ fn the_life_of_a_queue(place: &Place) {
             .done()
             .contains("1 message kept")
     );
-    // The input has the form that `receive --json` prints.
+    // The input is a message as `receive --json` prints it.
     let input = received[1].to_string();
     let back = queue_with(place, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
     assert!(back.contains("1 message given back"), "{back}");
@@ -323,8 +323,8 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     }
     let mut sent: Vec<_> = (0..10_000).map(|number| format!("\"job {number}\"")).collect();
     if place.store().is_some() {
-        // Compare without order: each shard has its own order, and messages go to another shard
-        // after a failure.
+        // Compare without order: each shard has its own order, and messages go to another shard after a
+        // failure.
         received.sort_unstable();
         sent.sort_unstable();
     }
@@ -370,14 +370,14 @@ fn reports_invalid_lines_and_sends_the_others(place: &Place) {
     );
     let mut received = lines(&queue(place, &["receive", "jobs", "--max", "10", "--json"]).done());
     assert_eq!(received.len(), 2);
-    // Sort the messages, because the one with a deduplication id may be in another shard.
+    // Sort the messages: the message with a deduplication id may be in another shard, so their order varies.
     received.sort_by_key(|message| message["body"].is_null());
     assert_eq!(
         (&received[0]["body"], &received[1]["body_base64"]),
         (&"a".into(), &"/wA=".into())
     );
 
-    // The output shows invalid lines up to a limit, and counts all of them.
+    // The output shows the errors of invalid lines up to a limit, and the number of all invalid lines.
     let many = queue_with(
         place,
         &["send", "jobs", "--ndjson", "--json"],
@@ -462,7 +462,7 @@ fn a_store_without_queues_has_none() {
             .done()
             .contains("needs no queue tables")
     );
-    // A command that only reads, and a command that finds no queue, creates no table.
+    // A command that only reads creates no table. Neither does a command for a queue that does not exist.
     queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
     queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
     assert_eq!(tables(&other), there);
@@ -478,7 +478,8 @@ fn tables(place: &Place) -> Vec<String> {
     })
 }
 
-/// Readers of an embedded store run concurrently. During a write, they report which process has the store.
+/// Checks that readers of an embedded store run concurrently. During a write, they report the process that
+/// has the store open.
 #[test]
 fn several_look_at_a_store_that_nobody_writes() {
     let place = &Place::embedded();
@@ -587,8 +588,7 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         served.contains("● open") && served.contains("the next table opens in"),
         "{served}"
     );
-    // After the rotation interval, no table is free for the rotation, because the messages keep all
-    // other tables in use.
+    // After the rotation interval, no table is free, because messages keep all other tables in use.
     queue(
         place,
         &[
@@ -630,8 +630,8 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     );
 }
 
-/// If a store was closed for longer than a day and longer than a tenth of the retention, the command needs one
-/// confirmation.
+/// Checks that messages expire only after `confirm-clock`, if the store was closed for more than a day and a
+/// tenth of the retention.
 #[test]
 fn confirms_the_clock_of_an_embedded_store() {
     let place = &Place::embedded();
@@ -683,7 +683,8 @@ fn confirms_no_clock_on_cassandra() {
     queue(place, &["confirm-clock"]).failed(2, "only the clock of an embedded store");
 }
 
-/// The output reports the results of lines in their order, even if some lines are invalid. No line is lost.
+/// Checks that the results of lines are reported in the order of the lines, even if some lines are invalid.
+/// No line is lost.
 fn lines_are_told_of_in_their_order(place: &Place) {
     queue(place, &["create", "jobs"]).done();
     let mut input = Vec::new();
@@ -732,8 +733,7 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     let nothing = queue_with(place, &["send", "jobs", "--ndjson"], b"");
     assert!(nothing.err.contains("0 messages sent"), "{}", nothing.err);
     nothing.done();
-    // If reading of the input fails, the output reports the number of messages that were sent
-    // before.
+    // If reading the input fails, the output reports how many messages were sent before the failure.
     let folder = place.path().to_str().unwrap();
     queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
     queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
@@ -790,7 +790,7 @@ fn names_malformed_receipts_and_acknowledges_the_others() {
     assert_eq!(amount(place, "jobs").0, 0);
 }
 
-/// Starts `recto queue send`. The test writes its input.
+/// Starts `recto queue send`, whose input the test writes.
 fn sender(place: &Place) -> Child {
     let mut command = place.command();
     command.args(["queue", "send", "jobs", "--json"]);
@@ -801,8 +801,8 @@ fn sender(place: &Place) -> Child {
     command.spawn().unwrap()
 }
 
-/// The reader of the output closes it. The command reports the messages sent so far, and that later lines were not
-/// sent.
+/// Checks that the command stops if the reader closes the output. It reports the messages that were sent, and
+/// that later lines were not sent.
 #[test]
 fn reports_progress_if_the_output_is_closed() {
     let place = &Place::embedded();

@@ -1,5 +1,5 @@
-//! `recto attach`, `recto serve` and the console on a table of another program, as a user does a minute after the
-//! download.
+//! Tests of `recto attach`, `recto serve` and the web console on a table of another program, in the steps of
+//! a new user.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use recto_cassandra::{CassandraConfig, create_keyspace, drop_keyspace};
 use recto_testkit::rig::{Cluster, Nodes, unique_keyspace};
 use serde_json::{Value as Json, json};
 
-/// Maximum time until a server notices that a cluster is unreachable, or reachable again.
+/// Maximum time until a server notices that a cluster has become unreachable or reachable.
 const KNOWN: Duration = Duration::from_secs(90);
 
 const CARRIERS: [&str; 3] = ["AA", "B6", "UA"];
 
-/// Keyspace with a table of flights.
+/// Keyspace of another program, with a table of flights.
 struct Keyspace {
     address: String,
     name: String,
@@ -40,7 +40,7 @@ impl Drop for Keyspace {
     }
 }
 
-/// Returns the flights of a carrier: every third of 120 flights.
+/// Returns the numbers of a carrier's flights, last first: every third of 120 flights.
 fn flights(carrier: &str) -> Vec<i64> {
     let of = |number: &i64| CARRIERS[usize::try_from(number % 3).unwrap()] == carrier;
     (0..120).filter(of).rev().collect()
@@ -152,7 +152,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
             break;
         }
         query = format!("{filter}&page_token={token}");
-        // Restart the server, because a page token must also be valid in another process.
+        // Restart the server, because a page token must also be valid in the next process.
         server.restart();
     }
     assert_eq!(found, flights("UA"));
@@ -177,7 +177,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
         "{html}"
     );
     drop(server);
-    // Removing an attached table needs no schema file.
+    // `apply --remove` needs no schema file for an attached table.
     let forget = ["apply", "--remove", "flights", "--yes", "--store", "view"];
     let told = recto(folder.path(), &forget).done();
     assert!(told.contains("stays unchanged"), "{told}");
@@ -185,7 +185,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     assert!(none.code != 0 && none.out.contains("flights"), "{}", none.out);
 }
 
-/// Requests a page until the response has this status. Returns the text of the response.
+/// Repeats a request until its response has this status. Returns the text of the response.
 fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     let begun = Instant::now();
     loop {
@@ -198,7 +198,7 @@ fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     }
 }
 
-/// Requests a page until it contains a text. Returns the page.
+/// Repeats a request until its response contains a text. Returns the response.
 fn ask_until_told(server: &Server, path: &str, wanted: &str) -> String {
     let begun = Instant::now();
     loop {

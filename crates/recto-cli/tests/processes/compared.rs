@@ -1,5 +1,5 @@
-//! Comparisons of views that are stopped, killed, or lose their server, followed by the same command. The tests run on
-//! both stores and through a server.
+//! Tests of `recto verify` with a checkpoint: a comparison that is stopped, is killed, or loses its server
+//! continues when the command is repeated. The tests run on both stores and through a server.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,16 +36,16 @@ order = [\"status\"]
 ";
 
 const USERS: u32 = 300;
-/// Rate at which the third view takes more than a second.
+/// Value of `--rate` at which the comparison of the third view takes more than a second.
 const RATE: &str = "400";
-/// Maximum time until two views are compared at that rate.
+/// Maximum time until two of the three views are compared at that rate.
 const PLACED: Duration = Duration::from_secs(60);
 /// Maximum time until a server notices that its client disconnected.
 const NOTICED: Duration = Duration::from_secs(10);
 const FILE: &str = "verify.place";
 
-/// Users in a store with three views. One view lacks the users whose status is `away`, and another view lacks the users
-/// with one note.
+/// Store of users with three views. One view lacks the users with the status `away`, and another view lacks
+/// the users with one of the notes.
 struct Place {
     folder: tempfile::TempDir,
     store: String,
@@ -80,7 +80,7 @@ impl Place {
         recto(self.path(), &[line, &["--store", &self.store]].concat())
     }
 
-    /// Returns the command of the comparison, which continues from its checkpoint file.
+    /// Returns the command `recto verify`, which continues from its checkpoint file.
     fn compare(&self, more: &[&str]) -> Command {
         let mut command = command(self.path());
         let line = ["verify", "--json", "--quiet", "--checkpoint", FILE];
@@ -96,7 +96,7 @@ impl Place {
         self.path().join(FILE).exists()
     }
 
-    /// Starts a slow comparison. Returns when it has reached its third view.
+    /// Starts a slow comparison, and waits until it has reached the third view.
     fn half_way(&self) -> Child {
         let mut comparing = self.compare(&["--rate", RATE]).spawn().unwrap();
         let begun = Instant::now();
@@ -109,7 +109,7 @@ impl Place {
         comparing
     }
 
-    /// Compares to the end. A server may still run the stopped comparison.
+    /// Runs the comparison to its end. Repeats it while the server still runs the interrupted comparison.
     fn to_the_end(&self) -> Ran {
         let begun = Instant::now();
         loop {
@@ -122,7 +122,7 @@ impl Place {
     }
 }
 
-/// Deletes view entries, as another program could.
+/// Deletes view entries without Recto's knowledge, as another program could.
 async fn lose(folder: &Path, store: &str) {
     let address: StoreAddress = if store.starts_with("cassandra") {
         store.parse().unwrap()
@@ -152,8 +152,8 @@ fn report(ran: &Ran) -> Json {
     report
 }
 
-/// Checks that a comparison that is stopped by a signal, and then by `lose_it`, continues and finds the same result as
-/// an uninterrupted comparison. After a change of the schema, it does not continue.
+/// Checks that a comparison continues after a signal to stop, and after `lose_it` ended it. Its result must
+/// equal that of an uninterrupted comparison. After a change of the schema, it must not continue.
 fn goes_on(place: &Place, lose_it: impl FnOnce(Child)) {
     let expected = report(&place.run(&["verify", "--json", "--quiet"]));
     assert_eq!(expected["views"][0]["missing"], USERS / 50, "{expected}");

@@ -1,4 +1,5 @@
-//! Servers, workers and clients that run at the same time. The tests mostly wait for them.
+//! Tests of servers, workers and clients that run at the same time. Most of the time, the tests wait for
+//! these processes.
 // Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

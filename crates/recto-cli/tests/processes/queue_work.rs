@@ -1,4 +1,4 @@
-//! `recto queue work`, which runs a command for each message.
+//! Tests of `recto queue work`, which runs a command for each message.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,14 +11,13 @@ use serde_json::Value as Json;
 /// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `recto queue …` in a folder. The command waits while another process has the store.
+/// Runs `recto queue` in a folder. The command waits while another process has the store open.
 fn queue(folder: &Path, line: &[&str]) -> Ran {
     let line: Vec<&str> = ["--wait", "20", "queue"].iter().chain(line).copied().collect();
     recto(folder, &line)
 }
 
-/// Creates a folder with a queue `jobs`, whose messages become dead letters after `attempts`
-/// attempts.
+/// Creates a folder with the queue `jobs`. Its messages become dead letters after `attempts` attempts.
 fn with_queue(attempts: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     queue(folder.path(), &["create", "dead"]).done();
@@ -41,7 +40,7 @@ fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// Waits until a file has content.
+/// Waits until a file ends with a line break, and returns its content.
 fn wait_for(folder: &Path, name: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -54,7 +53,7 @@ fn wait_for(folder: &Path, name: &str) -> String {
     }
 }
 
-/// Worker that runs in the background.
+/// `recto queue work` that runs in the background.
 struct Worker(Child);
 
 impl Worker {
@@ -137,7 +136,7 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
         assert_eq!(read(folder, "attempts").lines().count(), attempt);
         assert_eq!(amount(folder, "jobs"), (1, 0));
     }
-    // The worker waits for the message, which returns after a second.
+    // The worker waits for the failed message, which can be received again after a second.
     let worked = queue(
         folder,
         &["work", "jobs", "--once", "--json", "--", "sh", "-c", script],
@@ -182,7 +181,7 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
         .collect();
     errors.sort_unstable();
     assert_eq!(errors, ["no such address: bad", "no such address: worse"]);
-    // After a redrive, `true` handles one of the two messages. The command for the other message
+    // After a redrive, the command `true` handles one of the two messages. The command for the other message
     // fails without output.
     queue(folder, &["redrive", "dead"]).done();
     queue(folder, &["work", "jobs", "--once", "--", "true"]).done();
@@ -196,7 +195,7 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
     assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (0, 1));
 }
 
-// The size limit of an environment differs between systems. The test uses the limit of Linux.
+// Environment variables have a maximum size, which differs between systems. The test uses that of Linux.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
@@ -361,7 +360,7 @@ fn redelivers_messages_of_a_killed_worker() {
     }
     worker.signal("KILL");
     worker.0.wait_with_output().unwrap();
-    // No message is lost: a message that no command had begun is available at once.
+    // No message is lost: a message whose command had not started can be received again at once.
     assert_eq!(amount(folder, "jobs").0, 3);
     let mut bodies = Vec::new();
     while bodies.len() < 3 {
@@ -411,8 +410,7 @@ fn through_a_server_several_work_on_one_queue() {
     ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
     ask(&["send", "nothing", "a"], "").failed(3, "nothing");
     ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is not a receipt");
-    // Ignore an empty body, which the command reads if the worker is killed before it writes the
-    // body.
+    // Ignore an empty body: the command reads it if the worker is killed before it has written the body.
     let script = "read -r body; [ -z \"$body\" ] || echo \"$body\" >> handled; sleep 0.05";
     let work = [
         "--store",
@@ -440,7 +438,7 @@ fn through_a_server_several_work_on_one_queue() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The other workers handle all messages of a killed worker, also those that it had begun.
+    // The other workers handle all messages of a killed worker, including those whose commands had started.
     let [dies, stays, other] = workers;
     dies.signal("KILL");
     dies.0.wait_with_output().unwrap();

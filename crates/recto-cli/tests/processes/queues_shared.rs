@@ -1,4 +1,4 @@
-//! Queues on Cassandra, with several processes that use the store concurrently.
+//! Tests of queues on Cassandra, which several processes use concurrently.
 
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
@@ -13,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum time until a receiver notices a message of another process. It is much shorter than the interval of the
 /// receiver's own polls.
 const HEARD: Duration = Duration::from_secs(8);
-/// Time after which a started receiver waits for messages.
+/// Time after which a started receiver certainly waits for messages.
 const BEGUN: Duration = Duration::from_secs(3);
 
-/// Runs `recto queue …`, which must succeed.
+/// Runs `recto queue`, which must succeed. Returns its output.
 fn queue(place: &Place, line: &[&str]) -> String {
     place.run(&[&["queue"], line].concat(), b"").done()
 }
@@ -25,7 +25,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Starts `recto queue …` in the background.
+/// Starts `recto queue` in the background.
 fn start(place: &Place, line: &[&str]) -> Child {
     let mut command = place.command();
     command
@@ -65,8 +65,8 @@ fn wakes_a_receive_after_a_send_of_another_process() {
         place,
         &["create", "jobs", "--dead-letters", "dead", "--attempts", "9"],
     );
-    // The first receive waits at a queue that never had a message, the second one at a queue that
-    // had one.
+    // The first receiver waits at a queue that never had a message, and the second one waits at the same
+    // queue after it had one.
     for sends in [&["send", "jobs", "a"][..], &["send", "dead", "a"]] {
         let wait = ["receive", "jobs", "--wait-message", "20", "--json", "--ack"];
         let waiting = start(place, &wait);
@@ -92,8 +92,7 @@ fn handles_every_message_despite_a_killed_worker() {
     }
     let sent = place.run(&["queue", "send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("200 messages sent"), "{}", sent.err);
-    // Ignore an empty body, which the command reads if the worker is killed before it writes the
-    // body.
+    // Ignore an empty body: the command reads it if the worker is killed before it has written the body.
     let script = "read -r body; test -z \"$body\" || echo \"$body\" >> handled; sleep 0.05";
     let work = ["work", "jobs", "--concurrency", "4", "--", "sh", "-c", script];
     let [mut dies, stays, other] = [(); 3].map(|()| start(place, &work));
@@ -114,8 +113,7 @@ fn handles_every_message_despite_a_killed_worker() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.join("\n") + "\n", input);
-    // The other workers repeat the messages that the killed worker had begun, which are at most
-    // four.
+    // Other workers repeat the messages that the killed worker had begun. These are at most four.
     assert!(handled.len() <= 204, "{handled:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The programs `recto serve`, `recto token` and `recto config`.
+//! Tests of `recto serve`, `recto token` and `recto config`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use recto::queues::QueueOptions;
 use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
-/// Folder with a store, in which the program runs.
+/// Folder with a store, in which the binary runs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -42,7 +42,7 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// Creates a token and returns it.
+    /// Creates an access token with this grant, and returns it.
     fn token(&self, name: &str, grant: &str) -> String {
         let made = self.run(&["token", "create", name, "--grant", grant]);
         let token = text(&made.stdout).trim().to_owned();
@@ -50,7 +50,7 @@ impl Place {
         token
     }
 
-    /// Checks that the program fails with this exit code and prints this text.
+    /// Checks that the binary fails with this exit code, and that its error contains this text.
     fn refused(&self, line: &[&str], code: i32, said: &str) {
         let output = self.run(line);
         let err = text(&output.stderr);
@@ -102,7 +102,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for the end of the server. Returns the exit code and the log.
+    /// Waits for the end of the server. Returns its exit code and its log.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -203,8 +203,8 @@ fn logs_plans_and_request_ids_but_no_values_or_tokens() {
     }
 }
 
-/// The log contains queries that no view serves, with the filter that their token adds. `design` proposes a view for
-/// them.
+/// Checks that `design` proposes views from a server's log. The log contains queries that no view serves,
+/// with the row filter of their token.
 #[cfg(unix)]
 #[test]
 fn designs_views_from_the_log_of_a_server() {
@@ -257,7 +257,8 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     running.signal("INT");
     assert_eq!(running.ended().0, Some(0));
 
-    // A request that does not end delays the shutdown after the first signal, but not after the second.
+    // A request whose body never ends delays the shutdown after the first signal, but not after the second
+    // signal.
     let running = place.serve(&[]);
     let mut stream = TcpStream::connect(&running.address).unwrap();
     let request = "PUT /v1/collections/orders/records/acme,1 HTTP/1.1\r\nHost: localhost\r\n\
@@ -276,15 +277,15 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// A shutdown interrupts an export. The client notices that the export is incomplete, the log names the export, and the
-/// audit log contains its progress.
+/// Checks an export that a shutdown interrupts. The client notices that it is incomplete, the log names it,
+/// and the audit log contains its progress.
 #[cfg(unix)]
 #[test]
 fn an_export_that_a_stop_cuts_is_named() {
     const LARGE: usize = 400;
     let place = Place::new();
-    // The store has more data than the buffers between a server and an idle client hold, so the
-    // export cannot end.
+    // The store has more data than the buffers between the server and an idle client can hold, so the export
+    // cannot end.
     let note = "n".repeat(64 << 10);
     let records: String = (100..100 + LARGE)
         .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"{note}\"}}\n"))
@@ -441,7 +442,7 @@ fn a_read_only_server_rejects_every_change() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains("urn:recto:problem:read-only"), "{answer}");
-    // Two servers read the store, so that no process can write it.
+    // Two servers have the store open for reading, so no process can write to it.
     place.refused(
         &["put", "orders", "{}"],
         1,
@@ -455,7 +456,7 @@ fn a_read_only_server_rejects_every_change() {
     assert_eq!(place.done(&["scan", "orders"]).lines().count(), 30);
 }
 
-/// Returns the text after the headers.
+/// Returns the body of a response.
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
@@ -609,8 +610,9 @@ fn shows_setting_sources_and_rejects_invalid_settings() {
     place.refused(&["serve", "--listen", "nowhere"], 2, "must be an IP address");
 }
 
-/// A served store is damaged. Requests return errors, and the server continues. The scrub finds the damage and reports
-/// it in the metrics and the log. Readiness fails if the configuration says so.
+/// Checks a server whose store is damaged while it runs. Requests return errors, and the server continues.
+/// Its periodic check finds the damage, and reports it in the metrics and the log. Readiness fails if the
+/// configuration says so.
 #[test]
 fn keeps_serving_a_damaged_store_and_reports_it() {
     let place = Place::new();
@@ -665,7 +667,8 @@ fn keeps_serving_a_damaged_store_and_reports_it() {
     assert!(log.contains("the store is damaged"), "{log}");
 }
 
-/// The server checks the clock every ten seconds.
+/// Checks that a wrong clock causes one warning in the log, although the server checks the clock every ten
+/// seconds.
 #[test]
 fn the_log_warns_once_of_a_wrong_clock() {
     let place = Place(tempfile::tempdir().unwrap());

@@ -1,5 +1,5 @@
-//! Several servers over one Cassandra keyspace. Each server accepts tokens of the others, and all servers notice
-//! changes of other processes.
+//! Tests of several servers on one Cassandra keyspace. Each server accepts page tokens of the others, and all
+//! servers notice changes by other processes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,7 +12,7 @@ use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 
-/// Orders with an additional field, and an additional collection.
+/// Later schema: orders have an additional field, and there is an additional collection.
 const LATER: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text", priority = "int" }
@@ -28,15 +28,15 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 const COUNT: usize = 50;
-/// Maximum time to apply a schema while servers run. It takes longer after a server that ended without a report of its
-/// end.
+/// Maximum time to apply a schema while servers run. It would take longer after a process that ended without
+/// unregistering as a writer: `apply` waits until such a process counts as dead.
 const APPLIED: Duration = Duration::from_secs(25);
 /// Maximum time until a server notices a change of another process. A server polls every second.
 const SEEN: Duration = Duration::from_secs(5);
 
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=7";
 
-/// Keyspace with orders, and two servers over it. The keyspace is removed when this value is dropped.
+/// Keyspace with orders, and two servers that use it. Dropping this value removes the keyspace.
 struct Place {
     servers: [Server; 2],
     folder: tempfile::TempDir,
@@ -71,12 +71,12 @@ impl Place {
         self.folder.path()
     }
 
-    /// Runs a command directly on the store.
+    /// Runs a command directly on the store, not through a server.
     fn run(&self, line: &[&str]) -> String {
         recto(self.path(), &[line, &["--store", &self.store]].concat()).done()
     }
 
-    /// Waits until both servers reach a state.
+    /// Waits until a condition holds for both servers. `what` describes the condition.
     fn both(&self, what: &str, holds: impl Fn(&Server) -> bool) {
         let began = Instant::now();
         while !self.servers.iter().all(&holds) {
@@ -85,7 +85,8 @@ impl Place {
         }
     }
 
-    /// Returns the pages from a token on, in turn from both servers, and the tokens for the way back.
+    /// Follows the page tokens in one direction, and reads pages from both servers in turn. Returns the
+    /// records, and the last page.
     fn walk(&self, direction: &str, mut token: String) -> (Vec<Json>, Json) {
         let mut records = Vec::new();
         for turn in 0..COUNT {
@@ -141,14 +142,14 @@ impl Server {
         answer
     }
 
-    /// Returns the page of a token. An empty token means the first page.
+    /// Returns the page of a page token. An empty token returns the first page.
     fn page(&self, token: &str) -> Json {
         let (status, page) = self.get(&format!("{LIST}&page_token={token}"));
         assert_eq!(status, 200, "{page}");
         page
     }
 
-    /// Returns whether the server accepts a token.
+    /// Returns whether the server accepts a page token.
     fn takes(&self, token: &str) -> bool {
         let (status, answer) = self.get(&format!("{LIST}&page_token={token}"));
         assert!(
@@ -213,7 +214,7 @@ fn serves_a_schema_applied_by_another_process() {
     for server in &place.servers {
         assert_eq!(server.get(order), (200, stored.clone()));
         assert!(server.get("/openapi.json").1["components"]["schemas"]["returns"].is_object());
-        // Older records do not have the new field, and tokens of older pages are still valid.
+        // Older records do not have the new field, and page tokens of older pages are still valid.
         assert_eq!(
             server.page(&earlier)["records"][0],
             json!({ "tenant": "acme", "id": 7, "note": "kept" })
@@ -254,7 +255,7 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
         }
     }
 
-    // `--earlier 0` removes all earlier keys, as after a leak. Then no server accepts older tokens,
+    // `--earlier 0` removes all earlier keys, as after a leak. Then the servers reject older page tokens,
     // without a restart.
     place.run(&["cursor-keys", "rotate", "--earlier", "0"]);
     place.both("the keys of before are gone", |server| {
@@ -269,8 +270,8 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
     assert!(one.takes(&of_other) && other.takes(&of_one));
 }
 
-/// A server rejects operations for which Cassandra has its own tools, as the command line does. Through either server,
-/// clients with the right can load files, check tables, apply schemas and remove collections.
+/// Checks which maintenance servers on Cassandra offer. They reject operations for which Cassandra has its
+/// own tools. Clients with the right can load files, check tables, apply schemas and remove collections.
 #[test]
 fn the_store_is_looked_after_through_a_server() {
     let place = Place::new();
@@ -356,7 +357,7 @@ fn the_store_is_looked_after_through_a_server() {
     });
     ask(&remove).failed(2, "cannot be applied");
     checked(1);
-    // The audit log of this server names all the work, so no other process did it.
+    // The audit log of this server contains all operations, so no other process executed them.
     let audit = std::fs::read_to_string(place.path().join("audit.log")).unwrap();
     let lines = audit
         .lines()
@@ -367,7 +368,8 @@ fn the_store_is_looked_after_through_a_server() {
     assert!(!audit.contains("\"schema\",\"outcome\":\"seen\""), "{audit}");
 }
 
-/// Commands that wrote report their end, so that no other process must detect it.
+/// Checks that a command unregisters as a writer at its end. Other processes need not wait until it counts as
+/// dead.
 #[test]
 fn commands_that_wrote_are_not_waited_for() {
     let place = Place::new();
@@ -385,15 +387,15 @@ fn commands_that_wrote_are_not_waited_for() {
     assert!(found.contains("\"put\""), "{found}");
 }
 
-/// With an option to wait, commands wait for a Cassandra that starts late.
+/// Checks that `--wait` makes commands wait for a Cassandra that starts late.
 #[test]
 fn a_cassandra_that_comes_up_late_is_waited_for() {
     let place = Place::new();
     let cassandra = Cluster::shared().unwrap().address();
     std::fs::write(place.path().join("more.csv"), "tenant,id,note\nacme,900,late\n").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // Use a port at Cassandra's own address, because the driver connects to the addresses that
-    // nodes announce. The port rejects connections until the test listens.
+    // Use a port at the address of Cassandra, because the driver connects to the addresses that nodes
+    // announce. The port rejects connections until the test listens.
     let mut address = cassandra.to_socket_addrs().unwrap().next().unwrap();
     address.set_port(0);
     let socket = tokio::net::TcpSocket::new_v4().unwrap();

@@ -1,4 +1,4 @@
-//! Proxy of a server that cuts connections.
+//! Proxy in front of a server that cuts connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Proxy of a server. It cuts each connection after a number of response bytes.
+/// Proxy in front of a server. It cuts each connection after a given number of response bytes.
 pub(crate) struct Cutter {
     pub(crate) url: String,
     connections: Arc<AtomicUsize>,
 }
 
 impl Cutter {
-    /// Starts a proxy. `limits` are the numbers of response bytes, in order of connections. Further connections are
-    /// rejected.
+    /// Starts a proxy. Each element of `limits` is the number of response bytes of one connection, in order.
+    /// Further connections are rejected.
     pub(crate) fn new(server: &str, limits: Vec<usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -33,13 +33,13 @@ impl Cutter {
         Self { url, connections }
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of connections that the proxy has accepted.
     pub(crate) fn count(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// Forwards every connection to `server` completely, until the process ends.
+/// Forwards every connection to `server` without cutting it, until the process ends.
 pub(crate) fn forward(listener: TcpListener, server: &str) {
     let server = server.to_owned();
     std::thread::spawn(move || {
@@ -68,7 +68,7 @@ fn pass(client: TcpStream, server: TcpStream, limit: usize) {
         left -= taken;
     }
     if left == 0 {
-        // Let the client read the written bytes before the connection is cut.
+        // Give the client time to read the forwarded bytes before the connection is cut.
         std::thread::sleep(Duration::from_millis(50));
     }
     let _ = client.shutdown(Shutdown::Both);

@@ -1,14 +1,14 @@
-//! Commands in the guide, and their output.
+//! Commands in the pages of the guide, and the outputs that the pages show.
 
-/// Fenced block of the guide.
+/// Fenced code block of a page.
 pub(crate) struct Block<'a> {
-    /// Text between this block and the previous block.
+    /// Text between the previous block and this block.
     pub(crate) before: &'a str,
     pub(crate) language: &'a str,
     pub(crate) text: &'a str,
 }
 
-/// Returns the fenced blocks of a page, in order.
+/// Returns the fenced code blocks of a page, in order.
 pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut pieces = page.split("```");
     let mut blocks = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Returns whether a text equals the text in the guide, in which `…` stands for any text within a
+/// Returns whether an output equals the output in the guide. In the guide, `…` stands for any text within a
 /// line.
 pub(crate) fn is_shown(shown: &str, found: &str) -> bool {
     let line = |(shown, found): (&str, &str)| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use recto::Recto;
 use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 
-/// Schema with a collection of orders. A page has the orders of one tenant.
+/// Schema with a collection of orders. A page has orders of one tenant.
 pub(crate) const ORDERS: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text" }
@@ -24,7 +24,7 @@ order = ["id"]
 writes = "overwrite"
 "#;
 
-/// Result of a run.
+/// Output and exit code of a run of the binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -57,7 +57,8 @@ impl Ran {
     }
 }
 
-/// Returns a command of the binary in a folder, without the environment variables that it reads.
+/// Returns a command that runs the binary in a folder. The environment variables that the binary reads are
+/// not set.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
     forget_settings(&mut command);
@@ -65,7 +66,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Removes the environment variables that the binary reads from a command.
+/// Removes the environment variables that the binary reads from the environment of a command.
 pub(crate) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -95,7 +96,7 @@ pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)
     Ran::of(&child.wait_with_output().unwrap())
 }
 
-/// Deletes the entries of a partition of a view, as another program could.
+/// Deletes the entries of one partition from a view without Recto's knowledge, as another program could.
 pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, stamp: i64) {
     let views = recto.views().await.unwrap();
     let view = views.into_iter().find(|one| one.view == view).unwrap();
@@ -116,7 +117,7 @@ pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, sta
     assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
 }
 
-/// Running `recto serve`. It ends when this value is dropped.
+/// Running `recto serve`. Dropping this value ends the server.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -126,7 +127,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on a free port. `more` are further options.
+    /// Starts a server in a folder on a free port. `more` are further command-line options.
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Self {
         Self::start_at(folder, "127.0.0.1:0", more)
     }

@@ -1,4 +1,4 @@
-//! Store of a test, and the folder in which commands use it.
+//! Store of a test (embedded or on Cassandra), and the folder in which commands use it.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,11 +9,11 @@ use recto_testkit::rig::{Cluster, unique_keyspace};
 
 use super::{Ran, command, recto_with};
 
-/// Folder with a store, or with its own keyspace. The keyspace is removed when this value is
-/// dropped.
+/// Folder with an embedded store, or with a keyspace of its own on Cassandra. Dropping this value removes the
+/// keyspace.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
-    /// Address and name of the keyspace.
+    /// Address of Cassandra, and name of the keyspace. `None`: the store is embedded.
     keyspace: Option<(String, String)>,
 }
 
@@ -36,20 +36,20 @@ impl Place {
         self.folder.path()
     }
 
-    /// Returns the address of the store, if it is not in the folder.
+    /// Returns the address of the store on Cassandra. `None`: the store is embedded, in the folder.
     pub(crate) fn store(&self) -> Option<String> {
         let (cassandra, keyspace) = self.keyspace.as_ref()?;
         Some(format!("cassandra://{cassandra}/{keyspace}"))
     }
 
-    /// Returns a command on the store.
+    /// Returns a command of the binary that uses the store.
     pub(crate) fn command(&self) -> Command {
         let mut command = command(self.path());
         command.envs(self.store().map(|store| ("RECTO_STORE", store)));
         command
     }
 
-    /// Runs a command on the store, with standard input.
+    /// Runs the binary on the store, with this standard input.
     pub(crate) fn run(&self, line: &[&str], input: &[u8]) -> Ran {
         let store = self.store();
         let variables: Vec<_> = store

@@ -1,4 +1,5 @@
-//! Emptying of tables that nothing refers to. If the outcome of emptying is unknown, the table is dropped.
+//! Emptying of body tables that nothing refers to. If the outcome of emptying is unknown, the table is
+//! dropped.
 
 use recto_protocol::queues::{
     BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish,
@@ -13,7 +14,7 @@ use crate::ring::survey::Survey;
 const MAX_TELLINGS: u32 = 5;
 
 impl Keeper {
-    /// Empties a table if nothing refers to it. The survey was read after this ring.
+    /// Empties a body table if no live segment refers to it. The caller must have read `survey` after `ring`.
     pub(crate) async fn empty(&self, ring: &Ring, survey: &Survey, table: BodyTable) -> Result<()> {
         let owner = Owner(self.queues.random());
         let mut emptying = Emptying::new(table, owner, self.queues.protocol);
@@ -29,8 +30,8 @@ impl Keeper {
         }
     }
 
-    /// Sends a command to the ring. Repeats the command that records the outcome of emptying, because without that
-    /// record the table would be retired.
+    /// Sends a command to the ring. Repeats the command that records the outcome of emptying, because a table
+    /// without that record is retired (dropped, and never used again).
     async fn ask_until_known(&self, wish: RingWish) -> Result<RingAnswer> {
         let mut asked = 1;
         loop {
@@ -58,7 +59,7 @@ impl Keeper {
         let name = self.queues.tables.bodies(table);
         match self.queues.store.drop_table(name.name()).await? {
             TableOutcome::Done => self.ask(RingWish::Dropped(table)).await.map(drop),
-            // It is unknown whether the table was dropped, so a later run tries again.
+            // The table may not have been dropped, so a later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Closing of a table: no head opens a segment there anymore, and the open segments there are sealed.
+//! Closing (fencing) of a body table: no head opens a segment there anymore, and the open segments there are
+//! sealed.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::ring::survey::{SHARDS_AT_ONCE, shards};
 use crate::shard::Shard;
 
 impl Keeper {
-    /// Makes every head know that the table is closing, by this ring and a registry that was read after it.
+    /// Records in every head that the table is closing. The caller must have read `registry` after `ring`.
     pub(crate) async fn fence(
         &self,
         ring: &Ring,
@@ -25,8 +26,8 @@ impl Keeper {
     ) -> Result<()> {
         let fences = stream::iter(shards(registry)).map(|address| self.fence_one(ring, table, address));
         let fenced: Vec<Result<()>> = fences.buffer_unordered(SHARDS_AT_ONCE).collect().await;
-        // Return an error only after all heads were asked, so that one unreachable head does not
-        // keep the table open in the other heads.
+        // Return an error only after all heads got the command, so that one unreachable head does not keep
+        // the table open in the other heads.
         for one in fenced {
             one?;
         }
@@ -55,7 +56,7 @@ impl Keeper {
     }
 }
 
-/// Sends a command to a head. Returns its response, and the head as it is known since.
+/// Sends a command to a head. Returns its response, and the head after the command.
 pub(crate) async fn ask_head(
     shard: &Arc<Shard>,
     wish: recto_protocol::queues::HeadWish,

@@ -1,4 +1,4 @@
-//! Storage of the ring. It is in the table of the registry, in a partition of its own.
+//! Storage of the ring (list of body tables) in a partition of the registry's table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use crate::tables::ring_partition;
 /// Backend of the ring of a keyspace.
 pub(crate) struct RingGround {
     pub(crate) queues: QueueStore,
-    /// Time for which a table must be without references before it is emptied.
+    /// Minimum time in seconds for which no segment may refer to a table before the table is emptied.
     grace_seconds: AtomicU32,
 }
 
@@ -30,7 +30,7 @@ impl RingGround {
         }
     }
 
-    /// Applies the options of the store from now on.
+    /// Applies the options of the store to commands that are executed from now on.
     pub(crate) fn set_options(&self, options: &StoreOptions) {
         self.grace_seconds.store(options.grace_seconds, Ordering::Relaxed);
     }
@@ -78,7 +78,8 @@ impl Ground for RingGround {
 }
 
 impl QueueStore {
-    /// Reads the ring with serial consistency. From then on, this process opens no segment by an older ring.
+    /// Reads the ring with serial consistency. After this call, the process opens no segment by an older
+    /// version of the ring.
     pub(crate) async fn read_ring(&self) -> Result<Ring> {
         let (table, partition) = (&self.tables.registry, ring_partition());
         let snapshot = self.store.snapshot()?;

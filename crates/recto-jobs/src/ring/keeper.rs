@@ -1,4 +1,4 @@
-//! Maintenance of the ring: its steps, and the time of each.
+//! Maintenance of the ring of body tables: its steps, and when each is executed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,24 +17,26 @@ use crate::ring::sizes::Sizes;
 use crate::ring::survey::Survey;
 use crate::rounds::Rounds;
 
-/// Number of maintenance runs in a rotation interval. The time between two runs is limited by the next two constants.
+/// Number of maintenance runs of the ring in a rotation interval. The next two constants limit the time
+/// between two runs.
 const TURNS_OF_A_SLICE: u32 = 10;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
-/// Time after which the process that empties a table counts as gone, so that the outcome is unknown.
+/// Time in microseconds after which the process that empties a table counts as gone. The outcome of the
+/// emptying is then unknown.
 const GIVEN_UP_MICROS: Micros = 300_000_000;
-/// Maximum number of segments of a table whose bodies one run copies to the open table.
+/// Maximum number of segments of each closed table whose bodies one maintenance run copies to the open table.
 const MAX_REHOMED: usize = 16;
-/// Maximum number of attempts to create the first table.
+/// Maximum number of attempts to create the first table of the ring.
 const MAX_BEGINNINGS: u32 = 4;
 
-/// Maintenance of the ring of a store.
+/// Maintenance of the ring of body tables in this process.
 pub(crate) struct Keeper {
     pub(crate) queues: QueueStore,
     ring: Arc<Rounds<RingGround>>,
-    /// Known sizes of segments, for [views](crate::RingView) of the ring.
+    /// Cached sizes of sealed segments, for [views](crate::RingView) of the ring.
     pub(crate) sizes: Sizes,
-    /// Reason why a step of the last run failed.
+    /// Error of a step that failed in the last run, if any.
     obstacle: Mutex<Option<QueueError>>,
 }
 
@@ -52,7 +54,7 @@ impl Keeper {
         self.ring.ask_one(wish, self.queues.request_timeout).await
     }
 
-    /// Makes sure that the ring has an open table, and that this process knows the table.
+    /// Makes sure that the ring has an open table, and that this process has read it.
     pub(crate) async fn begin(&self) -> Result<()> {
         for _ in 0..MAX_BEGINNINGS {
             let ring = self.queues.read_ring().await?;
@@ -65,13 +67,13 @@ impl Keeper {
         Err(QueueError::new(QueueErrorKind::Store, message).with_hint("try again"))
     }
 
-    /// Returns the reason why a step of the last run failed, if one did.
+    /// Returns the error of a step that failed in the last run, if any.
     pub(crate) fn obstacle(&self) -> Option<QueueError> {
         let obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         obstacle.clone()
     }
 
-    /// Records the reason why a step fails.
+    /// Records the error of a step that failed.
     pub(crate) fn stands_still(&self, error: &QueueError) {
         let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         *obstacle = Some(error.clone());
@@ -91,8 +93,8 @@ impl Keeper {
     async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
-        // Read the registry after the ring: a queue that the registry does not list was created
-        // later, and knows this ring.
+        // Read the registry after the ring: a queue that this registry does not list was created later, and
+        // its process read this ring or a newer one.
         let seen = registry.read().await?;
         let options = seen.options();
         self.ring.ground.set_options(&options);
@@ -111,7 +113,7 @@ impl Keeper {
         Ok(options)
     }
 
-    /// Retires the tables whose emptying has an unknown outcome, and drops retired tables.
+    /// Retires tables whose emptying has an unknown outcome, and drops retired tables.
     async fn retire(&self, ring: &Ring) {
         let now = self.queues.environment.now_micros();
         for (table, phase) in ring.tables() {
@@ -126,7 +128,8 @@ impl Keeper {
         }
     }
 
-    /// Adds a table if the ring has fewer than `size` tables, without the retired ones. Returns whether it had fewer.
+    /// Adds a table to the ring if it has fewer than `size` tables that are not retired. Returns whether it
+    /// had fewer.
     pub(crate) async fn grow_to(&self, ring: &Ring, size: usize) -> Result<bool> {
         let is_short = usable(ring) < size;
         if is_short {
@@ -135,7 +138,7 @@ impl Keeper {
         Ok(is_short)
     }
 
-    /// Closes the open table if its rotation interval is over and another table is free.
+    /// Closes the open table if its rotation interval is over. Fails if no other table is free.
     async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
         let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
@@ -146,7 +149,8 @@ impl Keeper {
         }
     }
 
-    /// Empties the closed tables that nothing refers to, and copies bodies from other closed tables to the open table.
+    /// Empties closed tables that nothing refers to. Copies bodies from the other closed tables to the open
+    /// table if they were closed for a rotation interval, or if no table is free.
     async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
         let now = self.queues.environment.now_micros();
         let is_older =
@@ -172,8 +176,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Copies the bodies of some of these segments to the open table. The choice is random, because other processes may
-    /// copy some of them, and some may fail.
+    /// Copies the bodies of a few of these segments to the open table. The segments are chosen at random, so
+    /// that several processes rarely copy the same ones, and failing segments do not block others.
     async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
         let sealed = references.iter().filter(|(.., live)| live.count.is_some());
         let sealed: Vec<_> = sealed.collect();
@@ -188,7 +192,7 @@ impl Keeper {
         }
     }
 
-    /// Closes the tables of work units that have ended, by this ring and a registry that was read after it.
+    /// Closes the tables of work units that have ended. The caller must have read `registry` after `ring`.
     async fn end_units(&self, ring: &Ring, registry: &Registry) -> Result<()> {
         if ring.units().next().is_none() {
             return Ok(());
@@ -206,7 +210,7 @@ impl Keeper {
     }
 }
 
-/// Returns the required number of tables: those for the rotation, and one for each work unit.
+/// Returns the number of tables that the ring needs: the tables of the rotation, and one for each work unit.
 pub(crate) fn size(registry: &Registry) -> usize {
     usize::from(registry.options().tables) + registry.units().count()
 }
@@ -228,7 +232,7 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
     closed
 }
 
-/// Returns the open table if its rotation interval is over, with its lifetime.
+/// Returns the open table, with its lifetime, if its rotation interval is over.
 fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
     let slice = Micros::from(options.rotation_seconds) * 1_000_000;
     ring.tables().iter().find_map(|(table, phase)| match phase {
@@ -241,7 +245,8 @@ fn is_free(phase: &Phase) -> bool {
     *phase == Phase::Free
 }
 
-/// Returns the error that the ring itself shows: the rotation interval is over, but no table is free.
+/// Returns the error of a blocked rotation: the rotation interval is over, but no table is free. Returns
+/// `None` if the ring has no such problem.
 pub(crate) fn shortage(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<QueueError> {
     let is_short = ended(ring, options, now).is_some() && !ring.tables().values().any(is_free);
     is_short.then(short)
@@ -255,8 +260,8 @@ fn short() -> QueueError {
     )
 }
 
-/// Starts the maintenance of the ring, which runs until no handle of the queues is left. Another process continues the
-/// work that is interrupted then.
+/// Starts the maintenance of the ring, which runs until the last handle of the queues is dropped. Another
+/// process continues work that is interrupted then.
 pub(crate) fn begin(
     keeper: Arc<Keeper>,
     registry: Arc<Rounds<RegistryGround>>,

@@ -1,20 +1,20 @@
-//! Ring, as this process knows it.
+//! Cached ring of body tables in this process.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use recto_protocol::queues::{BodyTable, QueueId, Register as _, Ring, Version};
 
-/// Newest ring that this process has read, as far as opening segments needs it.
+/// Part of the newest ring that this process has read. It contains the data for opening segments.
 #[derive(Debug)]
 pub(crate) struct KnownRing(RwLock<Known>);
 
 #[derive(Debug)]
 struct Known {
     version: Version,
-    /// Table in which segments are opened.
+    /// Table in which queues open segments.
     open: BodyTable,
-    /// Tables of work units.
+    /// Tables in which work units open segments, by work unit.
     units: BTreeMap<QueueId, BodyTable>,
 }
 
@@ -29,7 +29,7 @@ impl Default for KnownRing {
 }
 
 impl KnownRing {
-    /// Updates the known ring, unless it is newer than `ring`.
+    /// Updates the cached ring, unless it is newer than `ring`.
     pub(crate) fn learn(&self, ring: &Ring) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = ring.open().filter(|_| ring.version() > known.version) else {
@@ -42,13 +42,13 @@ impl KnownRing {
         };
     }
 
-    /// Returns the version of the ring and its open table; both are 0 without a ring.
+    /// Returns the version of the ring and its open table; both are 0 in a store without a ring.
     pub(crate) fn opens(&self) -> (Version, BodyTable) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (known.version, known.open)
     }
 
-    /// Returns the table of a work unit.
+    /// Returns the table that a work unit uses alone, if it has one.
     pub(crate) fn unit(&self, unit: QueueId) -> Option<BodyTable> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.units.get(&unit).copied()

@@ -1,9 +1,10 @@
 //! Ring of body tables: they are used in rotation, and each is emptied as a whole.
 //!
-//! In a store with transactions, bodies are deleted with their segments, and there is no ring. In other stores, each
-//! process that keeps queues open runs the maintenance of the ring. The maintenance ends rotation intervals and updates
-//! the heads of all shards. It copies remaining bodies to the open table, and empties tables that nothing refers to.
-//! Several processes may run it at the same time, and each continues the work that another has left.
+//! In a store with transactions, bodies are deleted with their segments, and there is no ring. In other
+//! stores, each process that keeps queues open runs the maintenance of the ring. The maintenance ends
+//! rotation intervals and updates the heads of all shards. It copies remaining bodies to the open table, and
+//! empties tables that nothing refers to. Several processes may run it at the same time. Each continues work
+//! that another process did not finish.
 //!
 //! | module | content |
 //! |---|---|

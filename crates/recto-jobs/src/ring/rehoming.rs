@@ -1,4 +1,5 @@
-//! Copying of a segment's remaining bodies to the open table, so that nothing refers to the old table.
+//! Copying (rehoming) of a segment's remaining bodies to the open table, so that nothing refers to the old
+//! table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use crate::ring::fencing::{ask_head, damaged};
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
-/// Maximum number of messages whose bodies are copied together.
+/// Maximum number of messages whose bodies are copied in one step.
 const COPIED_AT_ONCE: usize = 256;
-/// Maximum number of bytes that are copied together, unless a single message has more.
+/// Maximum number of bytes that are copied in one step, unless a single message has more.
 const COPIED_BYTES: u64 = 4 << 20;
 
 impl Keeper {
@@ -44,7 +45,7 @@ impl Keeper {
     }
 }
 
-/// Copies the bodies of all unresolved messages. A missing body stays lost.
+/// Copies the bodies of all unresolved messages of a segment to the table `to`. A missing body is skipped.
 async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
     let known = shard.segment(segment, live);
     // Use the log that is read here, and not the cached log, which may be older while an append of this process is in
@@ -88,7 +89,7 @@ async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -
     Ok(KeepEvent::Copied)
 }
 
-/// Returns the number of messages to copy together, at least 1.
+/// Returns the number of messages to copy in the next step, at least 1.
 fn fitting(messages: &[(Chunk, Entry)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, entry): &&(Chunk, Entry)| {

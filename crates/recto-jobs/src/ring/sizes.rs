@@ -1,4 +1,4 @@
-//! Number of messages whose bodies are in a table, and their bytes. Both are from the logs of its live segments.
+//! Number and size of the messages in a body table, as the logs of its live segments show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,26 +12,27 @@ use crate::registers::read_header;
 use crate::ring::survey::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
 
-/// Maximum number of logs that one view of the ring reads. Each table gets an equal share.
+/// Maximum number of logs that one view of the ring reads. Each table may read an equal share of them.
 const MAX_SIZED: usize = 1_024;
 /// Maximum number of segments whose sizes are remembered. Only sealed segments are remembered, because their sizes do
 /// not change.
 const MAX_REMEMBERED: usize = 16_384;
 
-/// Sizes of sealed segments that were read. A user who views the ring every second therefore causes one read for each.
+/// Cached sizes of sealed segments. They limit the reads of a user who views the ring every second: each of
+/// these segments is read once.
 #[derive(Default)]
 pub(crate) struct Sizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
 
-/// Number of messages, and their bytes.
+/// Number of messages in a body table, and their total size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Size {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// True if all logs were read.
+    /// True if all logs were read. Otherwise, the numbers are lower bounds.
     pub(crate) is_exact: bool,
 }
 
-/// Returns the number of logs to read for each table, for this number of tables.
+/// Returns the maximum number of logs to read for each table, if there are this many tables.
 pub(crate) fn share(tables: usize) -> usize {
     MAX_SIZED / tables.max(1)
 }
@@ -48,12 +49,12 @@ impl Sizes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the segments that are no longer live.
+    /// Removes the cached sizes of segments that are no longer live.
     pub(crate) fn keep(&self, live: &BTreeSet<(Address, Segment)>) {
         self.known().retain(|segment, _| live.contains(segment));
     }
 
-    /// Returns the size of these segments. Reads at most `most` logs.
+    /// Returns the total size of these segments. Reads at most `most` logs.
     pub(crate) async fn of(
         &self,
         queues: &QueueStore,
@@ -85,8 +86,8 @@ impl Sizes {
     }
 }
 
-/// Reads the number of messages and of bytes from the log of a segment. Both are 0 if the segment was released since,
-/// or if nothing was sent to it yet.
+/// Reads the number of messages and of bytes from the log of a segment. Both are 0 if the segment was
+/// released in the meantime, or if nothing was sent to it yet.
 async fn sent_to(queues: &QueueStore, address: Address, segment: Segment, live: Live) -> Result<(Seq, u64)> {
     let snapshot = queues.store.snapshot()?;
     let partition = register_partition(address, live.register);

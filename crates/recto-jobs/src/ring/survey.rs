@@ -1,4 +1,4 @@
-//! References to the body tables, from the heads of all shards.
+//! Live segments of all shards, by the body table that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use recto_protocol::queues::{Address, BodyTable, Live, Registry, Segment};
 use crate::error::Result;
 use crate::place::QueueStore;
 
-/// Maximum number of shards that are read or changed concurrently.
+/// Maximum number of shards whose heads are read or changed concurrently.
 pub(crate) const SHARDS_AT_ONCE: usize = 16;
 
-/// Segments by the table that has their bodies.
+/// Live segments of all shards, by the body table that has their bodies.
 #[derive(Default)]
 pub(crate) struct Survey(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
 
-/// Returns all shards that ever existed, including shards of deleted queues.
+/// Returns the addresses of all shards that ever existed, including shards of deleted queues.
 pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
     let places = registry.places();
     let shards = places.flat_map(|(place, row)| row.shards().map(move |shard| Address { place, shard }));
@@ -23,7 +23,8 @@ pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
 }
 
 impl Survey {
-    /// Reads the heads of all shards, and collects the segments that are live. The registry was read before.
+    /// Reads the heads of all shards, and collects their live segments. The caller must have read `registry`
+    /// before.
     pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
         let heads = stream::iter(shards(registry)).map(|address| async move {
             let head = queues.shard_at(address).head.read().await?;
@@ -40,18 +41,18 @@ impl Survey {
         Ok(Self(references))
     }
 
-    /// Returns the number of tables with live segments.
+    /// Returns the number of body tables with live segments.
     pub(crate) fn tables(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns all live segments.
+    /// Returns all live segments, of all tables.
     pub(crate) fn all(&self) -> BTreeSet<(Address, Segment)> {
         let all = self.0.values().flatten();
         all.map(|(address, segment, _)| (*address, *segment)).collect()
     }
 
-    /// Returns the live segments whose bodies are in a table.
+    /// Returns the live segments whose bodies are in this table.
     pub(crate) fn references(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
         self.0.get(&table).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! State of the ring, for users.
+//! State of the ring of body tables, for users.
 
 use recto_protocol::queues::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
@@ -7,44 +7,46 @@ use crate::queues::Queues;
 use crate::ring::survey::Survey;
 use crate::ring::{keeper, sizes};
 
-/// Ring of a store, as it was read.
+/// State of a store's ring: the tables of message bodies, which are used in rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingView {
-    /// True if bodies are in a ring of tables. Otherwise bodies are deleted with their segments.
+    /// True if the store keeps bodies in a ring of tables. Otherwise bodies are deleted with their segments.
     pub is_needed: bool,
-    /// Options of the store, such as the rotation interval.
+    /// Options that all queues of the store share, such as the rotation interval.
     pub options: StoreOptions,
-    /// Tables by number; empty without a ring.
+    /// Tables of the ring, sorted by number; empty without a ring.
     pub tables: Vec<TableView>,
-    /// Reason why the rotation is blocked, from the maintenance in this process or from the ring itself.
+    /// Reason why the rotation is blocked. The maintenance of this process reported it, or the ring shows it.
     pub obstacle: Option<String>,
 }
 
-/// Table of the ring.
+/// Body table of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableView {
     /// Number of the table.
     pub number: BodyTable,
     /// Name of the table in the store.
     pub name: String,
-    /// Phase of the table.
+    /// Phase of the table, for example open or closed.
     pub phase: Phase,
-    /// Work unit that has the table, as `QUEUE/UNIT`, until it ends.
+    /// Work unit that uses the table alone, as `QUEUE/UNIT`, until it ends. `None`: queues share the table.
     pub unit: Option<String>,
     /// Number of live segments whose bodies are in the table.
     pub segments: usize,
-    /// Number of messages that were sent to these segments, whether resolved or not.
+    /// Number of messages that were sent to the live segments of the table, resolved messages included.
     pub messages: u64,
-    /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
-    /// they contain resolved messages until the table is emptied, and every replica.
+    /// Number of bytes of the messages in the live segments of the table: bodies and attributes, as they were
+    /// sent. The files of the store are larger: they contain resolved messages until the table is emptied,
+    /// and each replica has a copy.
     pub bytes: u64,
-    /// True if all these segments were counted. Otherwise the true numbers are at least this large.
-    /// A view reads at most 1,024 logs, and remembers the sizes of sealed segments.
+    /// True if all live segments of the table were counted. Otherwise, the numbers are lower bounds, because
+    /// a view reads at most 1,024 logs. It also uses the remembered sizes of sealed segments.
     pub is_exact: bool,
 }
 
 impl TableView {
-    /// Returns the time at which the phase began, by the clock of the process that began it.
+    /// Returns the time at which the current phase of the table began, by the clock of the process that began
+    /// it.
     pub fn since(&self) -> Option<Micros> {
         match self.phase {
             Phase::Open { since, .. }

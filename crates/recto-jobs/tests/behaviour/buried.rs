@@ -1,5 +1,5 @@
-//! Tests of messages that were received too often: they become dead letters, even if no process
-//! uses their queue.
+//! Tests of dead-lettering by the maintenance: messages that were received too often become dead letters,
+//! even if no process uses their queue.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// Slightly more than the interval between two turns of the maintenance task.
+/// Slightly more than the interval between two runs of the maintenance.
 const TURN: Duration = Duration::from_secs(31);
-/// Time that other processes add to the end of a claim.
+/// Time that other processes add to the end of a visibility timeout.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Creates a queue whose messages become dead letters after `attempts` receipts. Returns it with
-/// its dead-letter queue.
+/// Creates a queue whose messages become dead letters after `attempts` receives. Returns the queue and its
+/// dead-letter queue.
 async fn jobs(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     let dead = made(queues, "dead", QueueOptions::default()).await;
     let jobs = made(queues, "jobs", dying_after(attempts)).await;
     (jobs, dead)
 }
 
-/// Creates the same queues, with a message that was received and given back.
+/// Creates the queues of `jobs`, with one message that was received and given back.
 async fn given_back(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     let (jobs, dead) = jobs(queues, attempts).await;
     send(&jobs.shards, NewMessage::new("a")).await;
@@ -47,7 +47,7 @@ fn dying_after(attempts: u16) -> QueueOptions {
     }
 }
 
-/// Returns the number of unresolved messages.
+/// Returns the number of unresolved messages of a queue.
 async fn count(queue: &Queue) -> u64 {
     queue.shards.stats().await.unwrap().messages
 }
@@ -109,8 +109,8 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
         assert_eq!(receive(&queue.shards, 600).await.len(), 600);
     }
     tokio::time::sleep(TURN).await;
-    // A run of the maintenance ends after 1,024 messages, but moves the messages of a segment
-    // together, so the first run empties two queues.
+    // A run of the maintenance inspects no more segments after 1,024 messages, but moves the messages of a
+    // segment together. The first run therefore moves the messages of two queues.
     assert_eq!(count(&dead).await, 1_200);
     tokio::time::sleep(TURN).await;
     assert_eq!(count(&dead).await, 1_800);

@@ -17,7 +17,7 @@ pub(crate) async fn a_message_whose_body_is_lost_is_gone_and_counted(bed: Bed) {
     send(&shard, NewMessage::new("c")).await;
     let lost = shard.peek(1).await.unwrap().remove(0).content.unwrap_err();
     assert!(lost.contains("is missing"), "{lost}");
-    // A receive of one message skips the messages whose bodies are lost.
+    // A receive of one message skips the messages whose bodies are lost, and returns the next message.
     assert_eq!(bodies(&shard.receive(1, Some(LONG), NOW).await.unwrap()), ["c"]);
     tokio::time::sleep(LATER).await;
     let stats = shard.stats().await.unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn a_head_that_was_restored_alone_is_found_out(bed: Bed) {
     let shard = bed.open_with_segments_of(1).await;
     send(&shard, NewMessage::new("a")).await;
     let head = bed.head().await;
-    // Continue until another segment gets the versioned cell of the first segment.
+    // Send and receive until another segment uses the versioned cell of the first segment.
     for _ in 0..3 {
         send(&shard, NewMessage::new("b")).await;
         for message in receive(&shard, 5).await {

@@ -1,4 +1,4 @@
-//! Tests of messages that are received too often.
+//! Tests of messages that are received too often and move to the dead-letter queue.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use recto_jobs::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, NewMessage, Settled};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// Maximum time until a moved message is resolved in its queue.
+/// Maximum time until a message that moved to the dead-letter queue is resolved in its original queue.
 const MOVED: Duration = Duration::from_secs(60);
 
 pub(crate) async fn messages_received_too_often_become_dead_letters(bed: Bed) {
@@ -29,8 +29,7 @@ pub(crate) async fn messages_received_too_often_become_dead_letters(bed: Bed) {
         .remove(0);
     assert_eq!((again.id, again.attempts), (first.id, 2));
     tokio::time::sleep(LATER).await;
-    // A receive of the queue starts the move to the dead-letter queue, even if no receiver waits
-    // there.
+    // A receive from the original queue starts the move, even if no receiver waits at the dead-letter queue.
     assert_eq!(receive(&shard, 1).await, []);
     let letters = dead.receive(5, Some(LONG), LATER * 8).await.unwrap();
     assert_eq!(bodies(&letters), ["a"]);

@@ -1,5 +1,5 @@
-//! Tests of retention and of deleted queues: the maintenance task removes old messages and clears deleted queues,
-//! without a request of a client.
+//! Tests of retention and of deleted queues: the maintenance removes expired messages and clears deleted
+//! queues, without a request of a client.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// Retention of the queue.
+/// Retention of the tested queue.
 const KEPT: Duration = Duration::from_secs(60);
 /// Maximum time until expired messages are removed: 5 s for differences between clocks, and the interval between two
 /// checks.
@@ -38,7 +38,7 @@ pub(crate) async fn removes_messages_older_than_the_retention(bed: Bed) {
     let received = queue.shards.receive(5, Some(Duration::from_secs(1)), NOW).await;
     assert_eq!(bodies(&received.unwrap()), ["new"]);
     tokio::time::sleep(KEPT + GONE).await;
-    // All messages of the queue have expired, so it has no segment left.
+    // All messages of the queue have expired, so its segment was released.
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
     assert_eq!(queue.shards.totals().expired, 2);
     assert_eq!(
@@ -92,7 +92,7 @@ pub(crate) async fn messages_in_flight_expire_when_given_back(bed: Bed) {
     }
     let received = queue.shards.receive(2, Some(LONG), NOW).await.unwrap();
     tokio::time::sleep(KEPT + GONE).await;
-    // The handlers of both messages still work on them, so the receipts stay valid.
+    // The receivers still have both messages, so the messages do not expire and their receipts stay valid.
     let (done, failed) = (received[0].receipt, received[1].receipt);
     let kept = queue.shards.extend(&[done, failed], LONG).await.unwrap();
     assert_eq!(kept, [Settled::Done, Settled::Done]);
@@ -105,7 +105,7 @@ pub(crate) async fn messages_in_flight_expire_when_given_back(bed: Bed) {
     assert_eq!(queue.shards.totals().expired, 1);
 }
 
-/// Checks that expired messages are not received in a process that runs no maintenance task, such as a single command.
+/// Checks that a process without maintenance, such as a single command, does not receive expired messages.
 pub(crate) async fn expired_messages_are_not_received(bed: Bed) {
     for is_ordered in [false, true] {
         let queue = bed.open().await;
@@ -130,8 +130,8 @@ pub(crate) async fn expired_messages_are_not_received(bed: Bed) {
     }
 }
 
-/// Checks that a redriven message is kept from the time of the move. The queue keeps messages for 60 s, and its
-/// dead-letter queue forever. The redrive happens later than that.
+/// Checks that the retention of a redriven message counts from the move. The queue has a retention of 60 s,
+/// and its dead-letter queue has none. The redrive happens more than 60 s after the first send.
 pub(crate) async fn retention_restarts_at_a_redrive(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
@@ -156,8 +156,8 @@ pub(crate) async fn retention_restarts_at_a_redrive(bed: Bed) {
     assert_eq!(queue.shards.stats().await.unwrap().messages, 0);
 }
 
-/// Checks that a dead letter is kept from the time of the move. The queue keeps messages forever, and its dead-letter
-/// queue for 60 s.
+/// Checks that the retention of a dead letter counts from the move. The queue has no retention, and its
+/// dead-letter queue has a retention of 60 s.
 pub(crate) async fn a_dead_letter_is_kept_from_the_move(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", keeping()).await;
@@ -179,7 +179,8 @@ pub(crate) async fn a_dead_letter_is_kept_from_the_move(bed: Bed) {
     assert_eq!(receive(&dead.shards, 1).await, []);
 }
 
-/// Sends a message that fails for the last time. Returns the time when it was sent.
+/// Sends a message, receives it and gives it back, so that it becomes a dead letter. Returns the time when it
+/// was sent.
 async fn fail_one(queue: &Shards) -> i64 {
     send(queue, NewMessage::new("a")).await;
     let received = receive(queue, 1).await.remove(0);

@@ -8,7 +8,7 @@ use recto_jobs::{Message, NewMessage, QueueErrorKind, Settled, ShardOptions, Sha
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, send};
 
-/// Number of messages of one receive.
+/// Number of messages that each receive requests.
 const AT_ONCE: usize = 100;
 
 async fn send_many(shard: &Shards, body: &str, count: usize) {
@@ -19,7 +19,8 @@ async fn send_many(shard: &Shards, body: &str, count: usize) {
     }
 }
 
-/// Gives back the messages that fail, and acknowledges the others. Returns the number of acknowledged messages.
+/// Gives back the messages whose body is `bad`, with a delay, and acknowledges the others. Returns the number
+/// of acknowledged messages.
 async fn work_on(shard: &Shards, received: &[Message], delay: Duration) -> usize {
     let (failed, done): (Vec<_>, Vec<_>) = received.iter().partition(|message| message.body == b"bad");
     let receipts = |messages: &[&Message]| messages.iter().map(|message| message.receipt).collect::<Vec<_>>();
@@ -35,8 +36,8 @@ async fn work_on(shard: &Shards, received: &[Message], delay: Duration) -> usize
     done.len()
 }
 
-/// Checks that failing messages do not starve later messages. There are more failing messages than an earlier release
-/// allowed to be pending in a segment.
+/// Checks that failing messages do not starve later messages. The test uses more failing messages than an
+/// earlier release allowed to be pending in a segment.
 pub(crate) async fn failing_messages_do_not_starve_others(bed: Bed) {
     let (bad, good) = (1_100, 200);
     let shard = bed.open().await;
@@ -88,11 +89,12 @@ async fn send_many_each(shard: &Shards, body: &str, count: usize) {
     }
 }
 
-/// Number of messages of a long queue, which are several batches. The time of these tests grows with its square.
+/// Number of messages of a long queue: more than one receive returns. The time of these tests grows with its
+/// square.
 const MANY: usize = 2_000;
 
-/// Checks that all messages can be given back, as in an outage: each is given back for five minutes. No message is
-/// received twice before every other message was received.
+/// Checks that all messages can be given back for five minutes each, as in an outage. No message is received
+/// twice before every other message was received.
 pub(crate) async fn all_messages_may_be_given_back(bed: Bed) {
     let count = MANY;
     let shard = bed.open().await;
@@ -173,7 +175,8 @@ pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
     assert_eq!((received.unwrap().len(), acked.unwrap().len()), (1, 1));
 }
 
-/// Checks that receives of one message alternate. Workers request one message whenever one of their handlers ends.
+/// Checks that successive receives of one message alternate between failed and new messages. Workers use such
+/// receives whenever one of their handlers ends.
 pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
     let (bad, good) = (20, 200);
     let shard = bed.open().await;
@@ -194,7 +197,7 @@ pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
     }
 }
 
-/// Checks that the limit holds for any number of concurrent receivers.
+/// Checks that the limit of messages in flight holds for any number of concurrent receivers.
 pub(crate) async fn the_limit_holds_for_concurrent_receivers(bed: Bed) {
     let most = 10;
     let shard = bed.open().await;

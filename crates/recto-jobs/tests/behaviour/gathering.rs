@@ -1,4 +1,5 @@
-//! Tests of old segments with few remaining messages: these messages are moved on, and the segments are released.
+//! Tests of segment merging: the last messages of old segments move to newer segments, and the old segments
+//! are released.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +12,11 @@ use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send};
 
-/// Test parameters: the number of remaining messages, each in its own segment; the number of segments above which
-/// messages are moved on; and the delay until the messages are due.
+/// Parameters of a test of segment merging:
+///
+/// - `left`: number of remaining messages, each in its own segment
+/// - `above`: number of segments above which merging starts
+/// - `wait`: delay until the messages are due
 #[derive(Clone, Copy)]
 pub(crate) struct Scattered {
     left: usize,
@@ -25,10 +29,10 @@ const MANY: Scattered = Scattered {
     above: MAX_SCATTERED_SEGMENTS,
     wait: LONG,
 };
-/// Parameters for stores on which time is real.
+/// Parameters for stores on which a test waits in real time.
 pub(crate) const FEW: Scattered = Scattered {
     left: 24,
-    // The 24 messages need 12 segments of two messages. A few more segments are allowed.
+    // The 24 messages need 12 segments of two messages each. The limit allows a few more segments.
     above: 16,
     wait: Duration::from_secs(12),
 };
@@ -41,7 +45,7 @@ fn delayed(body: &str, delay: Duration) -> NewMessage {
     }
 }
 
-/// Returns a message that goes to one shard, regardless of the number of shards.
+/// Returns a message that goes to the same shard in each call, because its group is fixed.
 fn of_one_shard(message: NewMessage) -> NewMessage {
     NewMessage {
         group: Some("g".to_owned()),
@@ -49,7 +53,7 @@ fn of_one_shard(message: NewMessage) -> NewMessage {
     }
 }
 
-/// Opens queues whose segments have two messages.
+/// Opens queues whose segments take two messages.
 async fn queues_of(bed: &Bed, scattered: Scattered) -> Queues {
     let limits = |protocol: Protocol| {
         protocol
@@ -59,7 +63,7 @@ async fn queues_of(bed: &Bed, scattered: Scattered) -> Queues {
     bed.open_queues_with(limits).await
 }
 
-/// Returns the messages: for each body, the number of receipts and the time of sending.
+/// Returns the unresolved messages: for each body, the number of receives and the time of sending.
 async fn peeked(jobs: &Shards) -> BTreeMap<String, (u16, i64)> {
     let peeked = jobs.peek(1_000).await.unwrap().into_iter().map(|one| {
         let body = String::from_utf8(one.content.unwrap().body).unwrap();
@@ -72,8 +76,8 @@ async fn has_segments(jobs: &Shards) -> usize {
     jobs.segments().await.unwrap()
 }
 
-/// Sends pairs of messages. One of each pair is acknowledged at once. The other one is due much later, or is given back
-/// for the same time.
+/// Sends pairs of messages, one pair per segment. One message of each pair is acknowledged at once. The other
+/// message is due after `wait`, or is given back for that time.
 async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
     for number in 0..scattered.left {
         let left = format!("left {number:03}");
@@ -94,8 +98,8 @@ async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
     }
 }
 
-/// Checks that the remaining messages of many segments are moved into few segments. No message is lost or duplicated.
-/// Each message keeps its number of receipts, its time of sending, and its due time.
+/// Checks that segment merging moves the remaining messages of many segments into few segments. No message is
+/// lost or duplicated. Each message keeps its number of receives, its time of sending, and its due time.
 pub(crate) async fn compacts_many_sparse_segments(bed: Bed) {
     comes_together(bed, MANY).await;
 }
@@ -116,7 +120,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     assert!(after <= scattered.above, "{after} segments");
     assert_eq!(peeked(&jobs).await, seen);
     assert_eq!(bodies(&receive(&jobs, 1_000).await), [""; 0], "none is due");
-    // Open the queues again: another process reads the same state.
+    // Another process, which opens the queues again, sees the same messages.
     drop((queues, jobs));
     tokio::time::sleep(scattered.wait).await;
     let queues = queues_of(&bed, scattered).await;
@@ -144,8 +148,8 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     assert_eq!(peeked(&jobs).await, BTreeMap::new());
 }
 
-/// Checks that some messages are not moved on: messages that can be received now, messages that a receiver has, and
-/// ordered messages.
+/// Checks which messages segment merging does not move: messages that can be received now, messages that a
+/// receiver has, and messages of ordered queues.
 pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
     for options in [QueueOptions::default(), QueueOptions::ordered()] {
         let is_ordered = options.is_ordered;
@@ -163,8 +167,8 @@ pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
         jobs.shards.nack(&[first[0].receipt], HOUR, "").await.unwrap();
         queues.keep_up_now().await;
         let after = has_segments(&jobs.shards).await;
-        // In an unordered queue, the message that was given back is in a new segment now, and its
-        // old segment was released. So the number of segments is the same in both cases.
+        // In an unordered queue, the message that was given back is in a new segment now, and its old segment
+        // was released. The number of segments is therefore the same for both kinds of queues.
         assert_eq!(after, before);
         let rest = jobs.shards.receive(10, Some(LONG), NOW).await.unwrap();
         let expected: &[&str] = if is_ordered { &[] } else { &["b", "c", "d"] };
@@ -173,8 +177,8 @@ pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
     }
 }
 
-/// Checks that a moved message becomes a dead letter after its maximum number of receipts. A dead letter keeps its
-/// reason when it is moved on.
+/// Checks that segment merging keeps the number of receives, so that a moved message becomes a dead letter at
+/// the limit. A moved dead letter keeps its reason.
 pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(1).with_scattered_segments(1))
@@ -208,7 +212,7 @@ pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed
         (letter.attempts, &letter.attributes[ATTEMPTS_ATTRIBUTE][..]),
         (1, "2")
     );
-    // Dead letters are moved on with their attributes.
+    // Segment merging moves dead letters with their attributes.
     for _ in 0..3 {
         send(&dead, of_one_shard(delayed("later", LONG))).await;
     }
@@ -219,8 +223,8 @@ pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed
     assert_eq!((moved.attempts, &moved.attributes), (2, &letter.attributes));
 }
 
-/// Checks that a full shard leaves messages to the other shards. If all shards are full, the sender gets an error and
-/// nothing is sent. Earlier messages stay.
+/// Checks that messages go to other shards if a shard is full. If all shards are full, the sender gets an
+/// error and nothing is sent. Earlier messages stay.
 pub(crate) async fn rejects_messages_when_all_shards_are_full(bed: Bed) {
     const SEGMENTS: usize = 3;
     let limits = |protocol: Protocol| protocol.with_segments_of(1).with_live_segments(SEGMENTS);

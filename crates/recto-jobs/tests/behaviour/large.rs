@@ -1,11 +1,11 @@
-//! Tests of large messages: the data under way and in memory are bounded.
+//! Tests of large messages: the data in flight and in memory are bounded.
 
 use recto_jobs::{Message, NewMessage, QueueErrorKind};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, receive, send};
 
-/// Bytes of a body. A commit of the memory store has room for one.
+/// Size of a body in bytes. A commit of the memory store has room for only one such body.
 const LARGE: usize = 900 << 10;
 
 pub(crate) async fn of_large_messages_fewer_are_received(bed: Bed) {
@@ -19,8 +19,8 @@ pub(crate) async fn of_large_messages_fewer_are_received(bed: Bed) {
         let received = shard.receive(1_000, Some(LONG), NOW).await.unwrap();
         let is_first = |one: &Message| one.attempts == 1 && one.body.len() == LARGE;
         assert!(received.iter().all(is_first), "nothing was given back");
-        // A receive may return the rest of one segment and messages of the next segment, together
-        // less than 16 MiB.
+        // A receive may return the rest of one segment and messages of the next segment, together less than
+        // 16 MiB.
         let bytes = received.len() * LARGE;
         assert!((1..16 << 20).contains(&bytes), "{bytes}");
         assert!(left < 20 || received.len() == 9, "of one segment 8 MiB");

@@ -1,4 +1,5 @@
-//! Behavior of queues on each kind of store, random histories of a queue, and the engine in virtual time.
+//! Tests of the behavior of queues on each kind of store, of random histories of a queue, and of the engine
+//! in virtual time.
 // Tests print details, which the test harness shows only if a test fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -30,18 +31,21 @@ use std::time::Duration;
 
 use recto_jobs::{Message, NewMessage, Sent, Shards};
 
-/// Duration of claims in most tests. A message can be received again after it.
+/// Visibility timeout in most tests.
 const VISIBILITY: Duration = Duration::from_secs(1);
-/// Slightly longer than the duration of claims.
+/// Slightly longer than `VISIBILITY`.
 const LATER: Duration = Duration::from_millis(1_200);
-/// Receive without waiting.
+/// Wait of a receive that returns at once.
 const NOW: Duration = Duration::ZERO;
-/// Longer than any test takes.
+/// Visibility timeout that is longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Defines the tests for each store. The first list runs on each store. The second list has tests that take many
-/// messages or the whole store; it runs on the embedded store. The third list has slow tests; it runs on the memory
-/// store. The last list runs on stores with a ring of body tables.
+/// Defines the tests for each store, from four lists:
+///
+/// - The first list runs on each store.
+/// - The second list has tests that take many messages or the whole store. It runs on the embedded store.
+/// - The third list has slow tests. It runs on the memory store.
+/// - The last list runs on stores with a ring of body tables.
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+; $($long:ident::$that_takes_long:ident),+; $($ring:ident::$of_ring:ident),+ $(,)?) => {
         mod memory {
@@ -56,7 +60,7 @@ macro_rules! behaviours {
             })+
         }
 
-        /// Memory store that other processes may change, and without transactions over several writes.
+        /// Tests on a memory store without transactions, whose data other processes may change.
         mod remote_memory {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
@@ -64,7 +68,7 @@ macro_rules! behaviours {
             })+
         }
 
-        /// Remote memory store, with queues of several shards.
+        /// Tests on the remote memory store, with queues of four shards.
         mod remote_shards {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
@@ -204,7 +208,7 @@ behaviours! {
     shards::all_shards_are_purged_and_cleared,
 }
 
-/// Checks a shard with more segments than its limit, on a real Cassandra.
+/// Checks segment merging in a shard that has more segments than its limit, on a real Cassandra.
 #[tokio::test(flavor = "multi_thread")]
 async fn compacts_sparse_segments_on_cassandra() {
     gathering::comes_together(stores::cassandra().await, gathering::FEW).await;
@@ -225,13 +229,13 @@ async fn all_messages_may_be_in_flight_on_cassandra() {
     fairness::all_messages_may_be_in_flight(stores::cassandra().await).await;
 }
 
-/// Sends one message. Returns its identifier.
+/// Sends one message. Returns the outcome.
 async fn send(shard: &Shards, message: NewMessage) -> Sent {
     let mut sent = shard.send(vec![message]).await;
     sent.pop().unwrap().unwrap()
 }
 
-/// Returns a message that is sent once, in the shard of its deduplication id.
+/// Returns a message whose body is also its deduplication id.
 fn with_id(id: &str) -> NewMessage {
     NewMessage {
         deduplication_id: Some(id.to_owned()),
@@ -239,7 +243,7 @@ fn with_id(id: &str) -> NewMessage {
     }
 }
 
-/// Receives the messages that are available now, at most `most`.
+/// Receives at most `most` messages without waiting.
 async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, Some(VISIBILITY), NOW).await.unwrap()
 }

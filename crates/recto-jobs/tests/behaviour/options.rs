@@ -1,4 +1,4 @@
-//! Tests of the options of a queue: they apply to all its users.
+//! Tests of queue options: a change applies to all users of the queue.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) async fn changed_options_apply_to_all_handles(bed: Bed) {
     assert_eq!(before.shards.options().visibility, VISIBILITY);
     send(&before.shards, NewMessage::new("a")).await;
     assert_eq!(receive(&queue.shards, 1).await, [], "it is delayed");
-    // This set of options was read before the change and arrives after it, so it is ignored.
+    // This value was read before the change and arrives after the change, so it is ignored.
     before.shards.set_options(ShardOptions::default());
     assert_eq!(
         queue.shards.options().delay,
@@ -112,7 +112,7 @@ pub(crate) async fn a_paused_queue_delivers_nothing(bed: Bed) {
     assert!(shards.options().is_paused);
     send(shards, NewMessage::new("c")).await;
     assert_eq!(receive(shards, 5).await, []);
-    // Messages that were received before the pause are settled as usual.
+    // Messages that were received before the pause can be extended, acknowledged and given back as usual.
     let receipts = [first[0].receipt];
     assert_eq!(
         shards.extend(&receipts, VISIBILITY).await.unwrap(),
@@ -143,8 +143,8 @@ async fn dies(queue: &Queue, body: &str) {
     queue.shards.nack(&[received[0].receipt], NOW, "").await.unwrap();
 }
 
-/// Deletes the dead-letter queue, gives its slot to another queue, and creates it again in another
-/// slot.
+/// Deletes the dead-letter queue, lets another queue use its slot, and creates the dead-letter queue again in
+/// another slot.
 async fn made_elsewhere(queues: &Queues, dead: Queue) -> Queue {
     queues.delete(dead.id).await.unwrap();
     made(queues, "other", QueueOptions::default()).await;
@@ -211,12 +211,12 @@ pub(crate) async fn counts_completed_operations(bed: Bed) {
     assert!(waiting.await.is_err());
     assert_eq!(jobs.shards.receivers_waiting(), 0);
     drop(jobs);
-    // The totals stay, even if this process has dropped its last handle of the queue.
+    // The counters stay, even after this process dropped its last handle of the queue.
     assert_eq!(queues.find("jobs").await.unwrap().shards.totals(), totals);
 }
 
-/// Checks that too large messages are not redriven. The target queue takes no message of more than
-/// 10 bytes.
+/// Checks that a redrive leaves messages that are too large for the target queue. The target accepts messages
+/// of at most 10 bytes.
 pub(crate) async fn messages_that_are_too_large_are_not_redriven(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;

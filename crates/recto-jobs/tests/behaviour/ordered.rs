@@ -1,4 +1,4 @@
-//! Tests of the order of messages of a group.
+//! Tests of ordered queues: messages of a group are delivered in order.
 
 use std::sync::atomic::Ordering;
 
@@ -40,7 +40,7 @@ pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
     shard.ack(&[first[0].receipt]).await.unwrap();
     let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&second), ["a2"]);
-    // An unresolved message is received again before the later messages of its group.
+    // A message whose visibility timeout ended is received again before the later messages of its group.
     tokio::time::sleep(LATER).await;
     assert_eq!(bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()), ["b1"]);
     shard.nack(&[second[0].receipt], LATER, "").await.unwrap();
@@ -86,7 +86,7 @@ pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
         "nothing was done: {kinds:?}"
     );
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // In an unordered queue, the messages after the failed messages are sent.
+    // In an unordered queue, the messages after a failed append are sent.
     let shard = bed.open().await;
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let sent = shard.send(messages).await;
@@ -98,8 +98,8 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
     const MESSAGES: usize = 5_000;
     let shard = ordered(&bed).await;
     for first in (0..MESSAGES).step_by(1_000) {
-        // The messages belong to ten groups. One more group has its first message in the first
-        // segment and its last message in the last segment.
+        // The messages belong to ten groups. One further group has its first message in the first segment and
+        // its last message in the last segment.
         let group = |number: usize| {
             if number.is_multiple_of(4_999) {
                 "long".to_owned()

@@ -1,4 +1,4 @@
-//! Tests of queues that are made, changed and deleted.
+//! Tests that create, change and delete queues.
 
 use recto_jobs::{Created, ERROR_ATTRIBUTE, NewMessage, Queue, QueueError, QueueErrorKind, Queues, Sent};
 use recto_protocol::queues::options::DeadLetters;
@@ -14,7 +14,7 @@ pub(crate) async fn made(queues: &Queues, name: &str, options: QueueOptions) -> 
     }
 }
 
-/// Returns options with which a message becomes a dead letter in `queue` after one receipt.
+/// Returns options with which a message moves to the dead-letter queue `queue` after one receive.
 pub(crate) fn with_dead_letters(queue: &str) -> QueueOptions {
     let queue = QueueName::new("queue", queue).unwrap();
     let dead_letters = Some(DeadLetters { queue, attempts: 1 });
@@ -98,7 +98,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
         queues.find("jobs").await.unwrap().options.dead_letters,
         options.dead_letters
     );
-    // Handles that were opened before the change apply the new options.
+    // Queue handles that were opened before the change apply the new options.
     send(&queue.shards, NewMessage::new("a")).await;
     let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queue
@@ -164,7 +164,7 @@ pub(crate) async fn purged_messages_are_not_received(bed: Bed) {
     let received = queue.shards.receive(3, Some(LONG), NOW).await.unwrap();
     assert_eq!(queue.shards.purge().await.unwrap(), 1);
     assert_eq!(queue.shards.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // The receiver of a purged message acknowledges it without effect.
+    // An ack of a purged message succeeds, and has no effect.
     queue.shards.ack(&[received[0].receipt]).await.unwrap();
     assert_eq!(bed.count_rows("recto_queue_body_0").await, 0);
     send(&queue.shards, NewMessage::new("b")).await;

@@ -13,7 +13,7 @@ pub(crate) async fn redelivers_unacknowledged_messages(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await;
     assert_eq!(receive(&shard, 1).await, []);
-    // A waiting receiver gets the message as soon as the first claim has ended.
+    // A waiting receiver gets the message as soon as the first visibility timeout has ended.
     let second = shard.receive(1, Some(VISIBILITY), LATER * 4).await.unwrap();
     assert_eq!((second[0].id, second[0].attempts), (first[0].id, 2));
     assert_eq!(second[0].first_received_at, first[0].first_received_at);
@@ -96,7 +96,7 @@ pub(crate) async fn a_dropped_receiver_gives_its_messages_back(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     for _ in 0..20 {
         let receiving = shard.receive(1, Some(LONG), NOW);
-        // Poll the receive once, so that its request is in progress, and drop it before its
+        // Poll the receive once, so that its request is in progress, and drop the receive before its
         // response.
         let mut receiving = Box::pin(receiving);
         let polled = futures::poll!(&mut receiving);

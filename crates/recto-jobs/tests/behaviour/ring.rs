@@ -1,4 +1,5 @@
-//! Tests of body tables: they are emptied in rotation, retired, replaced, and given to temporary queues.
+//! Tests of the ring of body tables: tables are emptied in rotation, retired, replaced, and used by work
+//! units.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::watched::EmptyingEnds;
 use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
-/// Slightly more than the time in which every table is open once.
+/// Slightly more than the time in which every table of the ring is open once.
 const LONG: Duration = Duration::from_secs(90);
 
 async fn with_slices(bed: &Bed) -> Queues {
@@ -89,7 +90,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     tokio::time::sleep(2 * LONG).await;
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
-    // A process that has just opened the queues sees the obstacle, too.
+    // A process that has just opened the queues also reports the obstacle.
     let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
     assert!(
         seen.as_deref()
@@ -190,7 +191,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     assert_eq!(bed.count_rows(&own.name).await, 0);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, is_units), 0);
-    // The work unit can begin again under the same name, and does not contain the earlier messages.
+    // A work unit can begin again under the same name, without the earlier messages.
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
     assert!(receive(&night.shards, 10).await.is_empty());
 }
@@ -207,16 +208,15 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     let gone = queues.begin_unit(jobs.id, "two").await;
     assert_refused(gone, QueueErrorKind::NotFound, "deleted");
     let ring = queues.ring().await.unwrap();
-    // Wait for the maintenance, which frees the table of the work unit that was deleted with its
-    // queue.
+    // Wait until the maintenance frees the table of the work unit that was deleted with its queue.
     tokio::time::sleep(LONG).await;
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 1);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 0);
 }
 
-/// Checks the number of conditional writes per message: 0.06 at fifty messages per call, and those of segments. The
-/// target is 0.1.
+/// Checks the number of conditional writes per message. With 50 messages per call, it is 0.06, plus the
+/// writes that open and release segments. The target is at most 0.1.
 pub(crate) async fn batches_take_few_conditional_writes(bed: Bed) {
     const BATCH: usize = 50;
     const MESSAGES: usize = 5_000;
@@ -256,7 +256,7 @@ pub(crate) async fn notices_messages_of_another_process_quickly(bed: Bed) {
 pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     const QUEUES: usize = 100;
     const RECEIVERS: usize = 1_000;
-    /// Number of messages that is enough for all shards.
+    /// Number of messages to send. It is so large that each shard gets some.
     const SENT: usize = 40;
     const IDLE: Duration = Duration::from_secs(300);
     const MAX_READS_A_SECOND: usize = 30;
@@ -264,7 +264,7 @@ pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     let mut all = Vec::new();
     for number in 0..QUEUES {
         let queue = made(&queues, &format!("q{number}"), QueueOptions::default()).await;
-        // Send so many messages that each shard has a segment to poll.
+        // Send enough messages that each shard has a segment to poll.
         let messages = (0..SENT).map(|number| with_id(&number.to_string())).collect();
         assert!(queue.shards.send(messages).await.iter().all(Result::is_ok));
         assert_eq!(queue.shards.segments().await.unwrap(), queue.shards.count());
@@ -294,8 +294,8 @@ pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     assert!(all[0].receive(1, None, NOW).await.unwrap().is_empty());
 }
 
-/// Checks the sizes of body tables. They count the messages and bytes that were sent to live segments, whether resolved
-/// or not. Sizes of sealed segments are not read again.
+/// Checks the reported sizes of body tables. They count all messages that were sent to live segments,
+/// resolved or not, and their bytes. Sizes of sealed segments are read only once.
 pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(2))
@@ -315,7 +315,7 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     for size in [1_000, 200, 30, 4] {
         send(&jobs, of(size)).await;
     }
-    // Each message counts one more byte, for the name of its group.
+    // Each message has one more byte, for the name of its group.
     assert_eq!(sizes().await, (4, 1_234 + 4));
     let received = jobs.receive(1, None, NOW).await.unwrap();
     jobs.ack(&[received[0].receipt]).await.unwrap();
@@ -324,7 +324,7 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     jobs.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(sizes().await, (2, 34 + 2), "its segment was released");
-    // The reads are the heads of four shards, the ring, the registry, and the log of the open
+    // The expected reads are the heads of four shards, the ring, the registry, and the log of the open
     // segment.
     let before = bed.watch.reads.load(Ordering::Relaxed);
     assert_eq!(sizes().await, (2, 34 + 2));

@@ -1,4 +1,4 @@
-//! Tests of segments that fill and are released.
+//! Tests of segments: they fill up, are sealed, and are released.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use recto_jobs::{NewMessage, Shards};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, bodies, send};
 
-/// Number of messages: more than two segments take.
+/// Number of messages: more than two segments can take.
 const MESSAGES: usize = 10_000;
 
 async fn fill(shard: &Shards) {
@@ -19,7 +19,7 @@ async fn fill(shard: &Shards) {
     }
 }
 
-/// Receives and acknowledges all messages.
+/// Receives and acknowledges all `MESSAGES` messages, and checks their order.
 async fn drain(shard: &Shards) {
     let mut next = 0;
     while next < MESSAGES {
@@ -45,10 +45,10 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
     drain(&shard).await;
     fill(&shard).await;
     drain(&shard).await;
-    // Only the open segment is left.
+    // Only the open segment remains.
     assert_eq!(shard.segments().await.unwrap(), 1);
-    // Three segments were live at once. All later segments reused their versioned cells, so there
-    // are three states.
+    // At most three segments were live at the same time. Later segments reused their versioned cells, so
+    // there are three states.
     assert_eq!(bed.count_rows("recto_queue_state").await, 3);
     let bodies_left = bed.count_rows("recto_queue_body_0").await;
     assert!(
@@ -126,7 +126,7 @@ pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
     assert_eq!(bodies(&later), ["later"]);
     shard.nack(&[later[0].receipt], LONG, "").await.unwrap();
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // The process that gives the message back knows that the message is due earlier now.
+    // Giving the message back makes it due earlier. The process that does so updates its cached due time.
     shard.nack(&[later[0].receipt], NOW, "").await.unwrap();
     let again = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["later"]);
@@ -134,7 +134,7 @@ pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
 
 pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed: Bed) {
     for turn in 1..=6 {
-        // Each of these logs has four messages, in four rows or fewer.
+        // Each log has four messages, in at most four rows.
         for together in [vec![1, 1, 1, 1], vec![3, 1], vec![1, 2, 1], vec![4]] {
             let shard = bed.open_with_segments_of(4).await;
             for count in together {
@@ -142,7 +142,7 @@ pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed:
                 assert!(sent.iter().all(Result::is_ok));
             }
             drop(shard);
-            // Open the queue again, so that all data are read.
+            // Open the queue again, so that nothing is cached.
             let shard = bed.open_with_segments_of(4).await;
             let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
             assert_eq!(received.len(), 4, "turn {turn}");

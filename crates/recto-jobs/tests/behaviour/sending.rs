@@ -180,6 +180,6 @@ pub(crate) async fn delivers_delayed_messages_when_due(bed: Bed) {
     );
     let waited = shard.receive(10, Some(LONG), LATER * 4).await.unwrap();
     assert_eq!(bodies(&waited), ["later"]);
-    // A message that is due in more than a quarter of an hour goes to a separate segment.
+    // A message that is due in more than 15 minutes goes to a separate segment.
     assert_eq!(shard.segments().await.unwrap(), 2);
 }

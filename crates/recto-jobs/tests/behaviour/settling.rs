@@ -1,4 +1,4 @@
-//! Tests of operations with receipts.
+//! Tests of operations with receipts: ack, nack, extend and give back.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await.remove(0).receipt;
     tokio::time::sleep(LATER).await;
-    // The claim has ended, but no other receiver has the message, so the receipt is still valid.
+    // The visibility timeout has ended, but no other receiver has the message, so the receipt is still valid.
     assert_eq!(shard.extend(&[first], VISIBILITY).await.unwrap(), [Settled::Done]);
     assert_eq!(receive(&shard, 1).await, []);
     tokio::time::sleep(LATER).await;
@@ -25,7 +25,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
         shard.ack(&[second, second]).await.unwrap(),
         [Settled::Done, Settled::Done]
     );
-    // The message is resolved, so an ack succeeds with any of its receipts.
+    // The message is resolved, so an ack with any of its receipts succeeds.
     assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Done]);
     tokio::time::sleep(LATER).await;
     assert_eq!(receive(&shard, 1).await, []);
@@ -63,8 +63,8 @@ pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
     assert_eq!((shard.ack(&[]).await.unwrap(), shard.totals().acked), (vec![], 1));
 }
 
-/// Checks that the receipt of a removed or purged message is stale. This cancels a job: its handler
-/// gets the error when it extends its lease.
+/// Checks that `extend` reports the receipt of a removed or purged message as stale. A job is canceled in
+/// this way: its handler learns of it when it extends the visibility timeout.
 pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
     let shard = bed.open().await;
     for body in ["removed", "purged"] {
@@ -133,8 +133,8 @@ pub(crate) async fn acknowledgements_survive_reopening(bed: Bed) {
         .unwrap();
     drop(shard);
     let shard = bed.open().await;
-    // A process that did not give out the lease waits for a margin after the recorded end of the
-    // lease.
+    // Another process gave the claim, so this process waits for a margin after the stored end of the
+    // visibility timeout.
     assert_eq!(
         bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
         ["4", "5"]

@@ -1,5 +1,5 @@
-//! Tests of queues of several shards: the shards to which messages go, the shards in which
-//! processes work, and that no message is skipped.
+//! Tests of queues with several shards: the choice of the shard for a message and for a process, and that a
+//! receive skips no message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send, with_id};
 
-/// Number of messages with which each of four shards has some.
+/// Number of messages to send. It is so large that each of four shards gets some.
 const MANY: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ fn of(group: &str, body: &str) -> NewMessage {
     }
 }
 
-/// Returns the shard of each message, by its body.
+/// Returns the shard of each message, by the message's body.
 async fn places(jobs: &Shards) -> BTreeMap<String, Shard> {
     let peeked = jobs.peek(1_000).await.unwrap();
     let place = peeked.into_iter().map(|one| {
@@ -49,7 +49,7 @@ fn receipts(messages: &[Message]) -> Vec<recto_protocol::queues::Receipt> {
     messages.iter().map(|message| message.receipt).collect()
 }
 
-/// Returns a queue in two processes that begin to send to the same shard of it.
+/// Returns handles to one queue in two processes that currently send to the same shard.
 async fn rivals(here: &Queues, there: &Queues) -> (Shards, Shards) {
     for number in 0..100 {
         let name = format!("q{number}");
@@ -65,8 +65,8 @@ async fn rivals(here: &Queues, there: &Queues) -> (Shards, Shards) {
     panic!("no two processes begin at one shard");
 }
 
-/// Checks that two processes that send alternately choose different shards. Afterwards, their
-/// writes do not conflict.
+/// Checks that two processes that send alternately move to different shards. After that, their writes do not
+/// conflict.
 pub(crate) async fn alternating_senders_choose_different_shards(bed: Bed) {
     const BEFORE: usize = 30;
     const TURNS: usize = 10;
@@ -117,7 +117,7 @@ pub(crate) async fn no_shard_is_passed_over(bed: Bed) {
     assert_eq!(first.len(), jobs.count());
     let mut left = different((0..MANY).map(|number| number.to_string()));
     for _ in 0..600 {
-        // Send more messages than one receive returns, so that this shard alone always has enough.
+        // Send more messages than one receive returns, so that the first shard alone always has enough.
         is_sent(&jobs, vec![NewMessage::new("more"); EACH + 1]).await;
         let received = jobs.receive(EACH, Some(LONG), SECOND).await.unwrap();
         assert_eq!(received.len(), EACH);
@@ -160,7 +160,7 @@ pub(crate) async fn a_batch_is_split_and_told_in_its_order(bed: Bed) {
     let all = places(&jobs).await;
     assert_eq!(different(all.values()).len(), jobs.count());
     jobs.purge().await.unwrap();
-    // The store rejects one append, which carries the messages of one shard.
+    // The store rejects one append, which contains the messages of one shard.
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let again: Vec<_> = (0..MANY)
         .map(|number| NewMessage {
@@ -296,8 +296,8 @@ pub(crate) async fn all_shards_are_purged_and_cleared(bed: Bed) {
     assert_eq!(next.segments().await.unwrap(), 0);
 }
 
-/// Checks the number of shards. On any store, the requested number applies as far as it is useful.
-/// The options show the number that applies.
+/// Checks the number of shards of a queue. A store on which one process makes changes uses one shard,
+/// regardless of the requested number. The options of the queue show the number in use.
 pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     let queues = bed.open_queues().await;
     let holds = if bed.has_ring() { 8 } else { 1 };
@@ -333,8 +333,8 @@ pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     assert_refused(unit.shards.stats().await, QueueErrorKind::NotFound, "");
 }
 
-/// Checks that a redrive that fails in a later shard reports the number of moved messages, instead
-/// of an error as if nothing was done.
+/// Checks that a redrive reports the number of moved messages if it fails in a later shard. The error must
+/// not say that nothing was done.
 pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;

@@ -1,4 +1,4 @@
-//! Stores of the tests. If time is virtual, their clocks follow the virtual time of the runtime.
+//! Stores of the tests. In tests with virtual time, their clocks follow the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,11 +31,11 @@ const START_MICROS: i64 = 1_767_225_600_000_000;
 pub(crate) struct Bed {
     store: Arc<dyn Store>,
     environment: Environment,
-    /// Number of shards of a queue.
+    /// Number of shards of the queues.
     shards: u16,
-    /// Microseconds by which the clocks are ahead of the machine's clocks. `None`: time is virtual.
+    /// Time in microseconds by which the test has advanced the clocks. `None`: time is virtual.
     skipped: Option<Arc<AtomicU64>>,
-    /// Faults to inject, and counters.
+    /// Faults to inject into the store, and counters of its requests.
     pub(crate) watch: Arc<Watch>,
     _folder: Option<TempDir>,
 }
@@ -61,12 +61,12 @@ impl Bed {
         }
     }
 
-    /// Opens a queue as a new process, which knows nothing of it.
+    /// Opens a queue as a new process, without cached data.
     pub(crate) async fn open(&self) -> Shards {
         self.open_store().await.shards(PLACE, Tenure(1), self.shards)
     }
 
-    /// Opens a queue, and the dead-letter queue to which messages go after `attempts` receipts.
+    /// Opens a queue, and the dead-letter queue to which messages go after `attempts` receives.
     pub(crate) async fn open_with_dead_letters(&self, attempts: u16) -> (Shards, Shards) {
         let store = self.open_store().await;
         let (shard, dead) = (
@@ -90,14 +90,14 @@ impl Bed {
         Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
     }
 
-    /// Opens the queues with other limits.
+    /// Opens the queues with changed limits of the protocol.
     pub(crate) async fn open_queues_with(&self, limits: impl FnOnce(Protocol) -> Protocol) -> Queues {
         Queues::over(self.open_store().await.with_limits(limits))
             .await
             .unwrap()
     }
 
-    /// Returns the bed with queues of `shards` shards.
+    /// Sets the number of shards of the queues.
     pub(crate) fn with_shards(self, shards: u16) -> Self {
         Self { shards, ..self }
     }
@@ -109,7 +109,7 @@ impl Bed {
             .unwrap()
     }
 
-    /// Opens the queue with segments of `messages` messages.
+    /// Opens the queue with segments that take at most `messages` messages.
     pub(crate) async fn open_with_segments_of(&self, messages: Seq) -> Shards {
         let store = self.open_store().await.with_segments_of(messages);
         store.shards(PLACE, Tenure(1), self.shards)
@@ -126,7 +126,7 @@ impl Bed {
         Arc::new(tables.into_iter().find(|one| one.name() == name).unwrap())
     }
 
-    /// Returns the cells of a table, by row.
+    /// Returns the cells of each row of a table.
     async fn rows(&self, table: &Arc<Table>) -> Vec<Vec<Vec<u8>>> {
         let snapshot = self.store.snapshot().unwrap();
         let mut rows = Vec::new();
@@ -150,7 +150,7 @@ impl Bed {
         rows
     }
 
-    /// Deletes all bodies, and nothing else.
+    /// Deletes all message bodies, and nothing else.
     pub(crate) async fn lose_bodies(&self) {
         let tables = self.store.list_tables().await.unwrap();
         let mut bodies = tables
@@ -177,13 +177,13 @@ impl Bed {
         }
     }
 
-    /// Returns the content of the only head, to restore it later.
+    /// Returns the content of the only head in the store, for `restore_head`.
     pub(crate) async fn head(&self) -> Vec<Vec<u8>> {
         let table = self.table("recto_queue_shard").await;
         self.rows(&table).await.remove(0)
     }
 
-    /// Restores the content of the head.
+    /// Restores an earlier content of the only head.
     pub(crate) async fn restore_head(&self, head: &[Vec<u8>]) {
         let table = self.table("recto_queue_shard").await;
         let now = self.head().await;
@@ -210,12 +210,13 @@ impl Bed {
         assert!(matches!(outcome, CasOutcome::Applied));
     }
 
-    /// Returns whether bodies are in tables that are emptied in rotation.
+    /// Returns whether the store has a ring of body tables, which are emptied in rotation.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
     }
 
-    /// Advances the clocks. If time is not virtual, the clocks jump, and the maintenance task does not run meanwhile.
+    /// Advances the clocks. If time is virtual, it sleeps. Otherwise the clocks jump, and the maintenance
+    /// does not run during that time.
     pub(crate) async fn pass(&self, time: Duration) {
         match &self.skipped {
             Some(skipped) => drop(skipped.fetch_add(whole_micros(time), Ordering::Relaxed)),
@@ -223,7 +224,7 @@ impl Bed {
         }
     }
 
-    /// Returns the duration for which versioned cells rest.
+    /// Returns the time for which the versioned cells of a released segment are not reused.
     pub(crate) fn rest(&self) -> Duration {
         if self.store.limits().remote {
             Duration::from_micros(REST_MICROS.unsigned_abs())
@@ -232,12 +233,12 @@ impl Bed {
         }
     }
 
-    /// Returns the number of other users of the store.
+    /// Returns the number of references to the store outside this value.
     pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.store) - 1
     }
 
-    /// Sets whether all changes of heads fail.
+    /// Sets whether the store rejects all changes of heads.
     pub(crate) fn holds_heads(&self, holds: bool) {
         self.watch.holds_heads.store(holds, Ordering::Relaxed);
     }
@@ -268,11 +269,12 @@ pub(crate) fn embedded() -> Bed {
     }
 }
 
-/// Time by which the clocks of a test begin behind the clocks of the nodes. A process expires nothing while its clock
-/// is ahead of them, and tests advance the clock.
+/// Time by which the clocks of a Cassandra test begin behind the clocks of the nodes. A process expires
+/// nothing while its clock is ahead of the nodes, and tests advance the clock.
 const BEHIND_NODES: Duration = Duration::from_secs(86_400);
 
-/// Returns the machine's clocks, with the wall clock set back, and the counter by which a test advances them.
+/// Returns the machine's clocks with the wall clock set back by `behind`, and the counter by which a test
+/// advances them.
 fn skipping(behind: Duration) -> (Environment, Arc<AtomicU64>) {
     let skipped = Arc::<AtomicU64>::default();
     let clocks = SkippingClocks {
@@ -287,7 +289,7 @@ fn whole_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
 
-/// Returns a store in a keyspace of this process.
+/// Returns a store in a keyspace of Cassandra that this test process created.
 pub(crate) async fn cassandra() -> Bed {
     let ((environment, skipped), keyspace) = (skipping(BEHIND_NODES), keyspace::made().await);
     let store = keyspace::store(&keyspace, environment.clone()).await;

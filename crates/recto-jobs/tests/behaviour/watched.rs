@@ -1,4 +1,4 @@
-//! Store that fails as a test configures it, and that counts reads.
+//! Store that injects the faults that a test requests, and counts requests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,30 +16,30 @@ const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
 const BODIES: &str = "recto_queue_body_";
 
-/// Faults to inject, and counters.
+/// Faults to inject, and counters of requests.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// True if all changes of heads fail.
+    /// True if the store rejects all changes of heads.
     pub(crate) holds_heads: AtomicBool,
-    /// True if all reads of heads fail.
+    /// True if all reads of heads (shard manifests) fail.
     pub(crate) hides_heads: AtomicBool,
-    /// Head whose reads fail.
+    /// Shard whose head cannot be read.
     pub(crate) hidden_head: Mutex<Option<Address>>,
-    /// Number of next changes of logs that are rejected.
+    /// Number of changes of logs that the store will reject from now on.
     pub(crate) refused_appends: AtomicUsize,
-    /// Outcome of emptying a table.
+    /// Outcome of requests to empty a table.
     pub(crate) emptying: Mutex<EmptyingEnds>,
-    /// Number of conditional writes that were sent.
+    /// Number of conditional writes that were sent to the store.
     pub(crate) conditional_writes: AtomicUsize,
-    /// Number of next requests for bodies that reach a node which does not know their table.
+    /// Number of requests for bodies that will fail from now on, because the node does not know their table.
     pub(crate) unheard_of: AtomicUsize,
-    /// Number of reads.
+    /// Number of reads from the store.
     pub(crate) reads: AtomicUsize,
-    /// Number of reads of states.
+    /// Number of reads of segment states.
     pub(crate) state_reads: AtomicUsize,
 }
 
-/// Outcome of emptying a table.
+/// Outcome of a request to empty a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum EmptyingEnds {
     /// The table is emptied.
@@ -47,17 +47,17 @@ pub(crate) enum EmptyingEnds {
     Done,
     /// The store rejects the request.
     Refused,
-    /// The table is emptied, but the result is lost.
+    /// The table is emptied, but the response is lost.
     Unknown,
 }
 
 impl Watch {
-    /// Returns whether this change of a log is rejected.
+    /// Returns whether the store must reject this change, because it changes a log.
     fn refuses(&self, cas: &Cas) -> bool {
         cas.table.name() == LOGS && takes_one(&self.refused_appends)
     }
 
-    /// Returns whether this read of a head fails.
+    /// Returns whether this read must fail, because it reads a hidden head.
     fn hides(&self, read: &PointRead) -> bool {
         let cells = |address: Address| [address.place.0, address.shard.0.into()].map(u32::to_be_bytes);
         let hidden = self.hidden_head.lock().unwrap().map(cells);
@@ -66,7 +66,8 @@ impl Watch {
         read.table.name() == HEADS && (is_hidden || self.hides_heads.load(Ordering::Relaxed))
     }
 
-    /// Returns the error of a node that does not know a body table, if this request gets one.
+    /// Fails a request for a body table, as a node does that does not know the table, if the test requested
+    /// that.
     fn hears_of(&self, table: &Table) -> Result<(), StoreError> {
         if table.name().starts_with(BODIES) && takes_one(&self.unheard_of) {
             return Err(StoreError::new(StoreErrorKind::Table, "unconfigured table"));
@@ -75,7 +76,7 @@ impl Watch {
     }
 }
 
-/// Decrements the counter. Returns false if it is 0.
+/// Decrements the counter. Returns false if it is already 0.
 fn takes_one(left: &AtomicUsize) -> bool {
     let one_less = |left: usize| left.checked_sub(1);
     let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);

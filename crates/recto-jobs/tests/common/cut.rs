@@ -1,4 +1,4 @@
-//! Store that stops its process at one call: before the call, or after the call is done.
+//! Store that pauses its process at one call: before the call, or after the call is executed.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,11 @@ use recto_store::{
 
 use super::point::{Call, Does, POINTS};
 
-/// Word that a process prints when it stops.
+/// Word that the process prints when it pauses.
 pub(crate) const REACHED: &str = "reached";
 
-/// Step at which a process is cut off: the last of these calls, after the other calls in this order.
+/// Step at which a process is killed or paused: the last call of `path`, after the other calls of `path` in
+/// this order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) name: &'static str,
@@ -34,23 +35,24 @@ impl Point {
         *POINTS.iter().find(|point| point.name == name).unwrap()
     }
 
-    /// Returns the number of passed calls after this call.
+    /// Returns the number of calls of `path` that have been made after this call. `passed` is the number
+    /// before it.
     pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
         let is_next = self.path.get(passed) == Some(&call);
         passed + usize::from(is_next)
     }
 
-    /// Returns whether all calls have passed.
+    /// Returns whether all calls of `path` have been made.
     pub(crate) fn is_reached(&self, passed: usize) -> bool {
         passed == self.path.len()
     }
 }
 
-/// Side of the call at which the process stops.
+/// Whether the process pauses before or after the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
-    /// After the response, which the process does not receive yet.
+    /// After the call, before the process receives its response.
     After,
 }
 
@@ -84,19 +86,19 @@ impl CutOff {
         })
     }
 
-    /// Stops the process when it next reaches this point.
+    /// Sets the point at which the process pauses next.
     pub(crate) fn arm(&self, point: Point) {
         *self.shared.armed.lock().unwrap() = Some((point, 0));
     }
 
-    /// Returns whether the process stopped at the point and continued.
+    /// Returns whether the process paused at its point and then continued.
     pub(crate) fn is_past(&self) -> bool {
         self.shared.has_stood_still.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// Returns whether the process reaches its point by this call. It does so once.
+    /// Returns whether the process reaches its point by this call. Returns true only once.
     fn comes_there(&self, call: Call) -> bool {
         let mut armed = self.armed.lock().unwrap();
         let Some((point, passed)) = armed.as_mut() else {
@@ -123,7 +125,7 @@ impl Shared {
         answer
     }
 
-    /// Stops the whole process, which has one thread, until it receives a line or is killed.
+    /// Pauses the whole process, which has one thread, until it receives a line or is killed.
     fn stand_still(&self) {
         println!("{REACHED}");
         std::io::stdout().flush().unwrap();

@@ -1,4 +1,4 @@
-//! Keyspace of this process in the real Cassandra that tests share.
+//! Keyspace of this test process in the Cassandra that all tests share.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ fn config(keyspace: &str) -> CassandraConfig {
     CassandraConfig::new([cassandra.address()], keyspace)
 }
 
-/// Creates a keyspace, and removes keyspaces of processes that have ended. A test cannot remove its own keyspace,
-/// because it does not know whether it is the last test.
+/// Creates a keyspace, and removes keyspaces of test processes that have ended. A test cannot remove its own
+/// keyspace, because it does not know whether other tests of the process still use it.
 pub(crate) async fn made() -> String {
     let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"));
     scratch.remove_left(drop_named).await.unwrap();
@@ -30,7 +30,7 @@ async fn drop_named(name: String) -> Result<(), StoreError> {
     drop_keyspace(config(&name), Environment::system()).await
 }
 
-/// Returns the store in an existing keyspace.
+/// Opens the store in an existing keyspace.
 pub(crate) async fn store(keyspace: &str, environment: Environment) -> Arc<dyn Store> {
     Arc::new(
         CassandraStore::connect(config(keyspace), environment)

@@ -1,11 +1,11 @@
-//! Comparison of two views of the ring: whether body tables that were in use are free, in their next lifetime, or
+//! Comparison of two states of the ring: whether all body tables that were in use have been emptied or
 //! replaced.
 
 use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Life, Phase};
 
-/// Returns whether all tables of the earlier ring are free, in another lifetime, or dropped, and whether the ring has
-/// the configured number of tables.
+/// Returns whether each table of the earlier ring is free, in another lifetime, or dropped. Also checks that
+/// the ring has the configured number of tables.
 pub(crate) fn all_moved_on(before: &RingView, ring: &RingView) -> bool {
     let usable = ring.tables.iter().filter(|table| table.phase != Phase::Retired);
     let has_moved_on = |table: &TableView| has_moved_on(table, ring);
@@ -23,7 +23,7 @@ fn has_moved_on(before: &TableView, ring: &RingView) -> bool {
     }
 }
 
-/// Returns the current lifetime of a table.
+/// Returns the current lifetime of a table in this phase.
 pub(crate) fn life(phase: Phase) -> Option<Life> {
     match phase {
         Phase::Free | Phase::Retired => None,

@@ -1,6 +1,6 @@
-//! Test of processes that send and receive on an embedded store. Each process is killed at a random moment, and the
-//! next one continues. All confirmed messages are stored, and no message with a confirmed acknowledgment is received
-//! again.
+//! Test of processes that send and receive on an embedded store. Each process is killed at a random moment,
+//! and the next one continues. The test checks that no confirmed message is lost, and that no message with a
+//! confirmed acknowledgment is received again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,20 +14,21 @@ use recto_protocol::queues::QueueOptions;
 
 use crate::children;
 
-/// Variable that passes the store's folder to a child process.
+/// Environment variable with the store's folder, for a child process.
 const FOLDER: &str = "RECTO_TEST_FOLDER";
-/// Variable that passes the number of the first message to a child process.
+/// Environment variable with the number of the first message, for a child process.
 const FIRST: &str = "RECTO_TEST_FIRST";
 const PROCESSES: u64 = 20;
 const MESSAGES_OF_A_PROCESS: u64 = 1_000_000;
 const SENDERS: u64 = 4;
 const WORKERS: u64 = 4;
-/// Bounds of the number of acknowledgments after which a process is killed, and maximum further delay.
+/// Minimum and maximum number of acknowledgments after which a process is killed, and the maximum further
+/// delay.
 const MIN_ACKED: u64 = 10;
 const MAX_ACKED: u64 = 100;
 const MAX_LATER_MICROS: u64 = 20_000;
 const VISIBILITY: Duration = Duration::from_secs(1);
-/// Longer than the claims of a dead process.
+/// Wait of a receive that is longer than the visibility timeouts of a killed process.
 const WAIT: Duration = Duration::from_secs(8);
 
 async fn open(folder: &Path) -> Shards {
@@ -56,8 +57,7 @@ async fn work(shard: Shards) {
         for message in received {
             let body = String::from_utf8(message.body).unwrap();
             println!("received {body}");
-            // Leave some messages unacknowledged after their first receipt, so that they are
-            // received again.
+            // Leave some messages unacknowledged after their first receive, so that they are received again.
             if body.ends_with('7') && message.attempts == 1 {
                 continue;
             }
@@ -88,7 +88,7 @@ fn worker_that_gets_killed() {
     });
 }
 
-/// Output of all processes.
+/// Numbers of messages that the child processes printed.
 #[derive(Default)]
 struct ProcessOutput {
     sent: BTreeSet<u64>,

@@ -1,4 +1,5 @@
-//! Processes that are killed or paused while others continue. The tests mostly wait for leases to expire.
+//! Tests of processes that are killed or paused while other processes continue. The tests mostly wait for
+//! visibility timeouts to end.
 // Tests print details, which the test harness shows only if a test fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

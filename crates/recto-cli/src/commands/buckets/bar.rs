@@ -1,20 +1,20 @@
-//! Bar that shows a size, with a line at the target.
+//! Bar that shows the size of a bucket, with a vertical line at the target size.
 
 use crate::console::{Console, Tone};
 
-/// Width of a bar in columns, including the part above the target.
+/// Width of a bar in columns, including sizes above the target.
 pub(super) const BAR_WIDTH: usize = 24;
-/// Columns of the bar up to the target, if no size is above it.
+/// Number of columns from the start of a bar to the target line, if no size is far above the target.
 const TARGET_WIDTH: usize = 20;
-/// Characters of a column that is filled by 0 to 8 eighths.
+/// Block characters that fill a column by 0 to 8 eighths.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// Scale of bars.
+/// Scale of the bars of a list: all bars use the same unit and the same target.
 pub(super) struct Scale {
     target: u64,
-    /// Size of a bar with full width.
+    /// Size that fills the whole bar.
     full: f64,
-    /// Column of the target.
+    /// Column of the target line.
     at: usize,
 }
 
@@ -31,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// Returns the bar of a size, with the line of the target.
+    /// Returns the text of the bar for a size, with the target line.
     pub(super) fn bar(&self, size: u64, console: &Console) -> String {
         let length = (size as f64 / self.full).min(1.0) * BAR_WIDTH as f64;
         let column = |column: usize| {

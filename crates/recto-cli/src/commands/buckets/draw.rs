@@ -1,4 +1,4 @@
-//! Drawing of buckets: a line for each, with a bar of its size.
+//! Text output of `recto buckets`: one line for each bucket, with a bar of its size.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::failure::Result;
 use crate::table::{Table, cell_text, cut};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// Width of the mark of a size above the target.
+/// Width in columns of the mark behind a bar whose size is above the target.
 const MARK_WIDTH: usize = 2;
-/// Columns around a bar: a space before it, and a mark behind it.
+/// Number of columns next to a bar: a space before it, and a mark behind it.
 const AROUND_BAR: usize = 2 + MARK_WIDTH;
-/// Minimum width of a table with bars.
+/// Minimum width in columns of the table next to the bars. Narrower terminals show no bars.
 const MIN_TABLE_WIDTH: usize = 30;
-/// Draws partitions, and the largest bucket of each against the target.
+/// Prints the list of partitions, with the size of each partition's largest bucket compared to the target.
 pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Result<()> {
     let title = name(&listed.collection, &listed.view);
     let partitions = &listed.partitions;
@@ -50,8 +50,8 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    // This list is known to be a part only if it has a next page. The last page of several also
-    // counts as complete, because a list has no token of its previous page.
+    // A list is a part only if it has a next page. The last page of several also counts as complete, because
+    // a list has no token of its previous page.
     let shown = Shown {
         count: counted(partitions.len() as u64, "partition", "partitions"),
         is_part: !listed.next_page_token.is_empty(),
@@ -64,7 +64,7 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
     more(&listed.next_page_token, "next page", console)
 }
 
-/// Draws the buckets of a partition.
+/// Prints the list of buckets of one partition.
 pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> {
     let buckets = &listed.buckets;
     let of_each = |text: &dyn Fn(&BucketStatus) -> String| buckets.iter().map(text).collect();
@@ -83,8 +83,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     let figure = |(name, text): (&'static str, fn(BucketFigures) -> String)| {
         (name, true, buckets.iter().map(|one| text(one.figures)).collect())
     };
-    // The table hides its last columns if not all columns fit, so add the most important columns
-    // first.
+    // The table hides its last columns if not all columns fit, so add the most important columns first.
     columns.push(figure(measured));
     columns.push((
         "from",
@@ -128,7 +127,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     more(&listed.next_page_token, "next page", console)
 }
 
-/// Prints the result of splitting buckets.
+/// Prints the result of `--rebalance`.
 pub(super) fn rebalanced(
     report: &RebalanceReport,
     clears: bool,
@@ -190,7 +189,8 @@ pub(super) fn rebalanced(
     Ok(())
 }
 
-/// Returns the name of a sort order. A collection's primary sort order has the name of the collection.
+/// Returns the name of a sort order: that of the collection for its primary sort order, and otherwise
+/// `COLLECTION.VIEW`.
 fn name(collection: &str, view: &str) -> String {
     if collection == view {
         collection.to_owned()
@@ -199,7 +199,7 @@ fn name(collection: &str, view: &str) -> String {
     }
 }
 
-/// Prints a table, with a bar behind each line.
+/// Prints a table with a bar behind each line, if the terminal is wide enough.
 fn draw(
     columns: Vec<(&str, bool, Vec<String>)>,
     target: BucketTarget,
@@ -231,7 +231,7 @@ fn draw(
     Ok(())
 }
 
-/// Returns the names of all fields, in the order of their first appearance.
+/// Returns the names of all fields of the records, in the order of their first appearance.
 fn fields<'r>(records: impl Iterator<Item = &'r JsonRecord>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in records.flat_map(JsonRecord::keys) {
@@ -283,7 +283,7 @@ fn with_error(said: String, error: u64, text: fn(u64) -> String) -> String {
     }
 }
 
-/// Returns a size in the unit of the target.
+/// Returns the text of a size, in rows or in bytes like the target.
 fn size(target: BucketTarget, figures: BucketFigures) -> String {
     match target.rows {
         Some(_) => rows_of(figures),
@@ -301,12 +301,12 @@ fn target_of(target: BucketTarget) -> String {
     format!("target {most}{} (│)", shards.unwrap_or_default())
 }
 
-/// Counts of a page of buckets or partitions.
+/// Counts for the line below a list of buckets or partitions.
 struct Shown {
     count: String,
-    /// Whether other pages have more partitions or buckets.
+    /// True if other pages have more partitions or buckets.
     is_part: bool,
-    /// Number of buckets over the target.
+    /// Number of listed buckets that are larger than the target.
     over: u64,
 }
 
@@ -316,7 +316,7 @@ impl Shown {
         let title = printable(title);
         let here = if self.is_part { " on this page" } else { "" };
         let mut parts = vec![format!("{}{here} of {title}", self.count), target_of(target)];
-        // Do not compare buckets by time with a target, because they have none.
+        // Buckets by time have no target size, so do not compare them with one.
         if target.rows.is_some() || target.bytes.is_some() {
             parts.push(match self.over {
                 0 => format!("none{here} is over the target"),
@@ -336,7 +336,7 @@ impl Shown {
     }
 }
 
-/// Prints which rows the estimates leave out.
+/// Prints a note about the rows that the estimated sizes do not include.
 fn estimated(console: &mut Console) -> Result<()> {
     let line =
         "not counted: rows that splits left behind (for up to an hour), and rows written during a split";

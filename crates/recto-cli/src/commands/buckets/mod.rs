@@ -79,7 +79,7 @@ pub(crate) struct BucketsArgs {
 }
 
 impl BucketsArgs {
-    /// Opens the store that the arguments select.
+    /// Opens the store that the arguments select, for writing only if `--rebalance` is given.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         if self.rebalance {
             self.store.open().await
@@ -89,16 +89,16 @@ impl BucketsArgs {
     }
 }
 
-/// Sort order of the arguments.
+/// Sort order that the arguments name, and whether to list all of its partitions.
 struct OrderArguments<'a> {
     collection: &'a str,
-    /// View; empty for the collection's primary sort order.
+    /// Name of the view; empty for the collection's primary sort order.
     view: &'a str,
     is_whole: bool,
 }
 
 impl<'a> OrderArguments<'a> {
-    /// Reads the sort order from the arguments.
+    /// Parses `COLLECTION` or `COLLECTION.VIEW`.
     ///
     /// # Errors
     /// The collection does not exist. The session checks whether the view exists.
@@ -120,7 +120,7 @@ impl<'a> OrderArguments<'a> {
     }
 }
 
-/// Lists partitions or the buckets of one partition, or splits buckets.
+/// Runs `recto buckets`: lists partitions or the buckets of one partition, or splits buckets.
 pub(crate) async fn run(
     args: &BucketsArgs,
     session: Arc<dyn Session>,
@@ -212,7 +212,7 @@ async fn rebalance(
     Ok(Exit::Done)
 }
 
-/// Converts an error. If it is about the filter, it is shown with the filter.
+/// Converts an error. If it is about the filter, the message also shows the filter and the position.
 fn failure(args: &BucketsArgs, error: recto::Error) -> Failure {
     let is_filter = error.part() == Some(recto::ErrorPart::Filter);
     let column = error.column().filter(|_| is_filter);

@@ -1,4 +1,4 @@
-//! `recto design`: views that a collection needs for its queries.
+//! `recto design`: finds the views that a collection needs for its queries.
 
 mod report;
 
@@ -73,7 +73,7 @@ pub(crate) struct DesignArgs {
     json: bool,
 }
 
-/// Shows the views that a collection needs.
+/// Runs `recto design`: finds the views that a collection needs for its queries.
 pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let text = read_schema_text(&args.schema)?;
     let schema = parse_schema(&args.schema, &text)?;
@@ -125,7 +125,8 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Replaces a file. After a failure, the file has either its old content or the whole new content.
+/// Replaces the content of a file. After a failure, the file has either its old content or all of the new
+/// content.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     // If the path is a link, replace its target and keep the link.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -148,7 +149,8 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// Returns the given queries, the number of different queries of a log that were left out, and the source file.
+/// Returns three values: the queries, the number of further queries of a log that exceed the limit, and the
+/// source file. The number is `None` if the queries are not from a log.
 fn queries(args: &DesignArgs) -> Result<(Vec<WorkloadQuery>, Option<usize>, &Path)> {
     if let Some(file) = &args.log {
         let log = read_log(file, &args.collection)?;
@@ -172,7 +174,7 @@ fn queries(args: &DesignArgs) -> Result<(Vec<WorkloadQuery>, Option<usize>, &Pat
     Ok((queries, None, file))
 }
 
-/// Reads a log line by line. A line may have any length.
+/// Reads the queries of a collection from a server's log, line by line. A line may have any length.
 fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
     let failed = |error: io::Error| Failure::file("read the log", file, &error);
     let mut input = BufReader::new(File::open(file).map_err(failed)?);
@@ -189,8 +191,8 @@ fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
         if read == 0 {
             return Ok(log);
         }
-        // Pass invalid UTF-8 as an empty line. The log reader ignores this line, and the parts of a
-        // line over the limit, because neither is the record of a query.
+        // Pass invalid UTF-8 as an empty line. The log reader ignores empty lines. It also ignores the parts
+        // of a line that is longer than the limit, because such a line is not the record of a query.
         log.line(std::str::from_utf8(&line).unwrap_or_default().trim_end());
     }
 }

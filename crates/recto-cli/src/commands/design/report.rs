@@ -1,4 +1,4 @@
-//! Report about a design.
+//! Report of `recto design`.
 
 use recto::design::{Design, ProposedView, ServedQuery, Unservable};
 use serde_json::{Value as Json, json};
@@ -8,11 +8,11 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
-/// Explanation of the alternatives, with their conditions for the caller.
+/// Explanation of two alternatives to a view, with what a client must do to use them.
 const THEN: &str = "  row by row: needs allow_filter_scan; merge over a field: needs a filter that lists its \
                     values, as an OR of equalities";
 
-/// Content of the report.
+/// Data of the report.
 pub(super) struct Report<'a> {
     pub(super) design: &'a Design,
     /// Size of a record in bytes, if the user gave it.
@@ -57,7 +57,8 @@ impl Report<'_> {
         self.write_remarks(console)
     }
 
-    /// Returns the write amplification.
+    /// Returns the text of the write amplification: the number of tables that each record is written to,
+    /// before and after.
     fn written(&self) -> String {
         let (before, after) = (self.design.tables_before as u64, self.design.tables_after as u64);
         let written = self.design.written();
@@ -112,7 +113,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns the report for programs.
+    /// Returns the report as JSON.
     pub(super) fn to_json(&self) -> Json {
         let mut shown = json!(self.design);
         if let Some(left_out) = self.left_out {

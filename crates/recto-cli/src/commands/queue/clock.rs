@@ -1,4 +1,4 @@
-//! `recto queue confirm-clock`: the clock by which an embedded store expires messages.
+//! `recto queue confirm-clock`: confirms the clock by which an embedded store expires messages.
 
 use clap::Args;
 use recto::session::Queues;
@@ -24,7 +24,7 @@ pub(crate) struct ConfirmClockArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Confirms that the clock is right.
+/// Runs `recto queue confirm-clock`: confirms that the local clock is right, so that messages expire by it.
 pub(crate) async fn confirm(queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let time = queues.confirm_clock().await?;
     let mark = console.paint(Tone::Good, "✓");

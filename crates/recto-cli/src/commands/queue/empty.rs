@@ -1,4 +1,4 @@
-//! `recto queue purge`, `redrive` and `delete`: removal or transfer of many messages.
+//! `recto queue purge`, `redrive` and `delete`: remove or move many messages.
 
 use clap::Args;
 use recto::session::{QueueStatus, Queues, REDRIVE_TIME};
@@ -87,7 +87,8 @@ pub(crate) struct RedriveArgs {
 }
 
 impl AgreedArgs {
-    /// Asks the user for permission to change the queue, which must exist.
+    /// Asks the user for confirmation of a change of the queue. `what` is its verb. Fails if the queue does
+    /// not exist.
     async fn ask(&self, what: &str, queues: &dyn Queues, console: &mut Console) -> Result<bool> {
         if self.yes {
             return Ok(true);
@@ -103,7 +104,7 @@ impl AgreedArgs {
     }
 }
 
-/// Removes all messages.
+/// Runs `recto queue purge`: removes all messages of a queue.
 pub(crate) async fn purge(args: &PurgeArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     if args.agreed.ask("Purge", queues, console).await? {
         queues.purge(&args.agreed.name).await?;
@@ -113,7 +114,7 @@ pub(crate) async fn purge(args: &PurgeArgs, queues: &dyn Queues, console: &mut C
     Ok(Exit::Done)
 }
 
-/// Deletes a queue.
+/// Runs `recto queue delete`: deletes a queue with its messages.
 pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     if args.agreed.ask("Delete", queues, console).await? {
         queues.delete_queue(&args.agreed.name).await?;
@@ -123,8 +124,8 @@ pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Moves messages to another queue, in several requests. If the user stops it, it reports the number of moved
-/// messages.
+/// Runs `recto queue redrive`: moves messages to another queue, in several requests. If the user stops it, it
+/// reports the number of messages that were moved.
 pub(crate) async fn redrive(args: &RedriveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let stop = Stop::listen();
     let mut moved = 0;

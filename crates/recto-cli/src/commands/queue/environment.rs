@@ -1,4 +1,4 @@
-//! Environment variables with a message, for the command that handles it.
+//! Environment variables that pass a message to the command that handles it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,19 +8,19 @@ use recto::session::ReceivedMessage;
 
 use crate::text::printable;
 
-/// Prefix of the variables that describe a message.
+/// Prefix of the environment variables that describe a message.
 const MESSAGE_PREFIX: &str = "RECTO_MESSAGE_";
-/// Prefix of the variables with the attributes of a message.
+/// Prefix of the environment variables that hold the attributes of a message.
 const ATTRIBUTE_PREFIX: &str = "RECTO_ATTRIBUTE_";
 
-/// Returns whether a variable describes a message. If this program itself runs as the command of a message, its
-/// environment has such variables.
+/// Returns whether an environment variable describes a message. This process has such variables if it is
+/// itself the command of a message.
 pub(super) fn is_of_message(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(MESSAGE_PREFIX) || name.starts_with(ATTRIBUTE_PREFIX)
 }
 
-/// Returns the variables of a message, with their values.
+/// Returns the environment variables for a message, with their values.
 ///
 /// # Errors
 /// Two attributes would have the same variable, or a value cannot be in an environment.
@@ -68,7 +68,7 @@ fn in_environment(what: &str, value: &str) -> Result<String, Failure> {
     Ok(value.to_owned())
 }
 
-/// Returns the variable name for the name of an attribute.
+/// Returns the end of a variable's name for an attribute: upper-case letters, digits and underscores.
 fn variable(name: &str) -> String {
     let character = |character: char| {
         let upper = character.to_ascii_uppercase();

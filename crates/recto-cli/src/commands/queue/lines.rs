@@ -1,4 +1,5 @@
-//! Lines of a file or of standard input. A thread reads them, and the caller takes all available lines as one batch.
+//! Reader of the lines of a file or of standard input. A thread reads ahead, and the caller takes all
+//! available lines as one batch.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,19 +12,19 @@ use tokio::sync::Notify;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 
-/// Maximum number of lines of a batch.
+/// Maximum number of lines that a batch contains.
 const MAX_LINES: usize = super::MAX_BATCH as usize;
-/// Maximum number of bytes of a batch, unless a single line is longer.
+/// Maximum number of bytes that a batch contains, unless a single line is longer.
 const MAX_BATCH_BYTES: usize = 2 << 20;
 /// Maximum length of a line, in bytes. A JSON message in which every character is escaped is shorter.
 const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// Line without its line break.
+/// Input line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Number of the line, from 1 on.
+    /// Number of the line, from 1.
     pub(super) number: u64,
-    /// Content of the line; `None` if it is too long.
+    /// Content of the line; `None` if the line is too long.
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -42,16 +43,16 @@ impl Line {
     }
 }
 
-/// Lines from a thread that reads only a limited number of lines ahead.
+/// Reader of lines. Its thread reads ahead by at most one batch.
 #[derive(Debug)]
 pub(super) struct Lines(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Signals that lines were taken, or that the consumer was dropped.
+    /// Notification that the caller took lines, or dropped the reader.
     taken: Condvar,
-    /// Signals that there are new lines, or that the input has ended.
+    /// Notification that lines were read, or that the input has ended.
     came: Notify,
 }
 
@@ -59,13 +60,13 @@ struct Shared {
 struct State {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Result of reading, after its end.
+    /// Result of the reading thread; `None` while it reads.
     end: Option<io::Result<()>>,
     is_dropped: bool,
 }
 
 impl Lines {
-    /// Reads the lines of a file, or of standard input.
+    /// Starts to read the lines of a file, or of standard input if `file` is `None`.
     pub(super) fn open(file: Option<&Path>, console: &mut Console) -> Result<Self> {
         let source: Box<dyn BufRead + Send> = match file {
             Some(path) => {
@@ -89,7 +90,8 @@ impl Lines {
         Self(shared)
     }
 
-    /// Returns the available lines, at least one, or `None` at the end. If the call is canceled, no line is lost.
+    /// Waits for lines and returns all available ones, or `None` at the end. Canceling the call loses no
+    /// line.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Line>>> {
         loop {
             {
@@ -152,8 +154,8 @@ impl Shared {
     }
 }
 
-/// Reads the next line without its line break. Returns `None` at the end of the input. It skips a line that is too
-/// long, and returns it as `Some(None)`.
+/// Reads the next line without its line break. Returns `None` at the end of the input. Skips a line that is
+/// too long, and returns `Some(None)` for it.
 #[allow(clippy::option_option)] // whether there is a line, and whether it can be held
 fn read_line(source: &mut dyn BufRead) -> io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();

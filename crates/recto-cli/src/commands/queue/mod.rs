@@ -1,4 +1,4 @@
-//! `recto queue`: queues and their messages.
+//! `recto queue`: commands for queues and their messages.
 
 mod clock;
 mod empty;
@@ -26,10 +26,10 @@ use crate::failure::{Exit, Result};
 use crate::opening::{Place, environment};
 use crate::store::{DEFAULT_STORE, StoreArgs};
 
-/// Hint for a store that does not exist.
+/// Hint for commands on queues if the store does not exist.
 const MAKES_A_QUEUE: &str = "create the store, with a queue: `recto queue create NAME`";
 
-/// Maximum number of messages that a store accepts or returns at once.
+/// Maximum number of messages that one request sends or returns.
 const MAX_BATCH: u32 = 1_000;
 
 const EXAMPLES: &str = "\
@@ -97,8 +97,8 @@ pub(crate) enum QueueCommand {
 }
 
 impl QueueArgs {
-    /// Opens the store for the command. A command that only reads opens an embedded store for reading, so that other
-    /// processes may read it too.
+    /// Opens the store for the command. A command that only reads opens an embedded store for reading, so
+    /// that other processes can read it at the same time.
     pub(crate) async fn open(&self, console: &mut Console) -> Result<Arc<dyn Session>> {
         let options = match &self.command {
             QueueCommand::Create(args) => return open_or_create(&args.store, console).await,
@@ -108,8 +108,8 @@ impl QueueArgs {
         if let Some(receipts) = self.receipts()
             && receipts.await_input(console).await?
         {
-            // Retry while the store is locked, because the process that wrote the receipts into the
-            // pipe will close the store soon.
+            // Retry while the store is locked: the process that wrote the receipts into the pipe closes the
+            // store soon.
             return self.store().open_in_pipe(options, MAKES_A_QUEUE).await;
         }
         self.store().open_with(options, MAKES_A_QUEUE).await
@@ -161,7 +161,7 @@ impl QueueArgs {
     }
 }
 
-/// Opens the store. If it creates the store, it reports that.
+/// Opens the store, and creates it if it does not exist. Prints a message if it creates the store.
 async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<dyn Session>> {
     let place = Place {
         address: store.address(DEFAULT_STORE, environment())?,
@@ -177,7 +177,7 @@ async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<
     Ok(session)
 }
 
-/// Runs the command.
+/// Runs a command of `recto queue`.
 pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
     let queues = session.queues()?;
     match &args.command {

@@ -1,4 +1,5 @@
-//! `recto queue peek` and `recto queue remove`: display and removal of messages.
+//! `recto queue peek` and `recto queue remove`: show messages without receiving them, and remove single
+//! messages.
 
 use clap::Args;
 use recto::session::{PeekedMessage, Queues};
@@ -13,7 +14,7 @@ use crate::store::StoreArgs;
 use crate::table::Table;
 use crate::text::{counted, grouped, printable};
 
-/// Default number of messages to show.
+/// Default number of messages that `peek` shows.
 const DEFAULT_MAX: u32 = 20;
 
 const PEEK_EXAMPLES: &str = "\
@@ -66,7 +67,7 @@ pub(crate) struct RemoveArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows messages.
+/// Runs `recto queue peek`: shows messages without receiving them.
 pub(crate) async fn run(args: &PeekArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let messages = queues.peek(&args.name, args.max).await?;
     if args.json {
@@ -95,7 +96,7 @@ pub(crate) async fn run(args: &PeekArgs, queues: &dyn Queues, console: &mut Cons
     Ok(Exit::Done)
 }
 
-/// Returns the state of a message, and the time until which it lasts.
+/// Returns the text of a message's state, and of the time until which the state lasts.
 fn state(message: &PeekedMessage) -> String {
     let state = message.state.replace('_', " ");
     match &message.until {
@@ -104,7 +105,7 @@ fn state(message: &PeekedMessage) -> String {
     }
 }
 
-/// Returns the content of a message, on one line.
+/// Returns the text of a message's content, on one line.
 fn content(message: &PeekedMessage) -> String {
     if let Some(damage) = &message.damage {
         return printable(&format!("(cannot be read: {damage})"));
@@ -119,7 +120,7 @@ fn content(message: &PeekedMessage) -> String {
     text
 }
 
-/// Removes messages.
+/// Runs `recto queue remove`: removes messages by their positions.
 pub(crate) async fn remove(args: &RemoveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut absent = Vec::new();
     for (number, position) in args.positions.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Command that handles a message. Each message has its own process, which gets the body on its standard input.
+//! User's command that handles messages. It runs in a new process for each message, which gets the body on
+//! its standard input.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,31 +19,32 @@ use super::environment::{is_of_message, variables};
 use crate::stop::Stop;
 use crate::text::printable;
 
-/// Number of bytes at the end of the command's standard error in which its last line is searched.
+/// Number of bytes at the end of a command's standard error in which the last line is searched.
 const MAX_TAIL_BYTES: usize = 8 << 10;
-/// Maximum number of characters of that line that become the error of the message.
+/// Maximum number of characters of the command's last line on standard error that become the error of the
+/// message.
 const MAX_ERROR_CHARACTERS: usize = 1_000;
-/// Maximum number of bytes of one read of standard error.
+/// Maximum number of bytes of one read of the command's standard error.
 const READ_BYTES: usize = 8 << 10;
-/// Maximum time to wait for the output of a command that has ended. A child process of the command may keep standard
-/// error open.
+/// Maximum time to wait for the rest of the standard error of a command that has ended. The wait is limited
+/// because a child process of the command may keep the stream open.
 const MAX_ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// Command with its arguments.
+/// User's command with its arguments, and the queue whose messages it handles.
 #[derive(Debug)]
 pub(super) struct Program {
     file: OsString,
     arguments: Vec<OsString>,
     queue: String,
     stop: Stop,
-    /// Error of a command that cannot run at all.
+    /// Error that prevents any run of the command, for example a missing program.
     broken: Mutex<Option<io::Error>>,
-    /// Signals that the command cannot run at all.
+    /// Notification that the command cannot run for any message.
     breaks: Notify,
 }
 
 impl Program {
-    /// Creates the command of this command line, for messages of a queue.
+    /// Creates the command of a command line, for messages of a queue.
     pub(super) fn new(line: &[OsString], queue: String, stop: Stop) -> Self {
         Self {
             file: line.first().cloned().unwrap_or_default(),
@@ -54,12 +56,12 @@ impl Program {
         }
     }
 
-    /// Waits until the command turns out to be unable to run at all.
+    /// Waits until an error shows that the command cannot run for any message.
     pub(super) async fn breaks(&self) {
         self.breaks.notified().await;
     }
 
-    /// Returns the error of a command that cannot run at all.
+    /// Takes the error that prevents any run of the command. `None`: there was no such error.
     pub(super) fn broken(&self) -> Option<io::Error> {
         self.broken
             .lock()
@@ -67,11 +69,11 @@ impl Program {
             .take()
     }
 
-    /// Runs the command for a message.
+    /// Runs the command for a message, and waits for its end.
     ///
     /// # Errors
-    /// The command cannot run, the message cannot be passed to it, or it failed. The error of a failed command has
-    /// its last line on standard error.
+    /// The command cannot run, the message cannot be passed to it, or it failed. The error of a failed
+    /// command is its last line on standard error.
     pub(super) async fn handle(&self, message: ReceivedMessage) -> Result<(), Failure> {
         let body = body_bytes(message.body.as_deref(), message.body_base64.as_deref())?;
         let variables = variables(&message, &self.queue)?;
@@ -101,7 +103,7 @@ impl Program {
         ))
     }
 
-    /// Creates the process of a message, with these variables.
+    /// Returns the process to start for a message, with these environment variables.
     fn command(&self, variables: &BTreeMap<String, String>) -> Command {
         let mut command = Command::new(&self.file);
         command.args(&self.arguments);
@@ -113,14 +115,15 @@ impl Program {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        // Use a separate process group, so that Ctrl-C reaches only the worker, which then lets the
-        // command finish.
+        // Use a separate process group, so that Ctrl-C reaches only the worker, which then waits for the
+        // command's end.
         #[cfg(unix)]
         command.process_group(0);
         command
     }
 
-    /// Converts the error of a start. If the command does not exist or must not run, the message is not to blame.
+    /// Converts the error of starting the command. If the program does not exist or may not be executed, the
+    /// error applies to all messages and is recorded.
     fn not_run(&self, error: io::Error) -> Failure {
         let failure = Failure::new(format!("cannot run the command: {error}"));
         if !matches!(
@@ -138,7 +141,7 @@ impl Program {
     }
 }
 
-/// Process that is killed together with its child processes when this is dropped.
+/// Process of a command. Dropping this value kills the process and its child processes.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -164,7 +167,7 @@ impl Running {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Ignore an error: all processes of the group have ended already.
+            // Ignore an error: it means that all processes of the group have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -183,7 +186,8 @@ impl Drop for Running {
     }
 }
 
-/// Sends the message to a command, and waits for its end. The command does not need to read the message.
+/// Writes the message to the command's standard input, and waits for the command's end. The command need not
+/// read its input.
 async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) -> io::Result<ExitStatus> {
     let fed = async {
         if let Some(mut input) = input {
@@ -191,8 +195,8 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
         }
     };
     tokio::select! {
-        // Do not wait until the input is written, because a child process of the command may keep
-        // standard input open without reading it.
+        // Do not wait until the input is written: a child process of the command may keep standard input open
+        // without reading it.
         ended = child.wait() => ended,
         ended = async {
             fed.await;
@@ -201,12 +205,12 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
     }
 }
 
-/// Forwards the standard error of a command. Returns its last line, if there is one.
+/// Forwards the standard error of a command to that of this process. Returns its last line, if there is one.
 async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     let mut errors = errors?;
     let (mut tail, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        // Ignore an error, because a failed standard error cannot report it.
+        // Ignore an error, because there is no other stream to report it on.
         let _ = io::stderr().write_all(&buffer[..read]);
         tail.extend_from_slice(&buffer[..read]);
         let more = tail.len().saturating_sub(MAX_TAIL_BYTES);
@@ -217,12 +221,12 @@ async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     Some(printable(line).chars().take(MAX_ERROR_CHARACTERS).collect())
 }
 
-/// Returns the last line of a command that has ended.
+/// Returns the last line of the standard error of a command that has ended.
 async fn said(errors: JoinHandle<Option<String>>) -> Option<String> {
     tokio::time::timeout(MAX_ERROR_WAIT, errors).await.ok()?.ok()?
 }
 
-/// Returns the end of a command without output, in words.
+/// Returns the text of an exit status, such as `exit code 1`.
 fn end_text(ended: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&ended) {

@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, grouped, printable, printable_lines};
 
-/// Maximum wait of a receive, in seconds.
+/// Maximum value of `--wait-message`, the wait for a message, in seconds.
 const MAX_WAIT_SECONDS: i64 = 20;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub(crate) struct ReceiveArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Receives messages.
+/// Runs `recto queue receive`: receives messages and prints them.
 pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let request = ReceiveRequest {
         max_messages: Some(args.max),
@@ -98,16 +98,16 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
         .with_hint("receive fewer messages at a time (--max), or set a longer --visibility"))
 }
 
-/// Gives back messages that were not printed, so that others receive them.
+/// Gives messages back that were not printed, so that other receivers get them at once.
 async fn give_back(args: &ReceiveArgs, queues: &dyn Queues, receipts: &[String]) {
     if !receipts.is_empty() {
-        // Ignore an error: a message that is not given back is received again after its visibility
-        // ends.
+        // Ignore an error: a message that is not given back is received again when its visibility timeout has
+        // ended.
         let _ = queues.settle(&args.name, receipts, &Settling::GiveBack).await;
     }
 }
 
-/// Prints messages completely.
+/// Prints received messages, and flushes the output.
 fn print(args: &ReceiveArgs, received: &[ReceivedMessage], console: &mut Console) -> Result<()> {
     for message in received {
         if args.json {
@@ -145,7 +145,7 @@ fn draw(message: &ReceivedMessage, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the body of a message. Bytes that are not text are in base64.
+/// Returns the text of a message's body. A body that is not text is printed in base64.
 pub(super) fn body_text(body: Option<&str>, body_base64: Option<&str>) -> String {
     match (body, body_base64) {
         (Some(text), _) => printable_lines(text),

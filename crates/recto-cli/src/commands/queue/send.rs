@@ -17,7 +17,7 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration, grouped};
 
-/// Maximum number of rejected messages whose errors are shown; `--json` shows all.
+/// Maximum number of rejected messages whose errors are printed; `--json` prints all.
 const MAX_REFUSED_SHOWN: u64 = 20;
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,7 @@ fn attribute(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 impl SendArgs {
-    /// Returns a message with this body and the options of the command.
+    /// Creates a message with this body, and with the attributes and the other options of the command line.
     fn message(&self, body: Vec<u8>) -> OutgoingMessage {
         OutgoingMessage {
             attributes: self.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
@@ -94,8 +94,8 @@ impl SendArgs {
         }
     }
 
-    /// Reads the message of a line. A blank line is a message, too, but not with `--ndjson`: then the
-    /// result is `None`.
+    /// Parses the message of an input line. Returns `None` for a blank line with `--ndjson`. Without
+    /// `--ndjson`, a blank line is a message, too.
     fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
         let content = line.content()?;
         if !self.ndjson {
@@ -106,15 +106,15 @@ impl SendArgs {
         }
         let message = serde_json::from_slice(&content);
         message.map(Some).map_err(|error| {
-            // Remove the parser's line number, which is always 1, because the failure already names
-            // the line of the input.
+            // Remove the JSON parser's line number, which is always 1: the failure already names the line of
+            // the input.
             let why = error.to_string().replace(" at line 1 column ", " at column ");
             format!("not a valid message: {why}")
         })
     }
 }
 
-/// Sends messages.
+/// Runs `recto queue send`: sends arguments or input lines as messages.
 pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     if args.deduplication_id.is_some() && args.bodies.len() > 1 {
         return Err(Failure::new(
@@ -141,43 +141,44 @@ pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Cons
     sending.end(elapsed, is_stopped, console)
 }
 
-/// State of sending messages to a queue.
+/// State of one `recto queue send`.
 struct Sending<'a> {
     args: &'a SendArgs,
     queues: &'a dyn Queues,
-    /// Noun for the numbers in reports: lines or messages.
+    /// Noun for the numbers in reports: `line` or `message`.
     noun: &'static str,
     totals: Totals,
 }
 
-/// Messages that are sent together, and rejected lines, each with its number.
+/// Messages to send together, and input lines that were rejected before sending. Each has its number in the
+/// input.
 #[derive(Default)]
 struct Batch {
     messages: Vec<(u64, OutgoingMessage)>,
     refused: Vec<(u64, Failure)>,
 }
 
-/// Results so far.
+/// Counters and errors of the messages that were processed so far.
 #[derive(Debug, Default)]
 struct Totals {
     sent: u64,
     duplicates: u64,
     refused: u64,
-    /// Number of the last message that was tried.
+    /// Number of the last message that was processed.
     last: u64,
-    /// Whether the outcome of the messages after `last` is unknown.
+    /// True if the outcome of the messages after `last` is unknown.
     is_in_doubt: bool,
-    /// Reason why no more messages are sent.
+    /// Reason why the command sends no further messages.
     ended: Option<Failure>,
-    /// Set when the reader of the results is gone.
+    /// True if results can no longer be printed, because the reader of the output is gone.
     is_unheard: bool,
     /// Error of the last rejected message.
     refusal: Option<Failure>,
 }
 
 impl Sending<'_> {
-    /// Sends a message for each line until the end of the input. Returns whether it got a signal to
-    /// stop before.
+    /// Sends a message for each input line. Returns true if a signal to stop arrived before the end of the
+    /// input.
     async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
         if self.args.file.is_none() && console.input_is_terminal() {
             console.note("Each line is a message; Ctrl-D ends the input.")?;
@@ -192,8 +193,8 @@ impl Sending<'_> {
             let some = match some {
                 Ok(Some(some)) => some,
                 Ok(None) => return Ok(false),
-                // Keep the failure instead of returning it, so that the command still reports the
-                // messages sent before.
+                // Keep the failure instead of returning it, so that the command still reports the messages
+                // that were sent.
                 Err(failure) => {
                     self.totals.ended = Some(failure);
                     return Ok(false);
@@ -216,7 +217,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends the messages of the arguments. Returns whether it got a signal to stop before.
+    /// Sends the messages of the command-line arguments. Returns true if a signal to stop arrived before the
+    /// last one.
     async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> bool {
         let mut number = 0;
         for bodies in self.args.bodies.chunks(super::MAX_BATCH as usize) {
@@ -240,7 +242,7 @@ impl Sending<'_> {
         false
     }
 
-    /// Sends messages together, and reports the result of each, in their order.
+    /// Sends messages together, and prints the result of each message in the order of the input.
     async fn send(&mut self, batch: Batch, console: &mut Console) {
         let Batch { messages, refused } = batch;
         let last = messages.iter().map(|(number, _)| *number);
@@ -277,8 +279,8 @@ impl Sending<'_> {
         self.is_heard(flushed);
     }
 
-    /// Converts the error of a message. If only this message is invalid, sending continues. Any
-    /// other error ends it.
+    /// Converts the error of a message. Sending continues if only this message is invalid. Any other error
+    /// ends the command.
     fn not_sent(&mut self, error: recto::Error) -> Failure {
         let goes_on = error.kind() == ErrorKind::InvalidArgument;
         let failure = Failure::from(error);
@@ -297,7 +299,7 @@ impl Sending<'_> {
         );
     }
 
-    /// Counts and reports a rejected message.
+    /// Counts a rejected message, and prints its error.
     fn refuse(&mut self, number: u64, failure: Failure, console: &mut Console) {
         self.totals.refused += 1;
         self.tell(json!({ self.noun: number, "error": failure.message() }), console);
@@ -310,7 +312,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Prints the result of a message, if the user wants results.
+    /// Prints the result of a message as a line of JSON, if `--json` is given.
     fn tell(&mut self, said: Json, console: &mut Console) {
         if self.args.json && !self.totals.is_unheard {
             let told = console.line(said);
@@ -318,8 +320,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Handles a result that could not be printed. Messages of arguments are still sent, but no
-    /// more lines are read.
+    /// Handles the error of printing a result. Messages of arguments are still sent, but no further input
+    /// lines are read.
     fn is_heard(&mut self, told: std::io::Result<()>) {
         let Err(error) = told else { return };
         self.totals.is_unheard = true;
@@ -329,7 +331,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Prints a summary, and returns whether all messages were sent.
+    /// Prints a summary, and returns the exit code.
     fn end(self, elapsed: std::time::Duration, is_stopped: bool, console: &mut Console) -> Result<Exit> {
         let Totals {
             sent,

@@ -1,4 +1,4 @@
-//! `recto queue create` and `recto queue change`: the options of queues.
+//! `recto queue create` and `recto queue change`: set the options of a queue.
 
 use clap::Args;
 use recto::session::{DeadLetterSettings, QueueSettings, Queues};
@@ -96,7 +96,7 @@ pub(crate) struct ChangeArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Creates a queue.
+/// Runs `recto queue create`: creates a queue.
 pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let settings = args.settings.settings();
     let (status, is_new) = queues.create_queue(&args.name, &settings).await?;
@@ -114,7 +114,7 @@ pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Changes options of a queue.
+/// Runs `recto queue change`: changes options of a queue.
 pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut settings = args.settings.settings();
     if args.no_dead_letters {
@@ -126,8 +126,8 @@ pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut
     if args.json {
         print_json(console, &json!(status))?;
     } else if status.options == QueueSettings::default() {
-        // The reply has no settings if the token may change the queue but not read it, so report
-        // only the change.
+        // If the token may change the queue but not read it, the reply has no settings, so report only the
+        // change.
         let mark = console.paint(Tone::Good, "✓");
         console.line(format_args!("{mark} queue {} was changed", status.name))?;
     } else {

@@ -1,4 +1,5 @@
-//! `recto queue ack`, `nack` and `extend`: acknowledge, give back or keep received messages.
+//! `recto queue ack`, `nack` and `extend`: acknowledge received messages, give them back, or extend their
+//! visibility timeouts.
 
 use clap::Args;
 use recto::queues::receipt_from_text;
@@ -14,7 +15,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 use crate::text::{counted, grouped, printable};
 
-/// Hint for texts that are not receipts.
+/// Hint for an argument or input line that is not a receipt.
 const SHOW_AS_RECEIVED: &str = "give each receipt as `recto queue receive` printed it";
 
 const ACK_EXAMPLES: &str = "\
@@ -96,15 +97,15 @@ pub(crate) struct ExtendArgs {
 }
 
 impl ReceiptsArgs {
-    /// Waits for the first line of standard input, if receipts come from there. The process that writes them may have
-    /// the store open until then. Returns whether it waited.
+    /// Waits for the first line of standard input, if the receipts come from there. Until then, the process
+    /// that writes the receipts may have the store open. Returns whether the call waited.
     pub(super) async fn await_input(&self, console: &mut Console) -> Result<bool> {
         if !self.receipts.is_empty() || console.input_is_terminal() {
             return Ok(false);
         }
         let mut input = console.take_input();
         let waited = tokio::task::spawn_blocking(move || {
-            // Ignore an error here, because the first read of the receipts returns it again.
+            // Ignore an error here: the first read of the receipts returns it again.
             let _ = input.fill_buf().map(<[u8]>::len);
             input
         });
@@ -132,12 +133,12 @@ impl ExtendArgs {
     }
 }
 
-/// Acknowledges messages.
+/// Runs `recto queue ack`: acknowledges received messages.
 pub(crate) async fn ack(args: &AckArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     settle(&args.which, &Settling::Ack, "acknowledged", queues, console).await
 }
 
-/// Gives messages back.
+/// Runs `recto queue nack`: gives received messages back.
 pub(crate) async fn nack(args: &NackArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let back = Settling::Nack {
         delay_seconds: args.delay,
@@ -146,7 +147,7 @@ pub(crate) async fn nack(args: &NackArgs, queues: &dyn Queues, console: &mut Con
     settle(&args.which, &back, "given back", queues, console).await
 }
 
-/// Extends the visibility timeout of messages.
+/// Runs `recto queue extend`: extends the visibility timeout of received messages.
 pub(crate) async fn extend(args: &ExtendArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let keep = Settling::Extend {
         visibility_seconds: args.visibility,
@@ -193,8 +194,8 @@ async fn settle(
     outcome.tell(which.json, done, console)
 }
 
-/// Returns the receipt of a line: the line itself, or a member of a message as JSON. Returns `None` for an empty
-/// line.
+/// Parses the receipt of an input line: the line itself, or the receipt in a JSON message. Returns `None` for
+/// an empty line.
 fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     let text = String::from_utf8(line.content()?).map_err(|error| format!("not text: {error}"))?;
     let text = text.trim();
@@ -207,18 +208,19 @@ fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     receipt.map(|receipt| Some(receipt.to_owned())).ok_or_else(none)
 }
 
-/// Results so far.
+/// Counters and errors of the receipts that were processed so far.
 #[derive(Debug, Default)]
 struct Outcome {
     done: u64,
-    /// Receipts that are no longer valid.
+    /// Receipts that are no longer valid (stale).
     lost: Vec<String>,
-    /// Texts that are not receipts: the place of each, and the error.
+    /// Arguments or lines that are not receipts: the position of each, and the error.
     malformed: Vec<(String, String)>,
 }
 
 impl Outcome {
-    /// Settles messages by their receipts. Each receipt has the place where it was given.
+    /// Executes the operation for these receipts. Each element of `given` is the position of a receipt in the
+    /// input, and the receipt.
     async fn settle(
         &mut self,
         queue: &str,
@@ -234,7 +236,7 @@ impl Outcome {
                     places.push(place);
                     receipts.push(receipt);
                 }
-                // Set an invalid receipt aside, so that the other receipts are still settled.
+                // Record an invalid receipt, and continue with the other receipts.
                 Err(error) => self.malformed.push((place, error.message().to_owned())),
             }
         }
@@ -262,7 +264,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Adds the completed work to a failure that ends the command.
+    /// Adds the number of messages that were processed before it to a failure that ends the command.
     fn broken_off(&self, done: &str, failure: Failure) -> Failure {
         match self.done {
             0 => failure,

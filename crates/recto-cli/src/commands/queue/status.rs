@@ -1,4 +1,4 @@
-//! `recto queue list` and `recto queue describe`: the list of queues, and their figures.
+//! `recto queue list` and `recto queue describe`: show queues with their numbers of messages and options.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) struct DescribeArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Lists queues.
+/// Runs `recto queue list`: lists the queues with their numbers of messages.
 pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let all = queues.queues().await?;
     if args.json {
@@ -78,7 +78,7 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// Returns the figures of queues, as columns of a table.
+/// Returns the columns of the table of queues: names and numbers of messages.
 pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<String>)> {
     let column = |text: &dyn Fn(&QueueStatus) -> String| all.iter().map(text).collect();
     vec![
@@ -90,7 +90,7 @@ pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<Strin
     ]
 }
 
-/// Returns the number of messages, with `~` if it is not exact.
+/// Returns the text of the number of messages, with `~` in front if it is not exact.
 fn messages(status: &QueueStatus) -> String {
     if status.damage.is_some() {
         return "damaged".to_owned();
@@ -99,13 +99,13 @@ fn messages(status: &QueueStatus) -> String {
     format!("{about}{}", grouped(status.messages))
 }
 
-/// Time since which the oldest message is due.
+/// Returns the text of how long the oldest message has been due. `None`: no message is due.
 fn age(status: &QueueStatus) -> Option<String> {
     let age = Duration::try_from_secs_f64(status.age_seconds?).ok()?;
     Some(duration(age))
 }
 
-/// Shows a queue.
+/// Runs `recto queue describe`: shows the options and the numbers of messages of a queue.
 pub(crate) async fn describe(
     args: &DescribeArgs,
     queues: &dyn Queues,
@@ -120,7 +120,7 @@ pub(crate) async fn describe(
     Ok(Exit::Done)
 }
 
-/// Prints a queue, with a line for each property.
+/// Prints a queue as text, one line for each property.
 pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result<()> {
     let name = console.paint(Tone::Strong, &status.name);
     let version = console.paint(Tone::Dim, &format!("version {}", status.version));
@@ -167,7 +167,7 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
     Ok(())
 }
 
-/// Returns the options of a queue.
+/// Returns the options of a queue: name and text of each.
 fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
     let options = &status.options;
     let time = |seconds: u32| duration(Duration::from_secs(seconds.into()));

@@ -1,4 +1,5 @@
-//! `recto queue tables`: the tables of message bodies, and the options of all queues.
+//! `recto queue tables`: shows the tables of message bodies on Cassandra, and changes the options that all
+//! queues share.
 
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub(crate) struct TablesArgs {
 }
 
 impl TablesArgs {
-    /// Returns the options to change.
+    /// Returns the options that the command line changes.
     fn settings(&self) -> QueueTableSettings {
         QueueTableSettings {
             rotation_seconds: self.rotation,
@@ -60,13 +61,13 @@ impl TablesArgs {
         }
     }
 
-    /// Returns whether the command changes nothing.
+    /// Returns whether the command only shows the tables and changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         self.settings() == QueueTableSettings::default()
     }
 }
 
-/// Shows the tables. If the arguments name options, it changes these first.
+/// Runs `recto queue tables`: changes the given options, and then shows the tables.
 pub(crate) async fn run(args: &TablesArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let tables = if args.only_looks() {
         queues.tables().await?
@@ -107,7 +108,7 @@ fn draw(tables: &QueueTables, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns a line for each table.
+/// Returns the lines of the table of body tables.
 pub(super) fn lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     let columns = vec![
         ("table", true, cells(tables, |table| table.number.to_string())),
@@ -134,7 +135,8 @@ pub(super) fn lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Returns the time until the next table opens, and the obstacle that blocks the tables.
+/// Returns lines about the rotation: the time until the next table opens, and the obstacle that blocks it, if
+/// any.
 pub(super) fn progress(tables: &QueueTables, console: &Console) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(left) = rotation_left(tables) {
@@ -152,7 +154,7 @@ pub(super) fn progress(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines
 }
 
-/// Returns the time until the next table opens.
+/// Returns the time until the next table opens. `None`: no table is open, or the reply lacks the interval.
 fn rotation_left(tables: &QueueTables) -> Option<Duration> {
     let open = tables.tables.iter().find(|table| table.phase == "open")?;
     let passed = Duration::try_from_secs_f64(open.age_seconds?.round()).ok()?;
@@ -164,7 +166,8 @@ fn cells(tables: &QueueTables, text: impl Fn(&QueueTable) -> String) -> Vec<Stri
     tables.tables.iter().map(text).collect()
 }
 
-/// Returns the phase of a table, with a sign that shows how full it may be.
+/// Returns the text of a table's phase, with a sign in front: for example `○` for a free table and `●` for an
+/// open one.
 fn phase(table: &QueueTable) -> String {
     let sign = match table.phase.as_str() {
         "free" => "○",
@@ -176,7 +179,7 @@ fn phase(table: &QueueTable) -> String {
     format!("{sign} {}", table.phase)
 }
 
-/// Returns a number of messages or bytes that refer to a table. `≥` marks a number that is not exact.
+/// Returns the text of a number of messages or bytes in a table, with `≥` in front if it is not exact.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

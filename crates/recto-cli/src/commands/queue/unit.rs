@@ -1,4 +1,4 @@
-//! `recto queue unit`: work units, which are parts of a queue's work that end at once.
+//! `recto queue unit`: begins, ends and lists work units, which are temporary queues.
 
 use clap::{Args, Subcommand};
 use recto::session::Queues;
@@ -93,7 +93,7 @@ struct ListArgs {
 }
 
 impl UnitArgs {
-    /// Returns whether the command changes nothing.
+    /// Returns whether the command only lists work units and changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self.command, UnitCommand::List(_))
     }
@@ -108,7 +108,7 @@ impl UnitArgs {
     }
 }
 
-/// Runs the command.
+/// Runs a command of `recto queue unit`.
 pub(crate) async fn run(args: &UnitArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     match &args.command {
         UnitCommand::Begin(args) => begin(args, queues, console).await,

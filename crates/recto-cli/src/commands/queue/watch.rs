@@ -1,4 +1,4 @@
-//! `recto queue watch`: figures of queues, every second.
+//! `recto queue watch`: prints the numbers and rates of messages every second.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::store::StoreArgs;
 use crate::table::Table;
 use crate::text::{duration, grouped};
 
-/// Interval between two reads.
+/// Interval between two reads of the numbers.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Number of lines of the terminal that are not lines of queues: the head of the table, and two below it.
+/// Number of terminal lines that are not lines of queues: the header of the table, and the lines below it.
 const OTHER_LINES: usize = 5;
 
 const EXAMPLES: &str = "\
@@ -52,16 +52,16 @@ pub(crate) struct WatchArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Figures of queues at one time.
+/// Numbers of messages of the queues, as read at one time.
 struct Look {
-    /// Time since the start.
+    /// Time of the read, counted from the start of the command.
     passed: Duration,
     all: Vec<QueueStatus>,
-    /// Tables of message bodies, if the store has them and the token may read them.
+    /// Tables of message bodies, if the store has them and the access token may read them.
     tables: Option<QueueTables>,
 }
 
-/// Rates of a queue's messages, per second.
+/// Messages of a queue per second, by operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rates {
     sent: f64,
@@ -72,7 +72,8 @@ struct Rates {
 }
 
 impl Rates {
-    /// Returns the rates between two times; `None` if the counting process restarted.
+    /// Returns the rates between two reads. `None`: the process that counts was restarted, so the counters
+    /// fell.
     #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn between(before: &QueueTotals, now: &QueueTotals, passed: Duration) -> Option<Self> {
         let seconds = passed.as_secs_f64();
@@ -100,7 +101,7 @@ impl Rates {
     }
 }
 
-/// Shows queues every second.
+/// Runs `recto queue watch`: prints the numbers and rates of messages every second.
 pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut stop = Stop::listen();
     let mut ticks = interval(PAUSE);
@@ -143,7 +144,8 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// Reads the queues, and the tables if the store is known to have them.
+/// Reads the numbers of the queues. Also reads the tables of message bodies, if `has_tables` says that the
+/// store has them.
 async fn look(
     args: &WatchArgs,
     queues: &dyn Queues,
@@ -158,19 +160,19 @@ async fn look(
     }
     match queues.tables().await {
         Ok(tables) => Ok((all, Some(tables).filter(|tables| tables.needed))),
-        // Tables belong to all queues, so a token for some queues cannot read them. Show the queues
+        // The tables belong to all queues, so a token for some queues cannot read them. Show the queues
         // without tables then.
         Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
         Err(error) => Err(error),
     }
 }
 
-/// Returns whether a later attempt may succeed.
+/// Returns whether the error is temporary, so that a later read may succeed.
 fn passes(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
-/// Returns the rates of each queue; `None` if the queue did not exist before.
+/// Returns the rates of each queue since the previous read; `None` for a queue that did not exist then.
 fn rates(before: Option<&Look>, now: &Look) -> Vec<Option<Rates>> {
     let rates = |status: &QueueStatus| {
         let before = before?;
@@ -194,7 +196,8 @@ fn line(now: &Look, rates: &[Option<Rates>]) -> Json {
     json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "tables": now.tables })
 }
 
-/// Draws tables, on a terminal over the previous ones. Returns the number of their lines.
+/// Prints the tables. On a terminal, they overwrite the previous `drawn` lines. Returns the number of printed
+/// lines.
 fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) -> Result<u16> {
     let below = now.tables.as_ref().map(|tables| table_lines(tables, console));
     let below = below.unwrap_or_default();
@@ -240,7 +243,7 @@ fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) 
     Ok(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// Returns the tables, in at most half of the terminal's height.
+/// Returns the lines about the tables of message bodies, at most half of the terminal's height.
 fn table_lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     let progress = tables::progress(tables, console);
     let mut lines = tables::lines(tables, console);
@@ -288,7 +291,7 @@ mod tests {
             (rate_text(rates.sent), rate_text(rates.received)),
             ("500".into(), "0.5".into())
         );
-        // Totals that decrease show that the counting process restarted, so there are no rates.
+        // Counters that fell show that the counting process was restarted, so there are no rates.
         assert_eq!(Rates::between(&now, &before, Duration::from_secs(2)), None);
         assert_eq!(Rates::between(&before, &now, Duration::ZERO), None);
     }

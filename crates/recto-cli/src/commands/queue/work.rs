@@ -1,4 +1,4 @@
-//! `recto queue work`: runs a command for each message.
+//! `recto queue work`: runs a command of the user for each message.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -95,7 +95,7 @@ fn concurrency(text: &str) -> std::result::Result<usize, String> {
         .ok_or_else(|| format!("a whole number, 1 to {}", grouped(MAX_CONCURRENCY as u64)))
 }
 
-/// Runs the command for each message.
+/// Runs `recto queue work`: runs a command of the user for each message.
 pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
     let status = session.queues()?.queue(&args.name).await?;
     let stop = Stop::listen_twice();
@@ -158,7 +158,7 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
     })
 }
 
-/// Prints a summary.
+/// Prints a summary of the handled messages.
 fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     if args.json {
         let done = json!({
@@ -187,7 +187,7 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the next step of a message after this number of attempts, in words.
+/// Returns the text of what happens next to a message that failed for the given number of times.
 fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duration) -> String {
     match dead_letters {
         Some(dead_letters) if attempts >= dead_letters.attempts => {
@@ -198,7 +198,7 @@ fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duratio
     }
 }
 
-/// Reports an event on standard error.
+/// Prints an event of the worker on standard error.
 fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
     let said = match event {
         WorkEvent::Failed {
@@ -221,22 +221,22 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
         WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,
     };
-    // Ignore an error, because a failed standard error cannot report it.
+    // Ignore an error, because there is no other stream to report it on.
     let _ = writeln!(std::io::stderr(), "{said}");
 }
 
-/// Queue of a session.
+/// Queue of a session, as the source of messages for a worker.
 struct SessionQueue {
     session: Arc<dyn Session>,
     queue: String,
     visibility: Duration,
-    /// Whether the last receive found the queue paused.
+    /// True if the queue was paused at the last receive.
     is_paused: AtomicBool,
-    /// State of `--once`; `None` if any number of messages is received.
+    /// State of `--once`; `None` if the number of messages is not limited.
     one: Option<Arc<One>>,
 }
 
-/// State of a worker that handles only one message.
+/// State of a worker with `--once`, which handles only one message.
 #[derive(Debug, Default)]
 struct One {
     is_given: AtomicBool,
@@ -244,7 +244,7 @@ struct One {
 }
 
 impl One {
-    /// Waits until the message has been received.
+    /// Waits until the only message of `--once` has been received. Never returns without `--once`.
     async fn is_given(one: Option<&Self>) {
         match one {
             Some(one) => one.given.notified().await,
@@ -309,8 +309,8 @@ impl Source for SessionQueue {
                 one.is_given.store(true, Ordering::SeqCst);
                 one.given.notify_one();
             }
-            // A session waits only whole seconds. Sleep here for a wait of less than a second, so
-            // that the worker does not poll continuously.
+            // A session waits only whole seconds. Sleep here for a wait of less than a second, so that the
+            // worker does not poll continuously.
             _ if received.is_empty() && wait == 0 => tokio::time::sleep(receive.wait).await,
             _ => {}
         }
@@ -349,7 +349,7 @@ fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-/// Returns a time in whole seconds, rounded up.
+/// Returns a duration in whole seconds, rounded up.
 fn whole_seconds(time: Duration) -> u32 {
     let more = u64::from(time.subsec_nanos() > 0);
     u32::try_from(time.as_secs().saturating_add(more)).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! `recto tune`: sizes of buckets, and the cost of keeping them.
+//! `recto tune`: calculates the sizes of buckets, and the cost of keeping them.
 
 mod plot;
 mod report;
@@ -69,7 +69,7 @@ pub(crate) struct TuneArgs {
     store: StoreArgs,
 }
 
-/// Shows the bucket sizes that follow from the arguments.
+/// Runs `recto tune`: prints the bucket sizes that follow from the arguments.
 pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> {
     let report = match (args.chance, args.samples) {
         (Some(chance), Some(samples)) => Report {
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Returns the size of rows, from the arguments or measured.
+/// Returns the size of rows: from the arguments, or measured in a collection.
 async fn rows_of(args: &TuneArgs) -> Result<Rows> {
     let Some(collection) = &args.collection else {
         let bytes = args.row.unwrap_or_default();
@@ -160,7 +160,7 @@ fn refused(error: SizingError) -> Failure {
     failure.with_hint(hint)
 }
 
-/// Reads a probability as people write it: `1/512`, `0.002`, `2e-3`.
+/// Parses a probability, such as `1/512`, `0.002` or `2e-3`.
 fn chance(text: &str) -> std::result::Result<f64, String> {
     let said = || format!("{text:?} is not a probability, such as 1/512 or 0.002");
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_| said());

@@ -1,4 +1,4 @@
-//! Plot of the distribution of bucket sizes.
+//! Plot of the distribution of bucket sizes, as text or as an SVG image.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,35 +9,37 @@ use textplots::{Chart, LabelBuilder, LabelFormat, Plot, Shape};
 
 use super::report::{Report, whole};
 
-/// Number of points of the curve.
+/// Number of points that the curve is computed at.
 const POINTS: u32 = 400;
-/// Dots of the drawing in a terminal. A character has two dots horizontally and four vertically.
+/// Maximum width and height of the text plot, in Braille dots. A character has two dots horizontally and four
+/// vertically.
 const DOTS: (u32, u32) = (120, 48);
-/// Minimum number of horizontal dots of a drawing.
+/// Minimum width of the text plot, in Braille dots.
 const MIN_DOTS: u32 = 32;
-/// Number of columns for the numbers beside the drawing.
+/// Number of columns to the right of the text plot that are reserved for numbers.
 const FIGURES: usize = 12;
-/// Distance between the dots of a line that marks a size.
+/// Distance, in dots, between the dots of a vertical line that marks a size.
 const GAP_OF_MARKS: u32 = 4;
-/// Size of the drawing in a file, in pixels.
+/// Width and height of the SVG image, in pixels.
 const PIXELS: (u32, u32) = (860, 420);
-/// Number of points per pixel. Everything is drawn at whole points.
+/// Number of drawing units per pixel of the SVG image. The drawing library uses whole units.
 const FINE: u32 = 4;
 
-/// Colors that are readable on a light and on a dark background. The image has no background.
+/// Colors of the SVG image that are readable on a light and on a dark background. The image has no
+/// background.
 const GREY: RGBColor = RGBColor(124, 128, 134);
 const BLUE: RGBColor = RGBColor(58, 134, 214);
 const RED: RGBColor = RGBColor(222, 82, 76);
 
-/// Curve of the plot: sizes in bytes, or in rows, and their relative probabilities, where the most probable size has
-/// 1.
+/// Curve of the plot. A point is a size, in bytes or rows, and its probability relative to that of the most
+/// probable size.
 struct Curve {
     points: Vec<(f64, f64)>,
     most: f64,
     marks: Vec<Mark>,
 }
 
-/// Marked size.
+/// Size that the plot marks with a vertical line.
 struct Mark {
     name: &'static str,
     at: f64,
@@ -66,13 +68,13 @@ impl Curve {
     }
 }
 
-/// Returns the mode of the distribution.
+/// Returns the most probable number of rows in a bucket (the mode of the distribution).
 fn likeliest_rows(report: &Report) -> u64 {
     let others = f64::from(report.buckets.samples().saturating_sub(1));
     whole(others / report.buckets.chance()).max(report.buckets.samples().into())
 }
 
-/// Draws the plot with characters, at most as wide as the terminal.
+/// Returns the plot as text, at most as wide as the terminal.
 pub(super) fn text(report: &Report, width: Option<usize>) -> String {
     let curve = Curve::new(report);
     let room = width.map_or(DOTS.0, |width| (width.saturating_sub(FIGURES) * 2) as u32);
@@ -117,7 +119,7 @@ fn label_of(report: &Report, mark: &Mark) -> String {
     format!("{} {}", mark.name, report.shown_size(mark.at))
 }
 
-/// Draws the plot as an SVG document.
+/// Returns the plot as an SVG document.
 pub(super) fn svg(report: &Report) -> io::Result<String> {
     let mut image = String::new();
     draw(report, &mut image).map_err(|error| io::Error::other(error.to_string()))?;
@@ -125,7 +127,7 @@ pub(super) fn svg(report: &Report) -> io::Result<String> {
     Ok(image.replacen(&size(FINE), &size(1), 1))
 }
 
-/// Converts pixels to points.
+/// Converts pixels to drawing units.
 fn fine(pixels: u32) -> u32 {
     pixels * FINE
 }

@@ -1,4 +1,4 @@
-//! Report about bucket sizes.
+//! Report of `recto tune` about bucket sizes.
 
 use recto::buckets::{RowsPerBucket, counted_bytes};
 use serde_json::{Value as Json, json};
@@ -8,17 +8,17 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, rows};
 
-/// Shares of all buckets for which the report shows the largest size.
+/// Shares of all buckets (quantiles) for which the report shows the maximum size.
 const SHARES: [f64; 5] = [0.001, 0.25, 0.5, 0.75, 0.999];
 
-/// Minimum probability that is also shown as "1 in N".
+/// Minimum probability that the report also shows as "1 in N".
 const LEAST_COUNTED: f64 = 1e-12;
 
-/// Number of samples and probability of a sample for which the article (004) has claims: 40 samples, and each 512th
-/// row.
+/// Parameters of buckets about which an article (004) makes claims: 40 samples per bucket, and a sample for
+/// each 512th row on average.
 const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
 
-/// Size of rows: the bytes of their cells.
+/// Size of a row in bytes, on average and at most. Only the bytes of its cells count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) bytes: u64,
@@ -27,15 +27,15 @@ pub(super) struct Rows {
     pub(super) measured: Option<Measured>,
 }
 
-/// Result of a measurement of rows.
+/// Result of measuring the rows of a collection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
-    /// Number of rows.
+    /// Number of measured rows.
     pub(super) rows: u64,
     pub(super) deviation_bytes: f64,
 }
 
-/// Target size of buckets.
+/// Target size of buckets, and the parameters that were computed for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bytes: u64,
@@ -44,15 +44,16 @@ pub(super) struct Target {
     pub(super) rows: Rows,
 }
 
-/// Content of the report.
+/// Data of the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) buckets: RowsPerBucket,
-    /// Target size. `None`: the report counts rows and not bytes.
+    /// Target size of buckets. `None`: the report shows rows instead of bytes.
     pub(super) target: Option<Target>,
 }
 
-/// Claim of the article: the probability that a bucket has fewer rows than one number, or more than another.
+/// Claim of the article about buckets. It is the probability that a bucket has more rows than `more`, or also
+/// of fewer rows than `fewer`.
 struct Claim {
     fewer: Option<u64>,
     more: u64,
@@ -60,7 +61,7 @@ struct Claim {
     chance: f64,
 }
 
-/// Claims of the article.
+/// Claims of the article, which the report compares with computed probabilities.
 const CLAIMS: [Claim; 3] = [
     Claim {
         fewer: Some(4_200),
@@ -91,7 +92,7 @@ impl Claim {
         }
     }
 
-    /// Returns the probabilities of fewer rows and of more rows.
+    /// Returns the computed probabilities of fewer rows than `fewer` and of more rows than `more`.
     fn is(&self, buckets: &RowsPerBucket) -> (Option<f64>, f64) {
         (
             self.fewer.map(|fewer| buckets.fewer_than(fewer)),
@@ -101,12 +102,13 @@ impl Claim {
 }
 
 impl Report {
-    /// Returns the size of a row; 1 if the report counts rows.
+    /// Returns the factor that converts rows to the unit of the report: the bytes of a row, or 1 if the
+    /// report shows rows.
     pub(super) fn unit(&self) -> u64 {
         self.target.map_or(1, |target| counted_bytes(target.rows.bytes))
     }
 
-    /// Returns a size in words: bytes, or rows if the report counts rows.
+    /// Returns the text of a size, in bytes or in rows.
     pub(super) fn shown_size(&self, size: f64) -> String {
         match self.target {
             Some(_) => bytes(whole(size)),
@@ -114,12 +116,12 @@ impl Report {
         }
     }
 
-    /// Returns the number of samples of a bucket, in words.
+    /// Returns the text of the number of samples of a bucket.
     pub(super) fn shown_samples(&self) -> String {
         counted(self.buckets.samples().into(), "sample", "samples")
     }
 
-    /// Returns the size of a bucket with this number of rows, in words.
+    /// Returns the text of the size of a bucket with this number of rows.
     fn shown(&self, rows: f64) -> String {
         self.shown_size(rows * self.unit() as f64)
     }
@@ -214,7 +216,8 @@ impl Report {
         format!("{shown}, {share:.0} % of the target: {}", rows(whole(mean)))
     }
 
-    /// Returns the probabilities of much smaller and of larger buckets.
+    /// Returns the text of two probabilities: that a bucket is much smaller than the target or the mean, and
+    /// that it is larger.
     fn tails(&self) -> [(String, String); 2] {
         let buckets = &self.buckets;
         let (fewer, more) = self.tail_rows();
@@ -236,9 +239,11 @@ impl Report {
         ]
     }
 
-    /// Returns the number of rows below which a bucket counts as small, and the number above which it counts as
-    /// large. With a target, these are a tenth of the target and the target. Otherwise, these are half of the mean
-    /// and twice the mean.
+    /// Returns the number of rows below which a bucket counts as small, and the number above which it counts
+    /// as large.
+    ///
+    /// - With a target, these are a tenth of the target, and the target.
+    /// - Without a target, these are half of the mean, and twice the mean.
     fn tail_rows(&self) -> (u64, u64) {
         match &self.target {
             Some(target) => (
@@ -249,7 +254,7 @@ impl Report {
         }
     }
 
-    /// Returns the report for programs.
+    /// Returns the report as JSON.
     pub(super) fn to_json(self) -> Json {
         let (buckets, unit) = (self.buckets, self.unit());
         let quantiles = SHARES.map(|share| {
@@ -301,7 +306,7 @@ impl Report {
     }
 }
 
-/// Returns the size of a row in words, with the measurement if there is one.
+/// Returns the text of the size of a row, with the measurement if there is one.
 fn shown_row(rows: &Rows) -> String {
     let mut shown = bytes(rows.bytes);
     if let Some(known) = rows.measured {
@@ -316,7 +321,7 @@ fn shown_row(rows: &Rows) -> String {
     shown
 }
 
-/// Returns a number per million, which may be less than one.
+/// Returns the text of a number per million, with decimals if it is below ten.
 fn shown_rate(rate: f64) -> String {
     if rate < 10.0 {
         format!("{rate:.3}")
@@ -334,8 +339,8 @@ fn shown_chance(chance: f64) -> String {
     }
 }
 
-/// Returns a probability, and for a small one also "1 in N". A possible event may be too rare for a floating-point
-/// number.
+/// Returns the text of a probability, and for a small one also "1 in N". `can_be` is false for an impossible
+/// event. A possible event may have probability 0, if it is too rare for a floating-point number.
 fn shown_probability(probability: f64, can_be: bool) -> String {
     match probability {
         _ if !can_be => "never".to_owned(),
@@ -349,7 +354,7 @@ fn shown_probability(probability: f64, can_be: bool) -> String {
     }
 }
 
-/// Returns only a probability.
+/// Returns the text of a probability, without "1 in N".
 fn digits(probability: f64) -> String {
     if probability >= 0.01 {
         format!("{:.3} %", 100.0 * probability)

@@ -1,4 +1,4 @@
-//! Buckets, on the embedded store and through a server.
+//! Tests of `recto buckets` on an embedded store and through a server.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ key = ["word"]
 
 const ROWS: u32 = 2_000;
 
-/// Creates a store with events of two streams.
+/// Creates a folder with a store that has events of two streams.
 fn stored() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

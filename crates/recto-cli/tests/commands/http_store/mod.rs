@@ -1,4 +1,4 @@
-//! `--store http://…`: commands against a running server, compared with the same commands against a folder.
+//! Tests of `--store http://…`: commands have the same output through a server as on a folder.
 
 mod buckets;
 mod parameters;
@@ -33,16 +33,16 @@ partition = ["word"]
 writes = "overwrite"
 "#;
 
-/// Number of rows of two carriers.
+/// Number of rows in the test collection, for two carriers together.
 const ROWS: u32 = 5_000;
 
-/// Folder with a server of the store `served`, and an equal store `local`.
+/// Folder with the store `served`, which a server has open, and the store `local` with the same content.
 struct Place {
     folder: tempfile::TempDir,
     server: Server,
 }
 
-/// Creates the store `served`, and the equal store `local`.
+/// Creates a folder with the stores `served` and `local`, which have the same content.
 fn stores(rows: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -84,17 +84,17 @@ impl Place {
         self.folder.path()
     }
 
-    /// Runs a command against the server.
+    /// Runs a command through the server, on the store `served`.
     fn http(&self, line: &[&str]) -> Ran {
         recto(self.path(), &[line, &["--store", &self.server.url]].concat())
     }
 
-    /// Runs a command against the folder.
+    /// Runs a command on the store `local`.
     fn local(&self, line: &[&str]) -> Ran {
         recto(self.path(), &[line, &["--store", "local"]].concat())
     }
 
-    /// Checks that a command has the same output and exit code against both. Returns the exit code.
+    /// Checks that a command has the same output and exit code on both stores. Returns the exit code.
     fn same(&self, line: &[&str]) -> i32 {
         let (http, local) = (self.http(line), self.local(line));
         assert_eq!(comparable(&http), comparable(&local), "{line:?}");
@@ -102,8 +102,8 @@ impl Place {
     }
 }
 
-/// Returns the parts of the output that must be equal. Excludes the name of the store, the time taken, and tokens,
-/// which are encrypted with new randomness each time.
+/// Returns the output without the parts that may differ: the name of the store, durations, and tokens, which
+/// are encrypted with new randomness each time.
 fn comparable(ran: &Ran) -> (String, String, i32) {
     let word = |word: &str| {
         let bare = word.trim_matches(|next: char| !next.is_alphanumeric() && next != '_' && next != '-');
@@ -132,7 +132,7 @@ fn comparable(ran: &Ran) -> (String, String, i32) {
     (text(&ran.out), text(&ran.err), ran.code)
 }
 
-/// Returns a command about the flights of one carrier.
+/// Returns the command line of a command on the flights of the carrier UA.
 fn united<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&[command, "flights", "--filter", "carrier = \"UA\""], more].concat()
 }
@@ -318,7 +318,7 @@ fn writes_do_the_same() {
     assert_eq!(both(&["put", "flights"], bad), 2);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "150"], ""), 0);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "1500"], ""), 0);
-    // These keys contain characters with a special meaning in addresses.
+    // These keys contain characters with a special meaning in URLs.
     for word in [".", "..", "a/b", "a,b", "%2F", "é +?#&=", "a b\tc"] {
         let record = serde_json::json!({ "word": word, "meaning": word }).to_string();
         assert_eq!(both(&["put", "words", &record], ""), 0, "{word}");
@@ -381,8 +381,7 @@ fn a_server_that_is_gone_is_told() {
         "{said}"
     );
     place.http(&["scan", "flights"]).failed(1, "cannot be reached");
-    // The connection fails before the request is sent, so the outcome is known: nothing was
-    // written.
+    // The connection fails before the request is sent. The error therefore says that nothing was written.
     place
         .http(&["delete", "words", "x"])
         .failed(1, "cannot be reached");
@@ -390,7 +389,8 @@ fn a_server_that_is_gone_is_told() {
     recto(place.path(), &elsewhere).failed(1, "cannot be reached");
 }
 
-/// Sorts the lines of a scan. Ranges of a table are read concurrently, so the order of their lines varies.
+/// Returns the lines of a scan in sorted order. Ranges of a table are read concurrently, so the order of
+/// lines varies.
 fn sorted(lines: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = lines.lines().collect();
     lines.sort_unstable();
@@ -432,7 +432,8 @@ fn a_scan_whose_server_is_gone_says_how_to_go_on() {
     assert!(sorted(&format!("{}{rest}", cut.out)) == sorted(&expected));
 }
 
-/// A client that sees only some rows can also continue after its connection was cut, with its remaining rows.
+/// Checks that a scan with a row filter continues after its connection was cut, and returns the remaining
+/// permitted rows.
 #[test]
 fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
     let folder = stores(ROWS);
@@ -454,7 +455,7 @@ fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
     }
 }
 
-/// Keys of 60 kB: their cursors fit into no address, but their pages can be turned.
+/// Checks keys of 60 kB. Their page tokens are too long for a URL, but their pages can be turned.
 #[test]
 fn keys_too_long_for_an_address_are_paged_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
@@ -507,8 +508,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
     recto(path, &[&["delete", "deep", "1", &name(0)], &at[..]].concat()).done();
     let scanned = recto(path, &[&["scan", "deep", "--fields", "row"], &at[..]].concat()).done();
     assert_eq!(scanned.lines().count(), 3);
-    // No address is long enough to get a single record with such a key. The server may reject the
-    // URL or the size of all headers, so accept both messages.
+    // A URL cannot contain such a key, so the record cannot be read alone. The server may reject the URL or
+    // the size of all headers, so accept both messages.
     let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
     let is_told = ["URL has at most", "URL and headers are longer than"]
         .iter()
@@ -519,8 +520,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
 #[test]
 fn a_write_without_an_answer_is_of_unknown_outcome() {
     let place = Place::new(30);
-    // The cutter passes the response of the schema and then nothing more, so the put is sent on the
-    // same connection, but gets no response.
+    // The proxy forwards the response with the schema and nothing after it. The put is then sent on the same
+    // connection, but gets no response.
     let told = raw_get(place.server.address(), "/v1/schema").len();
     let way = Cutter::new(place.server.address(), vec![told]);
     let record = r#"{"word": "w", "meaning": "m"}"#;
@@ -532,12 +533,12 @@ fn a_write_without_an_answer_is_of_unknown_outcome() {
     );
 }
 
-/// Returns a reply, byte for byte, with the length that the command line receives.
+/// Returns the response to a GET request, without the header that the command line does not receive.
 fn raw_get(address: &str, target: &str) -> String {
     exchange(address, "GET", target, "").replace("connection: close\r\n", "")
 }
 
-/// Sends a request on a new connection, and returns the reply with its head.
+/// Sends a request on a new connection. Returns the response with its status line and headers.
 fn exchange(address: &str, method: &str, target: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
@@ -577,7 +578,7 @@ fn suggests_the_server_if_the_store_is_in_use() {
     );
 }
 
-/// Creates a token and returns it.
+/// Creates an access token with this grant, and returns it.
 fn token(folder: &Path, grant: &str) -> String {
     let line = [
         "token", "create", "ada", "--grant", grant, "--store", "local", "--json",
@@ -607,7 +608,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let by_file = format!("{}?token_file=token", server.url);
     let described = recto(path, &["describe", "--store", &by_file]).done();
     assert!(described.contains("1 collection,"), "{described}");
-    // For a client that may see only some rows, the scan returns all rows that it may see.
+    // For a client that may see only some rows, the scan returns exactly these rows.
     let united = [("RECTO_TOKEN", united.as_str())];
     let scanned = run(&["scan", "flights"], &united).done();
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();
@@ -651,7 +652,8 @@ fn https_trusts_the_authorities_given() {
     assert!(said.contains("certificate"), "{said}");
 }
 
-/// Each store has its own versions, so the test compares only the text around them.
+/// Checks that changes depend on the version of a record. Versions differ between stores, so the test
+/// compares only the text around them.
 #[test]
 fn records_change_on_their_versions() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,10 +8,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Place, exchange};
 
-/// Values of a parameter, as text in an address and on the command line.
+/// Parameter, and the values to test it with, as text in a URL and on the command line.
 type Values = (&'static str, &'static [&'static str]);
 
-/// Values of each parameter of a page.
+/// Values to test for each parameter of a request for a page.
 const PAGE_VALUES: &[Values] = &[
     (
         "filter",
@@ -54,7 +54,7 @@ const PAGE_VALUES: &[Values] = &[
     ),
 ];
 
-/// Values of each parameter of an export.
+/// Values to test for each parameter of an export.
 const EXPORT_VALUES: &[Values] = &[
     (
         "filter",
@@ -66,19 +66,19 @@ const EXPORT_VALUES: &[Values] = &[
     ("resume_tokens", &["true", "false", "perhaps"]),
 ];
 
-/// An operation that reads records, with its command.
+/// Operation that reads records: its command, and its requests by GET and by POST.
 struct Operation {
     command: &'static [&'static str],
     path: &'static str,
     body_path: &'static str,
-    /// Schema of the body.
+    /// Name of the OpenAPI schema of the request body.
     schema: &'static str,
     values: &'static [Values],
-    /// Further parameters that make short replies.
+    /// Further parameters that keep the responses short.
     base: &'static [(&'static str, &'static str)],
-    /// Parameters that the command does not have, because it always or never sends them.
+    /// Parameters that the command has no option for, because it always or never sends them.
     absent_in_command: &'static [&'static str],
-    /// True if the reply has one JSON value per line.
+    /// True if the response has one JSON value per line.
     is_lines: bool,
 }
 
@@ -119,7 +119,7 @@ const EXPORT: Operation = Operation {
 };
 
 impl Operation {
-    /// Returns the JSON of a reply without the parts that differ each time: tokens and durations.
+    /// Parses a response, and removes the parts that differ each time: tokens and durations.
     fn parse(&self, text: &str) -> Json {
         let mut json = if self.is_lines {
             text.lines()
@@ -132,7 +132,7 @@ impl Operation {
         json
     }
 
-    /// Sends a request, and returns its result.
+    /// Sends a request to the server, and returns its outcome.
     fn send(&self, address: &str, method: &str, target: &str, body: &str) -> Outcome {
         let reply = exchange(address, method, target, body);
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
@@ -161,8 +161,8 @@ impl Operation {
                 Outcome::Problem { name, detail } => {
                     let problem = ProblemType::named(name).unwrap();
                     assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
-                    // The parser of the command line rejects a malformed value in its own words, so
-                    // do not compare the message.
+                    // The parser of the command line rejects a malformed value in its own words, so do not
+                    // compare such messages.
                     let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
                     // Compare only the first line of the detail, because the command line prints
                     // the other lines as hints.
@@ -177,20 +177,20 @@ impl Operation {
     }
 }
 
-/// Result of a request: the reply, or the type and the detail of its problem.
+/// Outcome of a request: the response, or the type and the detail of its problem.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Done(Json),
     Problem { name: String, detail: String },
 }
 
-/// Returns a message in the form that is the same for an address and for a body. An address has only text, so a message
-/// about a number in it quotes the number.
+/// Returns a message without quotes. Numbers in a URL are text, so messages quote them, but not numbers in a
+/// body.
 fn comparable(message: &str) -> String {
     message.replace('"', "")
 }
 
-/// Joins the chunks of a body.
+/// Joins the chunks of a chunked body.
 fn joined(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {
@@ -201,7 +201,8 @@ fn joined(mut body: &str) -> String {
     whole
 }
 
-/// Hides tokens and durations. Tokens are encrypted with new randomness each time, and durations differ.
+/// Replaces tokens and durations in a response. Tokens are encrypted with new randomness each time, and
+/// durations differ.
 fn hide_variable(value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -218,7 +219,8 @@ fn hide_variable(value: &mut Json) {
     }
 }
 
-/// Returns the value in a body. It has the type in the description, if the text has that form.
+/// Returns a value for a request body. It has the type in the OpenAPI schema if the text has the form of this
+/// type.
 fn in_body(schema: &Json, text: &str) -> Json {
     let read = || serde_json::from_str(text).unwrap_or(json!(text));
     match schema["type"].as_str() {
@@ -228,7 +230,8 @@ fn in_body(schema: &Json, text: &str) -> Json {
     }
 }
 
-/// Returns the arguments for a value; `None` if a flag has no such value.
+/// Returns the command-line arguments for a value of a parameter. `None`: the option does not allow this
+/// value.
 fn as_arguments(name: &str, schema: &Json, text: &str) -> Option<Vec<String>> {
     let flag = format!("--{}", name.replace('_', "-"));
     match (schema["type"].as_str(), text) {
@@ -265,8 +268,7 @@ fn check(operation: &Operation) {
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
                 .collect();
-            // Skip a text in `from`, because the server reads an array from the text only in an
-            // address, not in a body.
+            // Skip `from` if it is text. A URL contains its array as text, but a body must contain an array.
             if *name != "from" || body["from"].is_array() {
                 let body = json!(body).to_string();
                 let by_body = operation.send(&address, "POST", operation.body_path, &body);

@@ -1,4 +1,4 @@
-//! Queues of a server and of a folder: equal requests have equal responses.
+//! Tests of queues through a server and on a folder: equal requests have equal responses.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::support::{Server, recto};
 
-/// Responses of one session, without the parts that differ between stores.
+/// Responses of one session as text, without the parts that differ between stores.
 #[derive(Default)]
 struct Transcript(Vec<String>);
 
@@ -49,7 +49,7 @@ fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {
     bodies.iter().map(of).collect()
 }
 
-/// Receives `most` messages. Returns their receipts.
+/// Receives at most `most` messages, and adds the response to the transcript. Returns the receipts.
 async fn receive(queues: &dyn Queues, told: &mut Transcript, queue: &str, most: u32) -> Vec<String> {
     let request = ReceiveRequest {
         max_messages: Some(most),
@@ -251,7 +251,7 @@ fn run<F: Future>(test: F) -> F::Output {
     runtime.unwrap().block_on(test)
 }
 
-/// Creates a folder with a server of a store.
+/// Creates a folder with a store, and starts a server for the store.
 fn served() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("recto.toml"), super::SCHEMA).unwrap();

@@ -1,4 +1,4 @@
-//! Maintenance of a store through its server.
+//! Tests of the maintenance of a store through its server.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use super::{Place, SCHEMA, sorted, stores, token};
 use crate::support::cutter::Cutter;
 use crate::support::{Ran, Server, command, recto, recto_with};
 
-/// Maximum time that a test waits for anything.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn served(folder: tempfile::TempDir) -> Place {
@@ -92,7 +92,7 @@ fn a_schema_is_planned_and_applied_through_a_server() {
     assert_eq!(place.http(&["plan", "--json"]).code, 2);
 }
 
-/// Writes a file of flights. Some rows are invalid.
+/// Writes a CSV file of flights, of which some rows are invalid.
 fn more_flights(path: &Path, rows: u32) {
     let mut csv = fs::File::create(path).unwrap();
     let mut text = String::from("carrier,day,flight,delay,note\n");
@@ -126,15 +126,16 @@ fn a_load_does_the_same() {
     assert_eq!(sent, fs::read_to_string(&rejects).unwrap());
     assert_eq!(sent.lines().count(), 4);
     assert_eq!(place.same(&["scan", "flights"]), 0);
-    // The file of rejects exists already. The repeated load accepts it, because it contains the
-    // same rejects.
+    // The file of rejected rows exists already. The repeated load accepts the file, because it contains the
+    // same rows.
     let again = place.http(&load);
     assert_eq!(report(&again)["already_loaded"], true, "{}", again.err);
     assert_eq!(again.code, place.local(&load).code);
-    // A load has the same identity wherever it runs: the flights were loaded before the store was served.
+    // A load through the server is recognized as a repetition: the same file was loaded before the store was
+    // served.
     let first = json(place.http(&["load", "flights", "flights.csv", "--quiet", "--json"]));
     assert_eq!(first["already_loaded"], true);
-    // No files remain except rejects.
+    // The loads leave no files except those of rejected rows.
     assert!(spooled(path).is_empty(), "{:?}", spooled(path));
     for (code, line) in [
         (3, vec!["load", "flights", "nowhere.csv"]),
@@ -188,7 +189,7 @@ fn a_load_takes_the_options_of_csv() {
     assert_eq!(place.same(&["scan", "flights"]), 0);
 }
 
-/// Returns files that the server stores while it loads them.
+/// Returns the uploaded files that the server stores during a load.
 fn spooled(path: &Path) -> Vec<PathBuf> {
     let loads = fs::read_dir(path.join("served/loads"))
         .into_iter()
@@ -219,8 +220,7 @@ fn resumes_a_load_after_a_killed_client_or_server() {
     for kills_server in [false, true] {
         let mut client = begin(&place, &load);
         let began = Instant::now();
-        // The server stores the uploaded file during the load, so its file shows that the load has
-        // begun.
+        // The server stores the uploaded file during the load, so this file shows that the load has begun.
         while spooled(place.path()).is_empty() && client.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! Views through a server.
+//! Tests of views through a server.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -31,7 +31,8 @@ partition = [\"note\"]
 
 const USERS: u32 = 300;
 
-/// Creates the equal stores `served` and `local`. Their view lacks the users whose status is `away`.
+/// Creates the stores `served` and `local` with the same content. Their view lacks the users with the status
+/// `away`.
 fn drifted() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -54,7 +55,7 @@ fn drifted() -> tempfile::TempDir {
     folder
 }
 
-/// Deletes the view entries of a partition, as another program could.
+/// Deletes the entries of one status from the view without Recto's knowledge, as another program could.
 async fn lose(store: &Path, status: &str) {
     let recto = Recto::open(store).await.unwrap();
     let session = recto::LocalSession::new(recto.clone());
@@ -168,7 +169,7 @@ fn a_view_is_added_through_a_server_as_fast_as_is_said() {
     let apply = ["apply", "--yes", "--rate", "200", "--quiet"];
     let began = std::time::Instant::now();
     place.http(&apply).done();
-    // The backfill reads 300 records and the comparison reads 300 entries, at 200 a second.
+    // Filling the view reads 300 records, and the comparison reads 300 entries, both at 200 per second.
     let least = std::time::Duration::from_secs(2);
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     place.local(&["apply", "--yes", "--quiet"]).done();

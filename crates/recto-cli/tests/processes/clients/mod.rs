@@ -1,5 +1,6 @@
-//! Clients in other languages, and the commands of the guide, against a running server. They need python3 with venv,
-//! node with npm, and curl, which scripts/test installs. The tests fail if one of these programs is missing.
+//! Tests of the example clients in other languages, and of the commands of the guide, with a running server.
+//! They need python3 with venv, node with npm, and curl, which scripts/test installs. The tests fail if one
+//! of these programs is missing.
 
 mod queues;
 mod readme;
@@ -14,7 +15,7 @@ use crate::support::guide::{blocks, is_shown};
 use crate::support::{Server, recto};
 use serde_json::Value as Json;
 
-/// Number of flights from each of two airports. Together they are more than one step of an export.
+/// Number of flights from each of two airports. Together they are more than one step of an export returns.
 const FLIGHTS: u32 = 1_500;
 
 fn project() -> PathBuf {
@@ -32,19 +33,19 @@ fn run(command: &mut Command) -> String {
     out
 }
 
-/// Returns a folder that persists between test runs, in cargo's target folder.
+/// Returns a folder in cargo's target folder, which persists between test runs.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Clients in one language: the program that runs them, and their folder.
+/// Example clients in one language: the program that runs them, their folder, and the ending of their files.
 struct Client {
     program: PathBuf,
     folder: PathBuf,
     ending: &'static str,
 }
 
-/// Returns the clients in Python, in an environment with nothing but their listed requirements.
+/// Returns the Python clients, in a virtual environment that has only their listed requirements.
 fn python() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -72,7 +73,7 @@ fn python() -> &'static Client {
     })
 }
 
-/// Returns the clients in TypeScript. Their types are checked first.
+/// Returns the TypeScript clients, after a check of their types.
 fn typescript() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -110,7 +111,8 @@ fn typescript() -> &'static Client {
 }
 
 impl Client {
-    /// Returns the command that runs the client with this name. The command leaves no files next to the source.
+    /// Returns the command that runs the client with this name. The command writes no files next to the
+    /// source.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -124,7 +126,7 @@ impl Client {
         run(self.command(name).args([url, command]))
     }
 
-    /// Checks that the client without arguments prints its usage in one line.
+    /// Checks that the client prints its usage in one line if it gets no arguments.
     fn tells_its_usage(&self, name: &str) {
         let usage = self.command(name).output().unwrap();
         let (is_done, err) = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
@@ -133,7 +135,7 @@ impl Client {
     }
 }
 
-/// Starts a server of the demo's schema with fewer flights.
+/// Creates a store with the demo's schema and fewer flights, and starts a server for it.
 fn airport() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -235,7 +237,7 @@ fn the_guides_commands_do_what_it_says() {
                 if let Some(server) = &server {
                     text = text.replace("127.0.0.1:8080", server.address());
                 }
-                // Keep the variables of a block for the next block, as an open shell does.
+                // Save the variables of a block for the next block, as a shell that stays open does.
                 let script = format!("set -euo pipefail\n{settings}\n{text}\ndeclare -p > variables\n");
                 let mut shell = Command::new("bash");
                 out = run(shell

@@ -1,4 +1,4 @@
-//! Clients of queues against a running server. The command line checks the effects.
+//! Tests of the example clients of queues, with a running server. The command line checks the effects.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::support::{Server, recto};
 
 /// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time in which a waiting worker ends. It is less than the time that the worker would
-/// wait.
+/// Maximum time until a worker ends after a signal to stop. It is shorter than the worker's wait for
+/// messages, so the signal must interrupt this wait.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// Server, and a client of its queues.
+/// Running server, and the example client of its queues.
 struct Mails {
     client: &'static Client,
     folder: tempfile::TempDir,
@@ -44,13 +44,13 @@ impl Mails {
         );
     }
 
-    /// Returns the output of a `recto queue` command.
+    /// Runs `recto queue` through the server, and returns its JSON output.
     fn ask(&self, line: &[&str]) -> Json {
         let line = [&["queue", "--store", &self.server.url], line, &["--json"]].concat();
         serde_json::from_str(&recto(self.folder.path(), &line).done()).unwrap()
     }
 
-    /// Returns the messages of a queue in their current state.
+    /// Returns the messages of a queue with their current states.
     fn messages(&self, queue: &str) -> Vec<Json> {
         self.ask(&["peek", queue])["messages"].as_array().unwrap().clone()
     }
@@ -82,11 +82,11 @@ impl Mails {
     }
 }
 
-/// Worker that runs until it receives a signal to stop.
+/// Client that runs as a worker until it gets a signal to stop.
 struct Worker(Child);
 
 impl Worker {
-    /// Stops the worker, which must end without an error. Returns its output and its errors.
+    /// Stops the worker by a signal. The worker must succeed. Returns its output and its errors.
     fn stopped(self) -> (String, String) {
         let id = self.0.id().to_string();
         let killed = Command::new("kill").args(["-s", "TERM", &id]).status();
@@ -122,7 +122,7 @@ fn sends_and_receives(client: &'static Client) {
         (json!("alan@example.com"), json!("ready")),
         (json!("avZyZ0BleGFtcGxlLmNvbQ=="), json!("ready")),
         (json!("nobody"), json!("ready")),
-        // The list shows delayed messages after the ready ones, although this message was sent
+        // The list shows delayed messages after messages that can be received, although this message was sent
         // second.
         (json!("grace@example.com"), json!("delayed")),
     ];
@@ -160,13 +160,13 @@ fn sends_and_receives(client: &'static Client) {
     assert_eq!((left.len(), &left[0]["name"]), (1, &json!("other")));
 }
 
-/// Returns the body of a message, in base64 if it is not text, and its state.
+/// Returns the body of a message (in base64 if it is not text), and the state of the message.
 fn body_and_state(message: &Json) -> (Json, Json) {
     let body = message.get("body").unwrap_or(&message["body_base64"]);
     (body.clone(), message["state"].clone())
 }
 
-/// State in which a stopped worker leaves its current message.
+/// State of the message that a worker handled when it was stopped.
 enum Stopped {
     Done,
     GivenBack,
@@ -179,8 +179,8 @@ fn works(client: &'static Client, stopped: &Stopped) {
         let seconds = format!("seconds={seconds}");
         mails.ask(&["send", "mails", body, "--attribute", &seconds])
     };
-    // The handler takes longer than one lease of the message, so the worker must extend the lease
-    // while another worker waits for the message.
+    // The handler takes longer than the visibility timeout. The worker must extend it, because another worker
+    // waits for the message.
     send(&mails, "slow@example.com", "8");
     send(&mails, "nobody", "0");
     let workers = [mails.worker(), mails.worker()];

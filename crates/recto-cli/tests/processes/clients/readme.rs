@@ -23,7 +23,8 @@ use crate::support::guide::{Block, blocks, is_shown};
 use crate::support::place::Place;
 use crate::support::{Server, forget_settings};
 
-/// Beginnings of commands that this test cannot run, each with the reason. The README must have all of them.
+/// Commands that this test does not run: the beginning of each, and the reason. The README must contain all
+/// of them.
 const NOT_RUN: [(&str, &str); 3] = [
     (
         "cargo demo",
@@ -39,14 +40,14 @@ const NOT_RUN: [(&str, &str); 3] = [
 /// Address of the server in the README.
 const SERVER: &str = "127.0.0.1:8080";
 const CASSANDRA: &str = "cassandra://";
-/// Words that stop the server.
+/// Words of the README that make the test stop the server.
 const STOP: &str = "Stop the server";
-/// Marker of the line in which the shell reports the exit code of a command.
+/// Text in front of the exit code in the line by which the shell reports the end of a command.
 const ENDED: &str = "the command ended with exit code ";
-/// With fewer compared outputs, the test has not found the blocks of the README.
+/// Minimum number of compared outputs. Fewer mean that the test did not find the blocks of the README.
 const MIN_OUTPUTS: usize = 4;
 
-/// Shell that stays open, so that variables and the current folder persist.
+/// Shell that stays open, so that variables and the current folder persist between commands.
 struct Shell {
     child: Child,
     input: Option<ChildStdin>,
@@ -106,7 +107,7 @@ impl Drop for Shell {
     }
 }
 
-/// Splits a block into commands, which may have several lines.
+/// Splits the text of a block into commands. A command may have several lines.
 fn split_commands(block: &str) -> Vec<String> {
     let (mut commands, mut command) = (Vec::new(), String::new());
     for line in block.lines() {
@@ -126,11 +127,10 @@ fn split_commands(block: &str) -> Vec<String> {
     commands
 }
 
-/// Returns whether no further line belongs to the command.
+/// Returns whether the command is complete, so that the next line begins another command.
 fn is_whole(command: &str) -> bool {
     let checked = Command::new("bash").args(["-n", "-c", command]).output().unwrap();
-    // bash reports a here-document without an end only as a warning, so standard error must be
-    // empty too.
+    // bash only warns about an unfinished here-document, so standard error must be empty, too.
     checked.status.success() && checked.stderr.is_empty() && !command.ends_with("\\\n")
 }
 
@@ -148,7 +148,7 @@ struct Reader {
     /// Keyspaces of this test, by the address in the README.
     keyspaces: BTreeMap<String, Place>,
     not_run: BTreeSet<&'static str>,
-    /// Output of the last command or program.
+    /// Output of the last command or program, to compare with the next `text` block.
     output: Option<String>,
     compared: usize,
 }

@@ -1,4 +1,5 @@
-//! Collector on loopback. It accepts requests, and answers with a chosen status.
+//! Collector of traces for the tests. It accepts requests on this machine, and answers with a chosen HTTP
+//! status.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,17 +8,17 @@ use std::sync::{Arc, Mutex};
 
 use super::message::{Span, spans};
 
-/// Status of a collector that never answers.
+/// Value for a collector that never answers.
 pub(crate) const SILENT: u16 = 0;
 
-/// Received request.
+/// Request that the collector received.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// Collector that listens until the test ends.
+/// Collector of traces that listens until the test process ends.
 pub(crate) struct Collector {
     pub(crate) endpoint: String,
     status: Arc<AtomicU16>,
@@ -25,7 +26,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Starts a collector that answers with this status.
+    /// Starts a collector that answers each request with this HTTP status.
     pub(crate) fn answering(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let collector = Self {
@@ -72,7 +73,7 @@ fn serve(mut stream: TcpStream, status: &AtomicU16, deliveries: &Mutex<Vec<Deliv
     }
 }
 
-/// Reads the next request of a connection.
+/// Reads the next request of a connection. Returns `None` if the connection was closed.
 fn read(stream: &mut TcpStream) -> Option<Delivery> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! Content of the exported traces.
+//! Tests of the content of the traces that `recto serve` exports.
 
 use super::collector::Collector;
 use super::message::{ERROR, INTERNAL, SERVER, Span};

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-/// Kind of a server's span.
+/// Number in the format that marks a span of a server.
 pub(crate) const SERVER: u64 = 2;
-/// Kind of an internal span.
+/// Number in the format that marks an internal span.
 pub(crate) const INTERNAL: u64 = 1;
-/// Status of a failed span.
+/// Number in the format that marks a failed span.
 pub(crate) const ERROR: u64 = 2;
 
-/// Span, with the attributes of its sender.
+/// Decoded span of a trace, with the attributes of the process that sent it.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) trace: String,
@@ -27,13 +27,13 @@ pub(crate) struct Span {
     pub(crate) resource: BTreeMap<String, String>,
 }
 
-/// Value of a field.
+/// Value of a protobuf field.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Returns the fields of a message, in order.
+/// Returns the numbers and values of a protobuf message's fields, in order.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -101,7 +101,7 @@ fn number(bytes: &[u8], number: u64) -> u64 {
     }
 }
 
-/// Returns the key and value of each attribute, with numbers as text.
+/// Returns the keys and values of the attributes in the fields with number `at`. Numbers become text.
 fn attributes(bytes: &[u8], at: u64) -> BTreeMap<String, String> {
     let pairs = messages(bytes, at).into_iter();
     pairs
@@ -117,7 +117,7 @@ fn attributes(bytes: &[u8], at: u64) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the spans of an `ExportTraceServiceRequest`.
+/// Returns the spans of an `ExportTraceServiceRequest`, the message that a collector receives.
 pub(crate) fn spans(request: &[u8]) -> Vec<Span> {
     let mut spans = Vec::new();
     for of_resource in messages(request, 1) {

@@ -1,4 +1,4 @@
-//! Store, and the program that serves it with the environment of the test.
+//! Store of a test of traces, and the server that serves it with the environment of the test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::support::{ORDERS, command, recto};
 
-/// Value of records, filters and keys. No span may contain it.
+/// Value in records, filters and keys. It is confidential, so no span may contain it.
 pub(crate) const TENANT: &str = "acme-confidential";
 
-/// Maximum time in which a program ends. It is longer than the wait for a collector.
+/// Maximum time until a server has ended. It is longer than the server's wait for a collector.
 const END_TIME: Duration = Duration::from_secs(30);
 
-/// Folder with a store.
+/// Folder with a store of orders.
 pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// Running server. It is killed when this value is dropped.
+/// Running server. Dropping this value kills it.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
@@ -95,7 +95,7 @@ impl Running {
         answer
     }
 
-    /// Requests a page of the tenant's orders.
+    /// Requests a page of the orders of `TENANT`. Returns the response.
     pub(crate) fn page(&self, more: &str, headers: &str) -> String {
         let path =
             format!("/v1/collections/orders/records?filter=tenant%20%3D%20%22{TENANT}%22&page_size=4{more}");
@@ -104,7 +104,7 @@ impl Running {
         answer
     }
 
-    /// Tells the server to stop, and waits for its end. Returns its log.
+    /// Requests the server to stop, and waits for its end. Returns its log.
     pub(crate) fn stop(mut self) -> String {
         let sent = Command::new("kill")
             .arg(self.child.id().to_string())

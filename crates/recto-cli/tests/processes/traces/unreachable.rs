@@ -1,4 +1,4 @@
-//! Collectors that are unreachable or fail.
+//! Tests of `recto serve` with a collector of traces that is unreachable or fails.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use super::place::Place;
 
 const REQUESTS: u32 = 200;
 
-/// Maximum time in which a server ends if it does not have to wait for its spans.
+/// Maximum time until a server has ended, if it need not wait for its spans to be exported.
 const FLUSHED: Duration = Duration::from_secs(8);
 
-/// Requests far more pages than the number of spans that may wait. The server answers all of them
-/// as without traces.
+/// Requests far more pages than the number of spans that may wait for the export. Checks that the server
+/// answers all of them without delay. Returns its log.
 fn answers_all(place: &Place, endpoint: &str) -> String {
     let served = place.serve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
@@ -25,8 +25,7 @@ fn answers_all(place: &Place, endpoint: &str) -> String {
         served.page("", "");
         longest = longest.max(began.elapsed());
     }
-    // A request that waited for the collector would take ten seconds, which is the time limit of an
-    // export to the collector.
+    // The time limit of an export is ten seconds. A request that waited for the collector would take as long.
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     let began = Instant::now();
     let log = served.stop();

@@ -1,6 +1,7 @@
-//! Random histories of a queue and its dead-letter queue, compared with a simple model. The received messages, the
-//! results of receipts, and the stored messages are the same at each step. The histories run on the memory store, on
-//! the embedded store, and on a real Cassandra, where body tables are emptied meanwhile.
+//! Random histories of a queue and its dead-letter queue, compared with a simple model. After each step, the
+//! received messages, the results of receipts, and the stored messages must equal those of the model. The
+//! histories run on the memory store, on the embedded store, and on a real Cassandra, where body tables are
+//! emptied at the same time.
 //!
 //! `RECTO_TEST_SCALE=20` runs twenty times as many histories.
 
@@ -13,15 +14,15 @@ use proptest::prelude::*;
 use operation::{Operation, Run, operations};
 use process::World;
 
-/// Number of histories on each store.
+/// Number of random histories on each kind of store.
 const MEMORY_CASES: u32 = 300;
 const EMBEDDED_CASES: u32 = 24;
 const CASSANDRA_CASES: u32 = 6;
-/// Maximum number of shorter histories that are tried on Cassandra after a failure.
+/// Maximum number of shorter histories that are tried on Cassandra to simplify a failed one.
 const MAX_SHRUNK: u32 = 50;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
-/// Returns a configuration with this number of histories, times the scale.
+/// Returns a configuration with this number of histories, multiplied by `RECTO_TEST_SCALE`.
 fn config(cases: u32) -> ProptestConfig {
     let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
     ProptestConfig {

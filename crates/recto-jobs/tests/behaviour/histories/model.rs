@@ -1,4 +1,4 @@
-//! Simple model of a queue: a list of messages, the oldest first.
+//! Simple model of a queue: a list of messages, oldest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) type Serial = usize;
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) serial: Serial,
-    /// Number in its body.
+    /// Number that the body of the message contains.
     pub(crate) number: u32,
     pub(crate) group: Option<u8>,
     pub(crate) due: Micros,
@@ -19,11 +19,11 @@ pub(crate) struct Message {
     pub(crate) held: Held,
 }
 
-/// Last receipt of a message.
+/// State of a message after its last receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     Nobody,
-    /// The message was received with this receipt. Its lease ends at this time.
+    /// The message was received with this receipt. Its visibility timeout ends at this time.
     Receipt(usize, Micros),
     /// The message was given back with this receipt. It can be received again from this time on.
     Waiting(usize, Micros),
@@ -32,21 +32,23 @@ pub(crate) enum Held {
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) is_ordered: bool,
-    /// Maximum number of receipts before a message becomes a dead letter.
+    /// Maximum number of receives before a message becomes a dead letter.
     pub(crate) most_attempts: Option<u16>,
     pub(crate) now: Micros,
     pub(crate) messages: Vec<Message>,
-    /// Dead letters that are in the dead-letter queue.
+    /// Numbers of the messages that are in the dead-letter queue.
     pub(crate) dead: BTreeSet<u32>,
-    /// Messages that were received too often. Any receiver starts their move, and no caller waits for it.
+    /// Messages that were received too often. The next receive starts their move in the background, so it is
+    /// unknown when they arrive.
     pub(crate) doomed: BTreeSet<u32>,
-    /// Doomed messages at the time of a purge. A message whose move was already under way becomes a dead letter.
+    /// Messages that were in `doomed` at a purge. Those whose move had already begun become dead letters.
     pub(crate) purged: BTreeSet<u32>,
-    /// Group of each message.
+    /// Group of each message, by its number.
     pub(crate) groups: BTreeMap<u32, Option<u8>>,
-    /// Message of each receipt.
+    /// Message of each receipt, by the index of the receipt.
     pub(crate) receipts: Vec<Serial>,
-    /// Messages whose receipts are no longer checked, because the messages may be under way to another queue.
+    /// Messages whose receipts are no longer checked: they may be moving to another queue, so the result is
+    /// unknown.
     untold: BTreeSet<Serial>,
     sent: BTreeMap<u8, (Micros, u32)>,
     serials: Serial,
@@ -68,7 +70,8 @@ impl Model {
         }
     }
 
-    /// Sends a message. Returns the earlier message with the same deduplication id, if there is one.
+    /// Sends a message. Returns the number of the earlier message with the same deduplication id, if there is
+    /// one.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -102,7 +105,8 @@ impl Model {
         });
     }
 
-    /// Returns whether no receiver has the message.
+    /// Returns whether neither a visibility timeout nor the delay of a nack keeps the message from being
+    /// received.
     fn is_over(&self, message: &Message) -> bool {
         match message.held {
             Held::Nobody => true,
@@ -120,8 +124,8 @@ impl Model {
         receivable.map(|(index, _)| index).collect()
     }
 
-    /// Receives these messages. They must be all messages that can be received, or `most` messages, unless more than
-    /// half of `most` failed before.
+    /// Receives these messages. Checks that they are all messages that can be received, or `most` messages.
+    /// Fewer are allowed if more than half of `most` failed before.
     pub(crate) fn receive(&mut self, numbers: &[u32], most: usize, visibility: Micros) {
         let receivable = self.receivable();
         let mut failed = 0;
@@ -146,12 +150,13 @@ impl Model {
         assert!(is_enough, "{numbers:?} were received of {}", receivable.len());
     }
 
-    /// Returns whether the result of a receipt is known.
+    /// Returns whether the model knows the result of an operation with this receipt.
     pub(crate) fn is_told(&self, receipt: usize) -> bool {
         !self.untold.contains(&self.receipts[receipt])
     }
 
-    /// Returns the message of a receipt if the receipt is the newest one, otherwise the response to its acknowledgment.
+    /// Returns the index of a receipt's message if the receipt is the newest one. Otherwise, returns the
+    /// result of an ack with the receipt.
     fn shown(&self, receipt: usize) -> Result<usize, ReceiptResult> {
         let serial = self.receipts[receipt];
         let index = self.messages.iter().position(|one| one.serial == serial);
@@ -202,7 +207,7 @@ impl Model {
         self.purged.append(&mut self.doomed);
     }
 
-    /// Adds dead letters that came back, in this order.
+    /// Adds redriven dead letters to the queue, in this order.
     pub(crate) fn come_back(&mut self, numbers: &[u32]) {
         for number in numbers {
             let was = [&mut self.dead, &mut self.doomed, &mut self.purged];
@@ -212,7 +217,7 @@ impl Model {
         }
     }
 
-    /// Advances the time.
+    /// Advances the time of the model.
     pub(crate) fn advance(&mut self, micros: Micros) {
         self.now += micros;
         let Some(most) = self.most_attempts else { return };
@@ -226,8 +231,8 @@ impl Model {
         }
     }
 
-    /// Replaces the process. The new process knows the stored leases of the earlier processes, and adds a margin to
-    /// their end.
+    /// Replaces the process. The new process adds a margin to the end of the visibility timeouts that earlier
+    /// processes gave.
     pub(crate) fn restart(&mut self, others: &mut BTreeSet<usize>) {
         for message in &mut self.messages {
             if let Held::Receipt(receipt, until) = message.held

@@ -1,4 +1,4 @@
-//! Operations on both queues, and the comparison.
+//! Random operations on a queue and its dead-letter queue, and their comparison with the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::model::{Model, ReceiptResult};
 use super::process::{Process, SEGMENT_MESSAGES, World};
 
 const SECOND: Micros = 1_000_000;
-/// Maximum number of messages of a request: more than a history has.
+/// Maximum number of messages in one request. No history has more messages.
 const ALL: usize = 1_000;
-/// Maximum number of checks whether work in the background is done.
+/// Maximum number of checks whether background work, such as a move, is done.
 const MAX_LOOKS: u32 = 1_000;
 const NOW: Duration = Duration::ZERO;
-/// Maximum number of attempts before a message becomes a dead letter.
+/// Number of receives after which a message becomes a dead letter.
 const MOST_ATTEMPTS: u16 = 2;
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) enum Operation {
     },
     Remove(usize),
     Purge,
-    /// Receives and acknowledges dead letters.
+    /// Receives and acknowledges at most this number of dead letters.
     ReceiveDead(usize),
     Redrive(Option<usize>),
     Advance(u16),
@@ -46,7 +46,7 @@ pub(crate) enum Operation {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Sending {
-    /// Delay in seconds.
+    /// Delay of the message in seconds.
     delay: u16,
     group: u8,
     id: Option<u8>,
@@ -77,15 +77,15 @@ pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..60)
 }
 
-/// History: the engine's queue and the model.
+/// One random history, executed on the engine's queue and on the model.
 pub(crate) struct Run {
     world: World,
-    /// `None` while the store is opened again.
+    /// Process that has the queue open; `None` while the store is opened again.
     process: Option<Process>,
     model: Model,
-    /// Receipts in the same order as those of the model.
+    /// Receipts, in the same order as in the model.
     receipts: Vec<Receipt>,
-    /// Receipts that earlier processes received.
+    /// Indexes of receipts that earlier processes received.
     others: BTreeSet<usize>,
     ids: BTreeMap<u32, Sent>,
     count: u32,
@@ -93,8 +93,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn begin(world: World, is_ordered: bool) -> Self {
-        // An ordered queue gets no dead-letter queue: a dead letter would let later messages of its
-        // group pass, at an unknown time.
+        // An ordered queue gets no dead-letter queue: when a message moves there, the next messages of its
+        // group become available, at a time that the model cannot predict.
         let most_attempts = (!is_ordered).then_some(MOST_ATTEMPTS);
         let process = Some(world.open(is_ordered, most_attempts));
         Self {
@@ -144,7 +144,7 @@ impl Run {
                     let settled = self.with(async |main, _| main.extend(&[shown], visibility).await);
                     let expected = self.model.extend(receipt, Micros::from(*seconds) * SECOND);
                     is_said(settled.unwrap()[0], expected);
-                    // This process has extended the lease, so it knows the lease's end.
+                    // This process has extended the visibility timeout, so it knows the end without a margin.
                     self.others.remove(&receipt);
                 }
             }
@@ -179,8 +179,8 @@ impl Run {
             expected.push((self.count, other));
         }
         let sent = self.with(async |main, _| main.send(messages).await);
-        // The messages of one reach and shard are appended together. Duplicates among them are
-        // recognized, too.
+        // Messages with the same reach and shard are appended together. Duplicates among them are recognized,
+        // too.
         for ((number, other), sent) in expected.into_iter().zip(sent) {
             let sent = sent.unwrap();
             match (other, sent) {
@@ -191,7 +191,7 @@ impl Run {
         }
     }
 
-    /// Returns one of the newest receipts, if its result is known.
+    /// Returns the receipt with this index from the end, if the model knows its result.
     fn shown(&self, back: usize) -> Option<(usize, Receipt)> {
         let receipt = self.receipts.len().checked_sub(back + 1)?;
         self.model
@@ -229,7 +229,7 @@ impl Run {
         received.len()
     }
 
-    /// Records that a message was moved and is in the dead-letter queue.
+    /// Records that a message was found in the dead-letter queue.
     fn learns_dead(&mut self, number: u32) {
         let was_doomed = self.model.doomed.remove(&number) || self.model.purged.remove(&number);
         if was_doomed {
@@ -243,8 +243,8 @@ impl Run {
             (moved, main.peek(ALL).await.unwrap())
         });
         let own: BTreeSet<_> = self.model.messages.iter().map(|one| one.number).collect();
-        // A message that is still being moved to the dead-letter queue is listed, too. It has
-        // attempts, so it does not count as redriven.
+        // The list also contains messages that are still being moved to the dead-letter queue. They have
+        // attempts, so they do not count as redriven.
         let is_back = |one: &&Peeked| one.attempts == 0 && !own.contains(&number(one));
         let back: Vec<_> = peeked.iter().filter(is_back).map(number).collect();
         assert_eq!(back.len(), moved);
@@ -264,7 +264,7 @@ impl Run {
         self.model.restart(&mut self.others);
     }
 
-    /// Checks that both queues contain the same messages.
+    /// Checks that both queues contain the same messages as the model.
     pub(crate) fn is_as_expected(&mut self) {
         let (main, dead) =
             self.with(async |main, dead| (main.peek(ALL).await.unwrap(), dead.peek(ALL).await.unwrap()));
@@ -304,7 +304,8 @@ impl Run {
         }
     }
 
-    /// Checks that each message is received once more after all leases ended, here or as a dead letter.
+    /// Checks that each remaining message is received once more after all visibility timeouts ended, from the
+    /// queue or as a dead letter.
     pub(crate) fn ends(mut self) {
         self.advances(1_000 * SECOND);
         for _ in 0..MAX_LOOKS {

@@ -1,4 +1,5 @@
-//! Process that has the queues open, on a store that outlives the process, with clocks that advance only on request.
+//! Process of a random history: it has the queues open. The store outlives the process, and the clocks
+//! advance only on request.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,9 +18,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::keyspace;
 
-/// Number of messages of a segment. It is small, so that there are many segments.
+/// Number of messages that a segment takes. It is small, so that a history has many segments.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// Most steps of time are longer than these intervals. So bodies often go to another table, if there are several.
+/// Short intervals of the ring. Most steps of time are longer, so bodies often move to another table.
 const SLICES: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -27,26 +28,26 @@ const SLICES: StoreOptions = StoreOptions {
     units: 4,
 };
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time on a day in 2026.
+/// Start of the clocks in microseconds: a time in 2026.
 const START_MICROS: Micros = 1_767_225_600_000_000;
 
-/// Keyspace that all histories on Cassandra share, one after the other. Each history has its own queues.
+/// Keyspace on Cassandra that all histories use, one after another. Each history has its own queues.
 static CASSANDRA: LazyLock<(String, Arc<Clocks>)> =
     LazyLock::new(|| (runtime().block_on(keyspace::made()), Arc::default()));
 
-/// Store and time.
+/// Store and clocks of a history.
 pub(crate) struct World {
     clocks: Arc<Clocks>,
     kept: Kept,
-    /// Names of its queues.
+    /// Names of the queue and of its dead-letter queue.
     names: [String; 2],
 }
 
 enum Kept {
     Memory(Arc<dyn Store>),
-    /// Embedded store in this folder.
+    /// Embedded store in this temporary folder.
     Embedded(TempDir),
-    /// Store in this keyspace.
+    /// Store in this keyspace of Cassandra.
     Cassandra(&'static str),
 }
 
@@ -105,7 +106,7 @@ impl World {
         self.clocks.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Opens the store as a process that knows nothing of it.
+    /// Opens the store as a new process, without cached data.
     pub(crate) fn open(&self, is_ordered: bool, most_attempts: Option<u16>) -> Process {
         let runtime = runtime();
         let (queues, main, dead) = runtime.block_on(self.open_queues(is_ordered, most_attempts));
@@ -151,7 +152,7 @@ impl World {
     }
 }
 
-/// Returns the existing queue, or a new one.
+/// Returns the shards of the queue with this name, and creates the queue if it does not exist.
 async fn shards(queues: &Queues, name: &str, options: QueueOptions) -> Shards {
     match queues.create(name, options).await.unwrap() {
         Created::New(queue) | Created::There(queue) => queue.shards,
@@ -162,7 +163,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Process. Dropping it ends all its work, at any point.
+/// Process that has both queues open. Dropping it ends all its work at once, as a crash does.
 pub(crate) struct Process {
     pub(crate) main: Shards,
     pub(crate) dead: Shards,

@@ -1,14 +1,15 @@
-//! Clocks and random numbers of one process, from a seed. The clocks follow the virtual time of the runtime.
+//! Clocks and random numbers of one simulated process, from a seed. The clocks follow the virtual time of the
+//! runtime.
 
 use std::sync::Mutex;
 
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Start of the run on an exact clock: a day in 2026, in microseconds.
+/// Start of a simulation by an exact clock: a day in 2026, in microseconds since 1970.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// Small reproducible source of random numbers: `SplitMix64`.
+/// Reproducible generator of random numbers: `SplitMix64`.
 pub(crate) struct Random(Mutex<u64>);
 
 impl Random {
@@ -25,7 +26,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number below `end`, which must not be 0.
+    /// Returns a random number below `end`, which must not be 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.bits() % end
     }
@@ -35,10 +36,10 @@ impl Random {
     }
 }
 
-/// Clocks of one process, as the source of an environment.
+/// Clocks of one simulated process, for its `Environment`.
 pub(crate) struct Clocks {
     pub(crate) start: Instant,
-    /// Error of its wall clock, in microseconds.
+    /// Difference of the process's wall clock from the exact clock, in microseconds.
     pub(crate) off_micros: i64,
     pub(crate) random: Random,
 }

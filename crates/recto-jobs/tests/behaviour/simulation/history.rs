@@ -1,4 +1,5 @@
-//! History of the results that senders and receivers got, in their order.
+//! History of a simulation: the results that senders and receivers got, in order, and the checks of these
+//! results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -6,29 +7,31 @@ use std::sync::Mutex;
 use recto_jobs::{Message, Sent};
 use recto_protocol::queues::{Place, Segment, Shard};
 
-/// Event in the history, counted from 1.
+/// Number of an event in the history, counted from 1.
 pub(crate) type Moment = u64;
 
 pub(crate) struct History {
     said: Mutex<HistoryState>,
-    /// True if messages are moved on within their queue.
+    /// True if segment merging moves messages within their queue.
     pub(crate) moves_on: bool,
 }
 
-/// Place of a receipt: the queue, and also the segment and its shard if the message may be in another segment, too.
+/// Scope of a receipt: the queue, and also the shard and the segment if segment merging may move the message.
 type ReceiptPlace = (Place, Option<(Shard, Segment)>);
 
 #[derive(Default)]
 struct HistoryState {
     moment: Moment,
-    /// Bodies that a process tried to send.
+    /// Bodies that a process tried to send, with or without a confirmation.
     tried: BTreeSet<String>,
-    /// Confirmed bodies, with their messages.
+    /// Bodies whose sending was confirmed, each with the identifier of its message.
     confirmed: BTreeMap<String, u128>,
-    /// Messages with an acknowledgment that was confirmed during their claim, and the event of it.
+    /// Messages whose acknowledgment was confirmed before their visibility timeout ended, each with the event
+    /// of the confirmation.
     done: BTreeMap<u128, Moment>,
-    /// Messages with an acknowledgment that was confirmed late, and the event of it. Such a message is resolved only in
-    /// this queue or segment, because it may have been moved to another one.
+    /// Messages whose acknowledgment was confirmed after their visibility timeout ended, each with the event
+    /// of the confirmation. Such a message is resolved only in this queue or segment, because it may have
+    /// been moved.
     done_there: BTreeMap<(ReceiptPlace, u128), Moment>,
     /// Messages that a process tried to acknowledge. They may be resolved, even without a confirmation.
     acknowledged: BTreeSet<u128>,
@@ -75,8 +78,8 @@ impl History {
         }
     }
 
-    /// Checks a received message of an ordered queue: a process acknowledged all earlier confirmed messages of its
-    /// group, or tried to.
+    /// Checks a message received from an ordered queue. Some process must have tried to acknowledge each
+    /// earlier confirmed message of its group.
     pub(crate) fn receives_in_order(&self, message: &Message) {
         let mut said = self.said();
         let body = String::from_utf8(message.body.clone()).unwrap();
@@ -93,7 +96,7 @@ impl History {
         }
     }
 
-    /// Checks a message that was received by a request which began at this event.
+    /// Checks a received message. `began` is the event at which the receive request began.
     pub(crate) fn receives(&self, message: &Message, began: Moment) {
         let mut said = self.said();
         let body = String::from_utf8(message.body.clone()).unwrap();
@@ -120,7 +123,7 @@ impl History {
         self.said().acknowledged.insert(message.id.0);
     }
 
-    /// Records a confirmed acknowledgment. `in_time`: the receiver still had the message.
+    /// Records a confirmed acknowledgment. `in_time` says whether the visibility timeout had not ended.
     pub(crate) fn is_done(&self, message: &Message, in_time: bool) {
         let mut said = self.said();
         said.moment += 1;
@@ -158,7 +161,7 @@ impl History {
 }
 
 impl HistoryState {
-    /// Records an inconsistency. The first one counts.
+    /// Records an inconsistency. Only the first one is kept.
     fn wrong(&mut self, wrong: String) {
         self.wrong.get_or_insert(wrong);
     }

@@ -1,7 +1,13 @@
-//! Simulation of the product's engine in virtual time. Several processes send and receive. Their clocks differ, and
-//! some of them crash. They use one store without transactions that loses, delays and repeats requests. All of this is
-//! drawn from a seed. At the end, each confirmed message is resolved. No message was received after its acknowledgment
-//! was durable, and none twice under one deduplication id. Only open segments are left.
+//! Simulation of the engine in virtual time. Several processes send and receive. Their clocks differ, and
+//! some processes crash. They use one store without transactions that loses, delays and repeats requests. A
+//! seed determines all of this.
+//!
+//! At the end, the simulation checks the following:
+//!
+//! - Each confirmed message is resolved.
+//! - No message was received after its acknowledgment was durable.
+//! - No two messages with the same deduplication id were received.
+//! - Only open segments remain.
 //!
 //! `RECTO_TEST_SEED=…` repeats one seed step by step. `RECTO_TEST_SCALE=20` runs twenty times as many seeds.
 
@@ -18,11 +24,11 @@ use world::{Broken, run};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of seeds in the push set.
+/// Number of seeds in the set of tests that runs on each push.
 const SEEDS: u64 = 30;
-/// Number of seeds in the slow set.
+/// Number of seeds in the set of slow tests.
 const SLOW_SEEDS: u64 = 250;
-/// Maximum number of seeds until the simulation notices a broken guarantee.
+/// Maximum number of seeds that the simulation needs to find a broken guarantee of the store.
 const MAX_SEEDS_TO_NOTICE: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
@@ -52,7 +58,7 @@ fn each_confirmed_message_is_handled_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment names, or `count` seeds times the scale that the environment names.
+/// Runs the seed in `RECTO_TEST_SEED`, or otherwise `count` seeds multiplied by `RECTO_TEST_SCALE`.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -82,7 +88,7 @@ fn a_seed_replays_exactly() {
     }
 }
 
-/// Checks that the simulation reports an error if a guarantee that the protocol needs is broken.
+/// Checks that the simulation reports an error if the store breaks a guarantee that the protocol needs.
 fn notices(broken: Broken, says: &str) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
         if let Err(wrong) = in_virtual_time(seed, Some(broken))

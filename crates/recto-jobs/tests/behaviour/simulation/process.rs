@@ -1,4 +1,4 @@
-//! One process: the engine, its senders, and its receivers.
+//! Simulated process: the engine with senders and receivers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,32 +16,33 @@ use super::history::History;
 
 const NAME: &str = "jobs";
 const DEAD: &str = "dead";
-/// Rotation interval of body tables. The receipts of a message span several intervals.
+/// Rotation interval of body tables in seconds. It is so short that the receives of a message span several
+/// intervals.
 const SLICE_SECONDS: u32 = 10;
 const MARGIN_SECONDS: u32 = 3;
-/// Number of messages of a segment. It is small, so that there are many segments.
+/// Number of messages that a segment takes. It is small, so that there are many segments.
 const SEGMENT_MESSAGES: Seq = 8;
-/// Number of messages of a segment in runs that move messages on, and the number of segments above
-/// which they do so.
+/// Limits in runs with segment merging: the number of messages that a segment takes, and the number of
+/// segments above which merging starts.
 const FEW_MESSAGES: Seq = 3;
 const SCATTERED_SEGMENTS: usize = 2;
-/// Maximum time until the next turn of the maintenance task. With the usual interval, none would
-/// run during the faults.
+/// Maximum time between two runs of the maintenance in the simulation. With the usual interval, the
+/// maintenance would not run during the faults.
 const MAX_UPKEEP_MILLIS: u64 = 3_000;
-/// Number of receipts before a message goes to the dead-letter queue.
+/// Number of receives before a message goes to the dead-letter queue.
 const ATTEMPTS: u16 = 3;
-/// Time limit of a request.
+/// Time limit of a request to a queue.
 const TIME: Duration = Duration::from_secs(3);
-/// Bounds of the duration of claims.
+/// Minimum and maximum visibility timeout of a receive.
 const MIN_VISIBILITY_MILLIS: u64 = 500;
 const MAX_VISIBILITY_MILLIS: u64 = 6_000;
-/// Number of messages of each sender.
+/// Number of messages that each sender sends.
 const MESSAGES: u64 = 12;
-/// Maximum number of attempts to send until the outcome is known.
+/// Maximum number of attempts to send a message until the outcome is known.
 const MAX_ATTEMPTS: u32 = 100;
 
 pub(crate) struct Process {
-    /// `None` after a crash.
+    /// Open queues; `None` after a crash.
     queues: Option<Queues>,
     pub(crate) jobs: Shards,
     /// Dead-letter queue.
@@ -54,7 +55,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Creates the queues that all processes use.
+    /// Creates the queues that all simulated processes use.
     pub(crate) async fn found(
         store: Arc<dyn Store>,
         clocks: Clocks,
@@ -80,8 +81,8 @@ impl Process {
             attempts: ATTEMPTS,
         };
         let options = QueueOptions {
-            // An ordered queue gets no dead-letter queue, because a dead letter lets later messages
-            // of its group pass.
+            // An ordered queue gets no dead-letter queue: a dead letter lets later messages of its group
+            // overtake it.
             dead_letters: (!is_ordered).then_some(dead_letters),
             ..like
         };
@@ -111,13 +112,13 @@ impl Process {
         })
     }
 
-    /// Returns the state of the body tables.
+    /// Returns the state of the ring of body tables.
     pub(crate) async fn ring(&self) -> Result<RingView, String> {
         let queues = self.queues.as_ref().ok_or("it crashed")?;
         queues.ring().await.map_err(|error| error.to_string())
     }
 
-    /// Starts the senders and receivers, which run until the process ends.
+    /// Starts the senders and receivers of the process, which run until the process ends.
     pub(crate) fn work(&mut self) {
         let (shard, history, random) = (
             self.jobs.clone(),
@@ -142,7 +143,7 @@ impl Process {
         }
     }
 
-    /// Starts a task that also moves on the remaining messages of old segments.
+    /// Starts a task that runs the maintenance at random times, if the run tests segment merging.
     fn keeps_up(&mut self) {
         let Some(queues) = self.queues.clone().filter(|_| self.history.moves_on) else {
             return;
@@ -156,7 +157,7 @@ impl Process {
         }));
     }
 
-    /// Stops all tasks of the process. Requests that it has sent to the store remain under way.
+    /// Stops all tasks of the process. The store may still execute requests that the process has sent.
     pub(crate) fn crash(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();
@@ -181,7 +182,7 @@ async fn open(store: Arc<dyn Store>, clocks: Clocks, moves_on: bool) -> Option<Q
     Queues::over(opened.with_limits(limits)).await.ok()
 }
 
-/// Sends three messages with deduplication ids, until their sending is confirmed.
+/// Sends three messages with deduplication ids, and repeats the call until all of them are confirmed.
 async fn send(shard: &Shards, history: &History, random: &Random, by: (u64, bool), first: u64) {
     let (process, is_ordered) = by;
     let bodies: Vec<_> = (first..first + 3)
@@ -225,7 +226,7 @@ async fn send(shard: &Shards, history: &History, random: &Random, by: (u64, bool
     }
 }
 
-/// Receives messages, and executes random operations on them.
+/// Receives messages, and executes a random operation on each of them.
 async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered: bool) {
     let began = history.now();
     let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
@@ -233,7 +234,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
     let wait = Duration::from_millis(random.below(1_500));
     let begun = Instant::now();
     let receiving = shard.receive(most, Some(Duration::from_millis(visibility)), wait);
-    // Some receivers stop before the response.
+    // Some receivers stop waiting before the response arrives.
     let patience = Duration::from_millis(if random.one_in(6) {
         random.below(300)
     } else {
@@ -256,7 +257,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
             history.receives_in_order(message);
         }
     }
-    // Some receivers work on their messages for longer than their claims last.
+    // Some receivers work on their messages longer than the visibility timeout.
     tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;
     for message in received {
         let kept_until = begun + Duration::from_millis(visibility);

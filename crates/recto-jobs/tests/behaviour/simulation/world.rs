@@ -1,4 +1,5 @@
-//! One run: processes on a faulty store, which start, crash and end; and the check of the remaining state.
+//! One run of the simulation: processes start, crash and end on a faulty store. Then the remaining state is
+//! checked.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -21,39 +22,40 @@ use super::history::History;
 use super::process::Process;
 
 const PROCESSES: u64 = 3;
-/// Number of shards of a queue with several shards.
+/// Number of shards in runs with several shards.
 const SHARDS: u16 = 4;
-/// Maximum difference between clocks, in microseconds. It is below the margin of leases.
+/// Maximum difference between the clocks of two processes, in microseconds. It is smaller than the margin
+/// that processes add to visibility timeouts of others.
 const APART_MICROS: u64 = 4_000_000;
-/// Duration of the faults.
+/// Time for which the store has faults.
 const STORM: Duration = Duration::from_secs(25);
-/// Maximum duration of a request whose process crashed after it was sent.
+/// Maximum time until the store has executed a request whose process crashed after sending it.
 const ENDED: Duration = Duration::from_secs(1);
 /// Maximum number of checks of the remaining state, at intervals of at least one second.
 const CALM_SECONDS: u32 = 60;
 
-/// Guarantee of the store that is broken.
+/// Guarantee of the store that a test breaks on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// Conditional writes are applied regardless of their conditions.
     Conditions,
-    /// Some changes of states are confirmed but not executed.
+    /// Some changes of segment states are confirmed but not executed.
     States,
-    /// Some bodies are confirmed but not written.
+    /// Some writes of bodies are confirmed but not executed.
     Bodies,
-    /// A table that was confirmed to be empty is emptied once more, after new rows were written to it.
+    /// A table that was confirmed to be empty is emptied again, after new rows were written to it.
     Emptying,
 }
 
-/// Runs one seed. Returns a summary, which can be compared with other runs, or the inconsistency.
+/// Runs the simulation with one seed. Returns a summary that can be compared with other runs, or the
+/// inconsistency that it found.
 pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     LocalSet::new().run_until(storm(seed, broken)).await
 }
 
 async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let (start, random) = (Instant::now(), Random::new(seed));
-    // Use either one process on a store with transactions, as the embedded store is, or several
-    // processes.
+    // Use either one process on a store with transactions, as on the embedded store, or several processes.
     let is_alone = broken.is_none() && random.one_in(3);
     let limits = Limits {
         remote: !is_alone,
@@ -95,7 +97,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     let mut rates = FaultRates::all(0.02 + 0.01 * random.below(4) as f64);
     if is_alone {
-        // With one process, each request is applied or not before the process ends, so no request
+        // With one process, the store executes or rejects each request before the process ends, so no request
         // is late or repeated.
         (rates.late, rates.repeat) = (0.0, 0.0);
     }
@@ -109,8 +111,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let index = usize::try_from(random.below(count)).unwrap();
         processes[index].crash();
         if is_alone {
-            // Wait, because the next process opens the store after all requests of the earlier
-            // process have ended.
+            // Wait until all requests of the earlier process have ended, because only then may the next
+            // process open the store.
             tokio::time::sleep(ENDED).await;
         }
         if let Some(mut process) = begin(next).await {
@@ -121,8 +123,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     processes.iter_mut().for_each(Process::crash);
     tokio::time::sleep(ENDED).await;
-    // There are no new faults from here on. Late requests still arrive or get lost, at most one of
-    // them at each call of the store.
+    // From here on, there are no new faults. Late requests still arrive or get lost, at most one at each call
+    // of the store.
     faulty.set_rates(FaultRates {
         arrive: 0.5,
         ..FaultRates::NONE
@@ -143,7 +145,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     history.end()
 }
 
-/// Waits until the body tables are emptied or replaced.
+/// Waits until the maintenance has emptied or replaced the body tables that were in use.
 async fn settle(last: &Process) -> Result<(), String> {
     let mut stands = String::new();
     for _ in 0..CALM_SECONDS {
@@ -158,7 +160,7 @@ async fn settle(last: &Process) -> Result<(), String> {
     Err(format!("the ring stands still: {stands}"))
 }
 
-/// Receives and acknowledges all remaining messages.
+/// Receives and acknowledges all remaining messages of both queues.
 async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<(), String> {
     for _ in 0..CALM_SECONDS {
         let began = history.now();
@@ -182,12 +184,12 @@ async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<()
     Ok(())
 }
 
-/// Store that breaks a guarantee.
+/// Store that breaks one guarantee on purpose.
 struct Breaking {
     inner: Arc<dyn Store>,
     broken: Broken,
     random: Random,
-    /// Table that is emptied once more.
+    /// Table that the store empties again after the next write to it.
     late: Mutex<Option<Table>>,
 }
 

@@ -1,4 +1,5 @@
-//! Clocks that run ten times as fast, so that leases and rotation intervals end soon.
+//! Clocks that run ten times as fast as real time, so that visibility timeouts and rotation intervals end
+//! soon.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use recto_model::environment::Source;
 
 const TIMES: u32 = 10;
 
-/// Returns an environment with the same clock for all processes that use the same start.
+/// Returns an environment with fast clocks. Processes with the same `from_micros` have the same time.
 pub(crate) fn environment(from_micros: i64) -> Environment {
     Environment::new(Fast {
         from_micros,
@@ -15,7 +16,7 @@ pub(crate) fn environment(from_micros: i64) -> Environment {
     })
 }
 
-/// Returns the real duration of a time on these clocks.
+/// Returns the real duration of a duration on the fast clocks.
 pub(crate) fn in_truth(time: Duration) -> Duration {
     time / TIMES
 }

@@ -1,10 +1,10 @@
-//! Tests of processes on a real Cassandra that are killed, or paused for longer than a lease. The
-//! tests stop a process at each step of the protocol, by its name. They stop it before its call to
-//! the store, or after the call but before its result arrives. Other processes continue. No message
-//! is lost, no resolved message is received again, and all work completes.
+//! Tests of processes on a real Cassandra that are killed, or paused for longer than a visibility timeout.
+//! The tests stop a process at each step of the protocol, before its call to the store, or after the call but
+//! before its result arrives. Other processes continue. No message is lost, no resolved message is received
+//! again, and all work completes.
 //!
-//! For each step, one side is drawn at random; `RECTO_TEST_SEED=…` repeats a choice. `RECTO_TEST_SCALE=2` or more tests
-//! both sides.
+//! For each step, one of the two sides is chosen at random. `RECTO_TEST_SEED=…` repeats a choice.
+//! `RECTO_TEST_SCALE=2` or more tests both sides.
 
 mod clock;
 #[path = "../../common/cut.rs"]
@@ -33,16 +33,16 @@ use point::{Does, POINTS};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of scenarios that run concurrently. Each lane has its own keyspace.
+/// Number of scenarios that run concurrently. Each of these lanes has its own keyspace.
 const LANES: usize = 3;
 /// Time limit for a process to reach its stop point, or to print that it is done.
 const HEARD: Duration = Duration::from_secs(60);
-/// Slightly more than the maximum difference between clocks.
+/// Slightly more than the margin that processes add to visibility timeouts of others.
 const MARGIN: Duration = Duration::from_secs(8);
-/// Time by which the start of the fast clocks is moved back. A process that was emptying a table
-/// counts as dead by these clocks.
+/// Time by which the start of the fast clocks is moved back. By the new clocks, a process that was emptying a
+/// table counts as gone.
 const LATER_MICROS: i64 = 400_000_000;
-/// Shortest intervals that are possible with the fast clocks.
+/// Shortest intervals of the ring that are possible with the fast clocks.
 const SHORT: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -50,7 +50,7 @@ const SHORT: StoreOptions = StoreOptions {
     units: 4,
 };
 
-/// Way in which a process is cut off.
+/// Whether the process at the stop point is killed or paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Killed,
@@ -85,7 +85,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Returns each step with each way to cut a process off, on one of the sides or on both.
+/// Returns a scenario for each step and each kind of cut, for one side of the call or for both.
 fn scenarios(is_played: fn(Does) -> bool) -> Vec<Scenario> {
     let drawn = || u64::from_be_bytes(Environment::system().random());
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
@@ -126,7 +126,7 @@ fn play_all(is_played: fn(Does) -> bool) {
     });
 }
 
-/// Scenarios that run one after the other, in their own keyspace.
+/// Scenarios that run one after another in a keyspace of their own.
 struct Lane {
     keyspace: String,
     from_micros: i64,
@@ -153,7 +153,7 @@ impl Lane {
         process::open(store, clock::environment(self.from_micros)).await
     }
 
-    /// Sets short rotation intervals, for tests of the ring.
+    /// Sets short rotation intervals in the keyspace, for tests of the ring.
     async fn with_short_slices(&self) {
         self.open().await.configure(SHORT).await.unwrap();
     }
@@ -213,7 +213,8 @@ impl Lane {
         }
     }
 
-    /// Checks the ring by clocks that are much later, which all later processes use.
+    /// Checks that the ring of body tables recovers after the cut. Moves the clocks forward for all later
+    /// processes.
     fn ring_recovers(&mut self) {
         self.from_micros -= LATER_MICROS;
         self.runtime

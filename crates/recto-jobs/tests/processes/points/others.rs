@@ -1,4 +1,5 @@
-//! The other processes, which continue, and their invariants.
+//! Other processes of a scenario: they continue the work of the cut-off process, and check that no message is
+//! lost or repeated.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,13 +9,13 @@ use recto_jobs::{NewMessage, Queue, Queues, Settled};
 use super::moved_on::all_moved_on;
 use super::process::{VISIBILITY, body};
 
-/// Pause between two checks.
+/// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time limit until a condition holds.
+/// Time limit for a condition to become true.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 10;
 
-/// Known messages of a scenario.
+/// Messages of a scenario, with what their confirmations say.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Messages whose sending was confirmed.
@@ -28,7 +29,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Records a line that the cut-off process printed.
+    /// Records a line of the cut-off process's output.
     pub(crate) fn hear(&mut self, line: &str) {
         match line.split_once(' ') {
             Some(("sent", body)) => drop(self.sent.insert(body.to_owned())),
@@ -40,13 +41,13 @@ impl Known {
         }
     }
 
-    /// Returns the messages that were handed out to the process after a pause that was longer than their claims. There
-    /// must be none.
+    /// Returns the messages that the process handed out after a pause that was longer than their visibility
+    /// timeout. There must be none.
     pub(crate) fn begun_late(&self) -> &BTreeSet<String> {
         &self.begun
     }
 
-    /// Records that the process did not send its acknowledgment.
+    /// Records that the cut-off process did not send its acknowledgment.
     pub(crate) fn acks_nothing(&mut self) {
         self.acking.clear();
     }
@@ -60,13 +61,14 @@ impl Known {
         }
     }
 
-    /// Receives messages until all confirmed messages are acknowledged and no message is left.
+    /// Receives and acknowledges messages until all confirmed messages are acknowledged and the queues are
+    /// empty.
     pub(crate) async fn drain(&mut self, queues: &[Queue]) {
         let begun = Instant::now();
         loop {
             let mut left = 0;
-            // Read the dead-letter queue after the queue, so that a message that moves there is not
-            // missed.
+            // Read the dead-letter queue after the other queue, so that a message that moves between them is
+            // not missed.
             for queue in queues.iter().rev() {
                 self.work(queue).await;
                 left += queue.shards.stats().await.unwrap().messages;
@@ -85,7 +87,7 @@ impl Known {
         }
     }
 
-    /// Receives the available messages, and acknowledges them.
+    /// Receives the available messages of a queue, and acknowledges them.
     async fn work(&mut self, queue: &Queue) {
         let received = queue.shards.receive(AT_ONCE, Some(VISIBILITY), Duration::ZERO);
         let received = received.await.unwrap();
@@ -106,7 +108,7 @@ impl Known {
     }
 }
 
-/// Waits until resolved segments are released, and checks that no body was lost.
+/// Waits until resolved segments are released, and checks that no message body was lost.
 pub(crate) async fn come_to_rest(queues: &[Queue]) {
     let begun = Instant::now();
     for queue in queues {
@@ -120,7 +122,7 @@ pub(crate) async fn come_to_rest(queues: &[Queue]) {
     }
 }
 
-/// Waits until each table that is in use now was emptied or replaced.
+/// Waits until each body table that is in use now was emptied or replaced.
 pub(crate) async fn ring_goes_on(queues: &Queues) {
     let begun = Instant::now();
     let before = queues.ring().await.unwrap();

@@ -1,4 +1,4 @@
-//! Points at which a process is cut off, each identified by the calls to the store that lead to it.
+//! Points at which a process is killed or paused, each identified by the calls to the store that lead to it.
 
 use recto_model::Slice;
 use recto_protocol::queues::{Phase, Version, stored};
@@ -6,42 +6,43 @@ use recto_store::{Cas, Operation, PartitionWrite};
 
 use super::cut::{Point, point};
 
-/// Call that changes data, by the kind of data.
+/// Kind of a call to the store, by the data that it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Bodies,
     Head,
     Log,
     State,
-    /// Changes the ring to end a rotation interval.
+    /// Change of the ring that ends a rotation interval.
     Roll,
-    /// Changes the ring to reserve a table for emptying.
+    /// Change of the ring that reserves a table for emptying.
     Take,
-    /// Changes the ring in another way.
+    /// Any other change of the ring.
     Ring,
-    /// Empties a table.
+    /// Request to empty a table.
     Empty,
-    /// Any other call.
+    /// Any other call, such as a read.
     Other,
 }
 
-/// Operation of the process that is cut off.
+/// Operation that the process executes when it is killed or paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     Send,
     Claim,
     Ack,
-    /// Sends one message more than a segment takes.
+    /// Sends one message more than a segment takes, which seals the segment.
     Seal,
     /// Acknowledges the last message of a sealed segment.
     Release,
-    /// Gives back a message that was received the maximum number of times.
+    /// Gives back a message that was received the maximum number of times, which moves it to the dead-letter
+    /// queue.
     Move,
-    /// Maintains the ring.
+    /// Runs the maintenance of the ring.
     Keep,
 }
 
-/// All points.
+/// All points at which the tests stop a process.
 pub(crate) const POINTS: [Point; 20] = [
     point("send-bodies", Does::Send, &[Call::Bodies]),
     point("send-append", Does::Send, &[Call::Log]),
@@ -66,7 +67,7 @@ pub(crate) const POINTS: [Point; 20] = [
 ];
 
 impl Call {
-    /// Returns the call of a plain write.
+    /// Returns the kind of a plain write.
     pub(crate) fn write(write: &PartitionWrite) -> Self {
         if write.table.name().starts_with("recto_queue_body_") {
             Self::Bodies
@@ -75,12 +76,12 @@ impl Call {
         }
     }
 
-    /// Returns the call of a read, which changes nothing.
+    /// Returns the kind of a read, which changes nothing.
     pub(crate) fn read(_: &Slice) -> Self {
         Self::Other
     }
 
-    /// Returns the call of a conditional write.
+    /// Returns the kind of a conditional write.
     pub(crate) fn cas(cas: &Cas) -> Self {
         match cas.table.name() {
             "recto_queue_shard" => Self::Head,
@@ -91,7 +92,7 @@ impl Call {
         }
     }
 
-    /// Returns the kind of change of the ring.
+    /// Returns the kind of a change of the ring.
     fn ring(cas: &Cas) -> Self {
         let Operation::PatchStatic { cells, .. } = &cas.mutations[0].operation else {
             return Self::Ring;

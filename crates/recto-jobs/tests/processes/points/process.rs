@@ -1,4 +1,4 @@
-//! Process that executes one operation and is cut off in the middle of it.
+//! Child process that executes one operation and is killed or paused during it.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use super::cut::{CutOff, Point, Side, wait_for_word};
 use super::point::Does;
 use crate::keyspace;
 
-/// Variables that pass the location and the task to a process.
+/// Environment variables with the store and the task, for a child process.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
 pub(crate) const CLOCK: &str = "RECTO_TEST_CLOCK_MICROS";
 pub(crate) const QUEUE: &str = "RECTO_TEST_QUEUE";
 pub(crate) const POINT: &str = "RECTO_TEST_POINT";
 pub(crate) const SIDE: &str = "RECTO_TEST_SIDE";
-/// Word that the process prints at the end.
+/// Word that the process prints when its operation has ended.
 pub(crate) const OVER: &str = "over";
 
-/// Number of messages of a segment.
+/// Number of messages that a segment takes in these tests.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// Duration of claims.
+/// Visibility timeout in these tests, by the fast clocks.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(20);
-/// Time limit of a request, on clocks that run faster.
+/// Time limit of a request. It is long because the clocks run fast.
 const REQUEST_TIME: Duration = Duration::from_secs(300);
-/// Pause between two checks of the maintenance task.
+/// Interval at which the process checks whether it has passed its stop point.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens the queues of a keyspace.
@@ -41,8 +41,8 @@ pub(crate) async fn open(store: Arc<dyn Store>, environment: Environment) -> Que
         .unwrap()
 }
 
-/// Creates a queue, and its dead-letter queue if the operation needs one. The queue is the last one
-/// of the result.
+/// Creates a queue, and its dead-letter queue if the operation needs one. The queue is the last element of
+/// the result.
 pub(crate) async fn queues(queues: &Queues, name: &str, does: Does) -> Vec<Queue> {
     let like = QueueOptions {
         shards: 1,
@@ -67,7 +67,7 @@ async fn create(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
     }
 }
 
-/// Runs the child process on one thread, so that it stops as a whole.
+/// Runs the child process on a single thread, so that a stop point pauses all of its tasks.
 pub(crate) fn run() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let point = Point::of(&variable(POINT));
@@ -87,12 +87,12 @@ pub(crate) fn run() {
         act(&shard, &store, point, &name).await;
         println!("lost {}", shard.totals().bodies_lost);
         println!("{OVER}");
-        // Wait, because the maintenance task of the process continues until the process is killed.
+        // Wait, because the maintenance of the process must continue until the process is killed.
         tokio::task::spawn_blocking(wait_for_word).await.unwrap();
     });
 }
 
-/// Prepares the operation, and executes it.
+/// Sends and receives the messages that the operation needs, and executes the operation.
 async fn act(shard: &Shards, store: &CutOff, point: Point, name: &str) {
     let before = match point.does {
         Does::Send => 0,
