@@ -27,7 +27,7 @@ const OFFSET_ROUNDS: usize = 5;
 const COMPARED: usize = 20;
 const SIZES: [u32; 2] = [20, 100];
 
-/// Columns of the tables of pages. The depth is the last column.
+/// Column titles of the result tables for pages. The last column is the depth: the number of rows before the page.
 pub(super) const COLUMNS: [&str; 9] = [
     "page",
     "Recto, µs",

@@ -25,7 +25,7 @@ pub(crate) fn was_cut(error: &NewSessionError) -> bool {
     is_broken && tls_cause(connection).is_none()
 }
 
-/// Converts a failure to connect to an error of the store. `error` is the failure of the last host
+/// Returns the store's error for a failed connection. `error` is the failure of the last host
 /// that was tried. `alert` is the TLS alert that a second connection to the hosts received, if the
 /// first was closed without an alert.
 pub(crate) fn failed(

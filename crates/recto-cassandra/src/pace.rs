@@ -27,7 +27,7 @@ pub(crate) struct Pace {
     sending: AtomicUsize,
 }
 
-/// Guard of one write in flight, which counts until the guard is dropped.
+/// Guard of one write. The write counts as in flight until the guard is dropped.
 pub(crate) struct Sending<'a>(&'a AtomicUsize);
 
 impl Drop for Sending<'_> {

@@ -41,7 +41,7 @@ impl Notice {
     }
 }
 
-/// Notice with its partition.
+/// Notice that buckets of a partition may need work, with the partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Noticed {
     pub(crate) place: Arc<Place>,

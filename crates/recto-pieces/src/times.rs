@@ -27,7 +27,8 @@ pub(crate) struct Times {
     width: Width,
     ty: Type,
     direction: Direction,
-    /// Direction of the column before the time that says whether a row has a time.
+    /// Sort direction of the column that says whether a row has a time. It stands directly before the time column. `None`:
+    /// every row has a time.
     presence: Option<Direction>,
 }
 

@@ -492,8 +492,8 @@ fn nulls(count: usize) -> Cells {
 /// with the lowest possible write timestamp.
 #[tokio::test]
 async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
-    // Number of rows with a deletion below them. It is above the warning threshold of 1,000, so
-    // Cassandra would warn if it counted these deletions.
+    // Number of rows, each with a deletion of the old row. It is above the warning threshold of 1,000,
+    // so Cassandra would warn if it counted these deletions.
     const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
     let store = KEYSPACE.store().await;

@@ -75,7 +75,7 @@ impl CursorKeysArgs {
         }
     }
 
-    /// Opens the store, for writing only if the command changes the keys.
+    /// Opens the store for reading, or for writing if the command changes the keys.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         match &self.command {
             CursorKeysCommand::List(_) => self.store().open_to_read().await,

@@ -20,7 +20,7 @@ pub struct RingView {
     pub obstacle: Option<String>,
 }
 
-/// Body table of the ring.
+/// One of the tables that store the bodies of messages. These tables form a ring: they take new messages in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableView {
     /// Number of the table.

@@ -141,9 +141,10 @@ impl Segments {
         }
     }
 
-    /// Returns the segments that may be deleted, each as a whole and at the timestamp of its newest intent: all its
-    /// intents are settled, and a renewal succeeded since. The segments of a process that was found dead stay for the
-    /// processes that resolve them.
+    /// Returns the segments of intents that may be deleted. A segment may be deleted if all its intents are settled, and
+    /// this process has renewed its registration since. The caller deletes each segment as a whole, at the timestamp of
+    /// its newest intent. Segments of a process that was found dead are not returned, because the processes that resolve
+    /// its changes need them.
     pub fn deletable(&self) -> Vec<u64> {
         let may_go = |segment: &Segment| {
             let is_settled = segment.intents > 0 && segment.unsettled == 0;

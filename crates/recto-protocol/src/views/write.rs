@@ -33,9 +33,9 @@ use claiming::Claiming;
 /// State of the process at the time of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct StepContext<'a, A: Arranged> {
-    /// Collection in the newest schema that the process has read.
+    /// Definition of the collection in the newest schema that the process has read.
     pub schema: &'a A,
-    /// Key of the record, in the form that claims store.
+    /// Key of the record, in the form in which claims of unique values store it.
     pub owner: &'a A::Key,
     /// Time of the wall clock.
     pub now: Micros,

@@ -101,7 +101,7 @@ pub async fn another_row_conflicts_and_nothing_is_written(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that deleted and expired rows do not exist for inserts.
+/// Checks that an insert succeeds if the row with its key was deleted or has expired.
 pub async fn deleted_and_expired_rows_do_not_conflict(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "gone").await;
     let p = ints([1]);

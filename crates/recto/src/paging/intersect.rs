@@ -190,10 +190,10 @@ pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u6
     asked.into_iter().map(|rows| rows.min(most)).collect()
 }
 
-/// Returns the number of rows of the first read of one view. `want` is the number of records to
-/// find. On a remote store, a stage costs as much as some hundred rows. If all views are read, the
-/// number therefore suffices for `want` records, unless it would be too large. It assumes that each
-/// view contains half of the rows of each other view.
+/// Returns the number of rows that the first read of one view requests. `want` is the number of
+/// records to find. On a remote store, one more round of reads costs as much as some hundred rows, so
+/// the first read should find all `want` records. The number is chosen for this, up to a maximum, on
+/// the assumption that each view contains half of the rows of each other view.
 fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;

@@ -68,12 +68,13 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
     (entry_stamp(wrong) <= row.version).then(|| beside.put(row))?
 }
 
-/// Returns the deletion of an orphan entry at the entry's timestamp. Returns `None` if this
-/// deletion could hide a later change of the record.
+/// Returns the write that deletes an orphan entry, at the timestamp of the entry. Returns `None` if
+/// this deletion could hide a later change of the record.
 ///
-/// A later change has a greater version than the deletion in two cases: the record already has a
-/// version that is not smaller, or the entry is older than the maximum difference of clocks. The
-/// models show that no serial read of the record is needed
+/// The deletion is safe in two cases, because every later change of the record then has a greater
+/// timestamp: the version of the record is at least the timestamp of the entry, or the entry is older
+/// than the maximum difference of clocks. The models show that the record need not be read again
+/// with serial consistency
 /// (`old_orphans_are_removed_beside_changes`).
 fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     let stamp = entry_stamp(orphan);

@@ -468,8 +468,8 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
     if first == Outcome::Repaired {
         return Ok(Some(first));
     }
-    // The put had no effect, because the stored or deleted entry is newer than the reported
-    // timestamp of the record. So put the entry above it.
+    // The put had no effect, because the entry was stored or deleted at a greater timestamp than
+    // the one that was reported. So put it again at a timestamp greater than that.
     let now = shared.environment.now_micros();
     let above = stamp
         .filter(|stamp| *stamp > row.version.0)

@@ -128,7 +128,7 @@ impl Default for Config {
 pub(crate) struct Now<'a> {
     pub(crate) config: &'a Config,
     pub(crate) micros: Micros,
-    /// Current ring.
+    /// Version of the ring of body tables, which take new messages in turn, and the table that takes them now.
     pub(crate) ring: (Version, BodyTable),
 }
 

@@ -54,7 +54,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Returns the counts of a report for the log. They contain no keys.
+/// Returns the counts of a report, for the log. The log must contain no keys of records.
 fn counts(report: &VerifyReport) -> Json {
     json!({ "views": report.views.len(), "wrong": report.wrong(), "left": report.left() })
 }

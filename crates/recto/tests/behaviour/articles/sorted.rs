@@ -65,7 +65,8 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     );
     let page = timeline.text(&than_today("<"), "").first(2).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
-    // The page after the newest post also returns Hola and Bye, without a change of the filter.
+    // The page after the newest post contains Hola and Bye. The query needs the cursor only. In the
+    // article, the application changes the filter for each page.
     let newest = timeline.text(&of_user, "").first(1).await.unwrap();
     let page = timeline
         .text(&of_user, "")
