@@ -141,10 +141,10 @@ impl Segments {
         }
     }
 
-    /// Returns the segments of intents that may be deleted. A segment may be deleted if all its intents are settled, and
-    /// this process has renewed its registration since. The caller deletes each segment as a whole, at the timestamp of
-    /// its newest intent. Segments of a process that was found dead are not returned, because the processes that resolve
-    /// its changes need them.
+    /// Returns the segments of intents that may be deleted. A segment may be deleted if all its
+    /// intents are settled, and this process has renewed its registration since. The caller deletes
+    /// each segment as a whole, at the timestamp of its newest intent. Segments of a process that
+    /// was found dead are not returned, because the processes that resolve its changes need them.
     pub fn deletable(&self) -> Vec<u64> {
         let may_go = |segment: &Segment| {
             let is_settled = segment.intents > 0 && segment.unsettled == 0;
