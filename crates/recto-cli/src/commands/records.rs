@@ -291,8 +291,8 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    // A delete does not read the record first, so the message cannot say whether the record existed.
-    let done = format!("{} has no record {}", collection.name, shown(&key));
+    // A delete does not read the record first, so the message does not say whether the record existed.
+    let done = format!("record {} of {} is deleted", shown(&key), collection.name);
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;
     let version = None;

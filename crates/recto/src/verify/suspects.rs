@@ -90,11 +90,10 @@ pub(super) enum Outcome {
 }
 
 const OF_THE_FUTURE: &str =
-    "it was written with a stamp that lies ahead of the clock here, which nothing written now can replace";
-const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and it was not deleted as of an hour ago: \
-                               repair again when it is older than that";
-
-const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
+    "its write timestamp is ahead of this machine's clock, so that no write of today can replace it";
+const WITHOUT_TIMESTAMP: &str = "the store does not report when it was written, and it is less than an hour old: repair again \
+                                 an hour later";
+const MOVES: &str = "a split moved its rows at each attempt: repair again when no split is under way";
 
 /// Reads all suspects again. Returns the confirmed differences in the order of the suspects, and
 /// repairs them if `mends` is true.
@@ -443,7 +442,7 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
                 // On a remote store, choose a timestamp that is less than that of every later put
                 // of the record, by any clock.
                 0 if beside.is_remote() => {
-                    otherwise = WITHOUT_A_STAMP;
+                    otherwise = WITHOUT_TIMESTAMP;
                     shared.environment.now_micros() - CLOCKS_APART_MICROS
                 }
                 // A local store keeps no tombstones, so any timestamp works.

@@ -425,7 +425,7 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
 pub(crate) async fn reports_entries_that_are_too_new_to_repair(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
-    let ahead = "ahead of the clock here";
+    let ahead = "ahead of this machine's clock";
     let mut left = 0;
     for view in ["by_what", "by_city"] {
         let rows = Rows::read(&recto, view).await;
