@@ -126,6 +126,7 @@ pub fn plan(
     };
     let mut too_many = None;
     let mut missing_partition_fields = Vec::new();
+    let mut advises_list = false;
     let mut has_pinned = false;
     let is_asked = |sort_order: &&Arc<SortOrder>| wishes.view.is_none_or(|name| sort_order.name == name);
     for sort_order in sort_orders.iter().filter(is_asked) {
@@ -140,13 +141,17 @@ pub fn plan(
                     Unserved::Sources(reason) => {
                         too_many.get_or_insert(reason);
                     }
-                    Unserved::MissingPartitionFields(columns) if missing_partition_fields.is_empty() => {
-                        if serves_with_pinned(collection, sort_order, query, &columns, wishes) {
+                    Unserved::MissingPartitionFields(columns) => {
+                        // A table without order columns has one record in each partition, so advise a
+                        // table with lists, if there is one.
+                        let has_lists = !sort_order.table.clustering().is_empty();
+                        let is_better = missing_partition_fields.is_empty() || (has_lists && !advises_list);
+                        if is_better && serves_with_pinned(collection, sort_order, query, &columns, wishes) {
                             missing_partition_fields = sort_order.field_names(&columns);
+                            advises_list = has_lists;
                         }
                     }
                     Unserved::SortOrder(_) => has_pinned |= names_partition(sort_order, query),
-                    Unserved::MissingPartitionFields(_) => {}
                 }
             }
         }

@@ -27,8 +27,8 @@ pub struct RejectedView {
 pub struct Refusal {
     /// All views that were considered, each with the reason why it does not serve the query.
     pub rejected: Vec<RejectedView>,
-    /// Fields to fix with `=`: the missing partition fields of the first view that would then serve the query. Empty if
-    /// no view would serve it, or if the query fixes the partition of another view.
+    /// Fields to fix with `=`: the missing partition fields of the first view that would then serve the query as a list,
+    /// or else as one record. Empty if no view would serve it, or if the query fixes the partition of another view.
     pub missing_partition_fields: Vec<String>,
     /// Advice on how to change the query or the schema.
     pub advice: Advice,

@@ -384,6 +384,28 @@ async fn open_schema(text: &str) -> Recto {
     recto
 }
 
+/// The error of a list without a filter names the partition field of a view. The key selects one record, and no
+/// list.
+#[tokio::test]
+async fn names_the_partition_field_of_a_list() {
+    let recto = open_schema(
+        r#"
+        [collection.orders]
+        fields = { id = "text", status = "text", at = "int" }
+        key = ["id"]
+        writes = "update"
+
+        [collection.orders.view.by_status]
+        partition = ["status"]
+        order = ["-at"]
+        "#,
+    )
+    .await;
+    let error = recto.dynamic("orders").unwrap().query().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
+    assert_eq!(error.missing_partition_fields(), ["status"]);
+}
+
 #[tokio::test]
 async fn floats_without_a_number_are_literals() {
     let recto = open_schema(
