@@ -179,7 +179,19 @@ impl PieceStore {
     /// # Errors
     /// The deletion was not confirmed in time.
     pub(crate) async fn delete(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
-        let stamp = (self.stamps)();
+        self.delete_at(place, (bucket, span), (self.stamps)()).await
+    }
+
+    /// Deletes the rows and the samples of a bucket within a span, at this timestamp.
+    ///
+    /// # Errors
+    /// The deletion was not confirmed in time.
+    pub(crate) async fn delete_at(
+        &self,
+        place: &Place,
+        (bucket, span): (Bucket, &Span),
+        stamp: Stamp,
+    ) -> Result<()> {
         let (from, to) = place.pieced.bounds(span)?;
         let rows = mutation(Operation::DeleteRange { from, to }, stamp, None);
         let edge = |key: &[u8]| Bound::Before(std::iter::once(Some(key)).collect());

@@ -15,7 +15,7 @@ pub const MAX_DROPPED_AT_ONCE: usize = 64;
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
 /// Maximum number of steps of one removal of data below the retention bound of a partition. The next removal continues.
 pub const MAX_RETAIN_STEPS: usize = 4_096;
-/// Maximum number of times that a bucket is deleted as a whole, if its rows have timestamps of clocks that are ahead.
+/// Maximum number of times that the rows of a bucket are deleted, if they have timestamps of clocks that are ahead.
 pub const MAX_DROP_ROUNDS: usize = 64;
 /// Maximum number of partitions in which data below the retention bound is removed concurrently.
 pub const MAX_RETAINED_AT_ONCE: usize = 16;

@@ -1,12 +1,11 @@
-//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`, and deletes
-//! whole partitions at a time.
+//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`. Deletes whole
+//! partitions, or the hidden keys of a bucket that ranges with kept rows may name.
 //!
 //! The retention bound is raised only to the end of a bucket. So a split ahead of time ends a bucket at each eighth of
 //! the retention length, where rows have arrived since the last one. Time buckets have fixed ends. Entries are only
 //! added to their registry, so the retention bound is decided in a range map. This range map has one key range, with
 //! the bucket that never has rows.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ impl PieceStore {
     /// at the next value.
     ///
     /// # Errors
-    /// The work was not done in time. Buckets are removed only as a whole, and the next call continues.
+    /// The work was not done in time. The next call continues.
     pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<()> {
         let Some(keep) = &place.pieced.keep else {
             return Ok(());
@@ -58,8 +57,15 @@ impl PieceStore {
         Ok(())
     }
 
-    async fn drop_below(&self, place: &Place, wanted: Floor) -> Result<()> {
-        let mut machine = Retaining::new(wanted.clone(), self.protocol);
+    /// Raises the retention bound of a partition to `wanted`, or to the last edge before it, and removes the data below.
+    ///
+    /// # Errors
+    /// The work was not done in time. The next call continues.
+    pub(crate) async fn drop_below(&self, place: &Place, wanted: Floor) -> Result<()> {
+        let mut machine = match &place.pieced.times {
+            Some(_) => Retaining::of_time_buckets(wanted.clone(), self.protocol),
+            None => Retaining::new(wanted.clone(), self.protocol),
+        };
         let mut action = machine.step(RetainEvent::Begin);
         let mut oldest: Option<Oldest> = None;
         let mut attempts = 0;
@@ -85,8 +91,8 @@ impl PieceStore {
                     self.wait(Duration::from_millis(ms)).await;
                     RetainEvent::Waited
                 }
-                RetainAction::Delete(buckets) => {
-                    self.drop_buckets(place, &buckets).await?;
+                RetainAction::Delete(hidden) => {
+                    self.drop_hidden(place, &hidden).await?;
                     RetainEvent::Deleted
                 }
                 RetainAction::Over => break,
@@ -165,39 +171,27 @@ impl PieceStore {
         }
     }
 
-    async fn drop_buckets(&self, place: &Place, buckets: &BTreeSet<Bucket>) -> Result<()> {
-        let dropped: Vec<_> = buckets
+    async fn drop_hidden(&self, place: &Place, hidden: &[(Bucket, Span)]) -> Result<()> {
+        let dropped: Vec<_> = hidden
             .iter()
-            .map(|bucket| self.drop_bucket(place, *bucket))
+            .map(|(bucket, span)| self.drop_rows(place, *bucket, span))
             .collect();
         let dropped = stream::iter(dropped).buffer_unordered(MAX_PIECES_AT_ONCE);
         dropped.try_collect().await
     }
 
-    /// Deletes a bucket as a whole, at a timestamp that is not smaller than the timestamps of its rows. Some rows may
-    /// have later timestamps from clocks that are ahead, so the deletion is repeated until the bucket is empty.
-    async fn drop_bucket(&self, place: &Place, bucket: Bucket) -> Result<()> {
+    /// Deletes the rows and the samples of a bucket within a span, at a timestamp that is not smaller than the
+    /// timestamps of the rows. If the span contains all keys, deletes the bucket as a whole. Some rows may have later
+    /// timestamps from clocks that are ahead, so the deletion is repeated until no rows are visible.
+    async fn drop_rows(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
         let mut stamp = (self.stamps)();
         for _ in 0..MAX_DROP_ROUNDS {
-            if bucket == Bucket(0) {
-                // Mark bucket 0 at a later timestamp than the deletion, so that scans find the
-                // partition at all times.
-                let mark = Stamp(stamp.0.saturating_add(1));
-                self.write_step(place.pieced.mark_root(&place.partition, mark))
-                    .await?;
+            if *span == Span::all() {
+                self.drop_bucket(place, bucket, stamp).await?;
+            } else {
+                self.delete_at(place, (bucket, span), stamp).await?;
             }
-            let whole = || vec![mutation(Operation::DeletePartition, stamp, None)];
-            for shard in place.pieced.shards.all() {
-                let write = PartitionWrite {
-                    table: Arc::clone(&place.pieced.table),
-                    partition: place.shard_partition(bucket, shard),
-                    mutations: whole(),
-                };
-                self.write_step(write).await?;
-            }
-            self.write_step(self.samples_write(place, bucket, whole()))
-                .await?;
-            match self.newest_in(place, bucket).await? {
+            match self.newest_in(place, bucket, span).await? {
                 None => return Ok(()),
                 Some(newest) => stamp = Stamp((self.stamps)().0.max(newest.saturating_add(1))),
             }
@@ -210,11 +204,32 @@ impl PieceStore {
             .with_hint("set the clocks of all writing machines"))
     }
 
-    /// Returns the newest timestamp of some of the rows of a bucket, or `None` if the bucket has no rows.
-    async fn newest_in(&self, place: &Place, bucket: Bucket) -> Result<Option<i64>> {
+    /// Deletes a bucket as a whole.
+    async fn drop_bucket(&self, place: &Place, bucket: Bucket, stamp: Stamp) -> Result<()> {
+        if bucket == Bucket(0) {
+            // Mark bucket 0 at a later timestamp than the deletion, so that scans find the partition at
+            // all times.
+            let mark = Stamp(stamp.0.saturating_add(1));
+            self.write_step(place.pieced.mark_root(&place.partition, mark))
+                .await?;
+        }
+        let whole = || vec![mutation(Operation::DeletePartition, stamp, None)];
+        for shard in place.pieced.shards.all() {
+            let write = PartitionWrite {
+                table: Arc::clone(&place.pieced.table),
+                partition: place.shard_partition(bucket, shard),
+                mutations: whole(),
+            };
+            self.write_step(write).await?;
+        }
+        self.write_step(self.samples_write(place, bucket, whole())).await
+    }
+
+    /// Returns the newest timestamp of some of the rows of a bucket within a span, or `None` if there are no rows.
+    async fn newest_in(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<i64>> {
         let mut newest = None;
         for shard in place.pieced.shards.all() {
-            let slice = slice_of(place, (bucket, shard), &Span::all())?;
+            let slice = slice_of(place, (bucket, shard), span)?;
             newest = newest.max(self.read_rows(&slice).await?.stamps.into_iter().max());
         }
         Ok(newest)

@@ -345,6 +345,39 @@ async fn rows_below_the_floor_are_refused_and_not_shown() {
     assert_eq!(refused.kind(), PiecesErrorKind::BelowFloor);
 }
 
+/// Checks that retention deletes only the hidden keys of a bucket that a kept range still reads, and the whole bucket
+/// otherwise.
+#[tokio::test(start_paused = true)]
+async fn retention_keeps_rows_of_shared_buckets() {
+    let leaving = Roles {
+        deletes: [Bucket(2)].into(),
+        ..of(0)
+    };
+    for (newest, left) in [(leaving, rows(2..6)), (of(2), Vec::new())] {
+        let stream = Stream::new(Direction::Ascending).await;
+        stream.put_all(0..6).await;
+        let before = stream.is_kept_in(&[(0, of(0)), (2, of(1)), (4, newest)]).await;
+        let floor = Floor {
+            at: stream.pieced.edge_at(2).expect("it is one"),
+            kept: Kept::After,
+        };
+        let put = Directory {
+            version: before.version + 1,
+            floor: Some(floor.clone()),
+            ..before.clone()
+        };
+        stream.put_directory(&before, &put).await;
+        let place = &stream.partition.place;
+        let dropped = stream.pieces.drop_below(place, floor).await;
+        dropped.expect("the hidden rows are deleted");
+        assert_eq!(stream.in_bucket(0).await, left);
+        tokio::time::sleep(2 * TIME).await;
+        let after = stream.partition.directory(TIME).await.expect("it is read");
+        let starts: Vec<_> = after.pieces.iter().map(|piece| &piece.start).collect();
+        assert_eq!(starts, [&Vec::new(), &before.pieces[2].start]);
+    }
+}
+
 /// Store that loses writes to some buckets.
 struct Losing {
     inner: Arc<dyn Store>,

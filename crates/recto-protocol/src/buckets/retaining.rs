@@ -9,10 +9,14 @@
 //!
 //! The range map contains the progress: ranges beyond the bound still have to be deleted. The next process
 //! that finds such ranges continues. It waits again, and deletes again.
+//!
+//! A bucket is deleted as a whole only if the process sees the whole range map, and no kept range names the
+//! bucket. A window does not show this: a range behind it may still be read from the bucket, because a split
+//! of that range is unfinished. In all other cases, only the hidden keys of the bucket are deleted.
 
 use std::collections::BTreeSet;
 
-use crate::buckets::directory::{Directory, Floor, Kept, Piece};
+use crate::buckets::directory::{Directory, Floor, Kept, Piece, Span};
 use crate::buckets::limits::Protocol;
 use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::rules::Rule;
@@ -29,7 +33,7 @@ pub enum RetainEvent {
     Decided(Decision),
     /// The time of [`RetainAction::Wait`] has passed.
     Waited,
-    /// All buckets of [`RetainAction::Delete`] are deleted.
+    /// All rows of [`RetainAction::Delete`] are deleted.
     Deleted,
 }
 
@@ -52,9 +56,9 @@ pub enum RetainAction {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Delete these buckets, each as a whole, so that rows that arrive late in a deleted bucket are not
-    /// visible.
-    Delete(BTreeSet<Bucket>),
+    /// Delete all rows of these spans in these buckets. Rows that arrive late there must not be visible. If a
+    /// span contains all keys, delete the bucket as a whole.
+    Delete(Vec<(Bucket, Span)>),
     /// No rows or ranges are left to delete. The machine has ended.
     Over,
 }
@@ -64,21 +68,33 @@ pub enum RetainAction {
 pub struct Retaining {
     wanted: Floor,
     known: Option<Directory>,
-    /// Buckets for which the process has waited, or that it has deleted.
-    buckets: BTreeSet<Bucket>,
+    /// Buckets for which the process has waited, or whose rows it has deleted, with the span of these rows.
+    hidden: Vec<(Bucket, Span)>,
     is_deleted: bool,
+    /// True if each range has a bucket of its own, which no other range ever names.
+    is_unshared: bool,
     protocol: Protocol,
 }
 
 impl Retaining {
-    /// Creates the deletion of the rows beyond a bound. It deletes only whole buckets.
+    /// Creates the deletion of the rows beyond a bound.
     pub fn new(wanted: Floor, protocol: Protocol) -> Self {
         Self {
             wanted,
             known: None,
-            buckets: BTreeSet::new(),
+            hidden: Vec::new(),
             is_deleted: false,
+            is_unshared: false,
             protocol,
+        }
+    }
+
+    /// Creates the deletion of the rows beyond a bound in time buckets. Each time bucket belongs to one range,
+    /// so it is always deleted as a whole.
+    pub fn of_time_buckets(wanted: Floor, protocol: Protocol) -> Self {
+        Self {
+            is_unshared: true,
+            ..Self::new(wanted, protocol)
         }
     }
 
@@ -87,7 +103,7 @@ impl Retaining {
         match event {
             RetainEvent::Begin | RetainEvent::Decided(_) => RetainAction::Read,
             RetainEvent::Read(directory) => self.reads(directory),
-            RetainEvent::Waited => RetainAction::Delete(self.buckets.clone()),
+            RetainEvent::Waited => RetainAction::Delete(self.hidden.clone()),
             RetainEvent::Deleted => {
                 self.is_deleted = true;
                 RetainAction::Read
@@ -97,10 +113,10 @@ impl Retaining {
 
     fn reads(&mut self, directory: Directory) -> RetainAction {
         let expected = directory.version;
-        let below = directory.below_floor();
+        let below = self.below_floor(&directory);
         if below.is_empty() {
             self.is_deleted = false;
-            let raised = directory.raised(&self.wanted, self.protocol);
+            let raised = directory.raised(&self.wanted);
             self.known = Some(directory);
             let Some(put) = raised else {
                 return RetainAction::Over;
@@ -109,11 +125,11 @@ impl Retaining {
                 let gone = Vec::new();
                 return RetainAction::Cas { expected, put, gone };
             }
-            self.buckets = put.below_floor();
-            return RetainAction::Delete(self.buckets.clone());
+            self.hidden = self.below_floor(&put);
+            return RetainAction::Delete(self.hidden.clone());
         }
-        let is_the_same = self.buckets == below;
-        self.buckets = below;
+        let is_the_same = self.hidden == below;
+        self.hidden = below;
         let longest_ms = directory.longest_ms;
         let forgotten = directory.forgotten();
         self.known = Some(directory);
@@ -125,8 +141,13 @@ impl Retaining {
             _ if self.keeps(Rule::WaitBeforeDropping) => RetainAction::Wait {
                 ms: self.protocol.wait_ms(longest_ms),
             },
-            _ => RetainAction::Delete(self.buckets.clone()),
+            _ => RetainAction::Delete(self.hidden.clone()),
         }
+    }
+
+    fn below_floor(&self, directory: &Directory) -> Vec<(Bucket, Span)> {
+        let may_share = !self.is_unshared && self.keeps(Rule::SharedBucketsStay);
+        directory.below_floor(may_share)
     }
 
     fn keeps(&self, rule: Rule) -> bool {
@@ -136,16 +157,16 @@ impl Retaining {
 
 impl Directory {
     /// Returns the range map with the furthest retention bound that `wanted` allows. The bound is at an edge
-    /// between ranges that have no bucket in common. Returns `None` if no such bound hides more rows than the
-    /// present bound.
-    fn raised(&self, wanted: &Floor, protocol: Protocol) -> Option<Self> {
+    /// between ranges of this window that have no bucket in common, so that buckets can usually be deleted as
+    /// a whole. Returns `None` if no such bound hides more rows than the present bound.
+    fn raised(&self, wanted: &Floor) -> Option<Self> {
         let is_higher = |edge: &Key| {
             let floor = self.floor.as_ref();
             floor.is_none_or(|floor| floor.is_lower_than(edge))
         };
         let is_apart = |index: usize| {
             let (one, other) = self.pieces.split_at(index);
-            !protocol.rules.keeps(Rule::SharedBucketsStay) || named(one).is_disjoint(&named(other))
+            named(one).is_disjoint(&named(other))
         };
         let edges = self.pieces.iter().enumerate().skip(1);
         let mut edges = edges.map(|(index, piece)| (index, &piece.start));
@@ -171,13 +192,32 @@ impl Directory {
         self.spans().filter(|(span, _)| floor.hides_all(span)).count()
     }
 
-    /// Returns the buckets of the ranges that the retention bound hides completely.
-    fn below_floor(&self) -> BTreeSet<Bucket> {
+    /// Returns the buckets of the ranges that the retention bound hides completely, each with the span of the
+    /// rows that are deleted there. If `may_share`, a bucket that another range may name is not deleted as a
+    /// whole.
+    fn below_floor(&self, may_share: bool) -> Vec<(Bucket, Span)> {
+        let Some(floor) = &self.floor else {
+            return Vec::new();
+        };
         let count = self.count_below();
-        match self.floor.as_ref().map(|floor| floor.kept) {
-            Some(Kept::Before) => named(&self.pieces[self.pieces.len() - count..]),
-            _ => named(&self.pieces[..count]),
-        }
+        let (hidden, kept) = match floor.kept {
+            Kept::After => self.pieces.split_at(count),
+            Kept::Before => {
+                let (kept, hidden) = self.pieces.split_at(self.pieces.len() - count);
+                (hidden, kept)
+            }
+        };
+        let kept = named(kept);
+        let span = |bucket| {
+            let is_shared = may_share && (!self.is_whole() || kept.contains(&bucket));
+            let span = if is_shared {
+                floor.hidden_span()
+            } else {
+                Span::all()
+            };
+            (bucket, span)
+        };
+        named(hidden).into_iter().map(span).collect()
     }
 
     /// Returns the range map without the ranges that the retention bound hides, and the starts of the removed

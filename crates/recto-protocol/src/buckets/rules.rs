@@ -93,7 +93,8 @@ pub(crate) enum Rule {
     WaitBeforeDropping,
     /// The ranges of a deleted bucket are removed from the range map only after the bucket is deleted.
     DroppedBeforeForgotten,
-    /// A retention bound is at an edge between ranges that have no bucket in common.
+    /// A bucket beyond a retention bound is deleted as a whole only if no kept range can name it. Otherwise only
+    /// the hidden keys of the bucket are deleted.
     SharedBucketsStay,
 }
 

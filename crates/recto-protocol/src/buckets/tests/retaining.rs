@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::model::{by_seconds, is_broken, told};
+use super::store::{put_window, window_of};
 use super::{directory, piece};
 use crate::buckets::rules::Rule;
 use crate::buckets::{
-    Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Kept, Key, Operation, Protocol, ReadAction,
-    ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Slice, Span, WriteAction, WriteEvent, Writing,
+    Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Kept, Key, Operation, Piece, Protocol,
+    ReadAction, ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Roles, Slice, Span, Stays,
+    WriteAction, WriteEvent, Writing,
 };
 
 const WHOLE: &str = "a page shows all rows of a bucket that goes, or none";
@@ -26,6 +28,8 @@ const TICKS: u64 = 8;
 const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
 const WRITTEN: &[u8] = b"c";
 const FLOOR: &[u8] = b"k";
+/// Edge of the window of the deleting process, if it does not see the whole range map.
+const WINDOW: &[u8] = b"l";
 
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
@@ -35,6 +39,9 @@ struct Drops {
     is_newest_first: bool,
     /// True if the kept row is still read from the bucket that is deleted.
     is_being_cut: bool,
+    /// Split whose last range is unfinished and behind the window of the deleting process; `None`: the
+    /// process sees the whole range map.
+    behind_window: Option<Stays>,
     crashes: u8,
     pages: bool,
     writes: bool,
@@ -45,8 +52,8 @@ struct State {
     now: u64,
     directory: Directory,
     rows: BTreeSet<(Bucket, Key)>,
-    /// Deleted buckets. Rows that are written to them later are invisible.
-    dropped: BTreeSet<Bucket>,
+    /// Deleted spans of buckets. Rows that are written there later are invisible.
+    dropped: BTreeSet<(Bucket, Span)>,
     page: Page,
     write: Write,
     droppers: Vec<Dropper>,
@@ -87,6 +94,22 @@ struct Dropper {
     until: u64,
 }
 
+impl State {
+    fn is_dropped(&self, bucket: Bucket, key: &[u8]) -> bool {
+        let mut dropped = self.dropped.iter();
+        dropped.any(|(of, span)| *of == bucket && span.has(key))
+    }
+
+    /// Writes rows, each to a bucket.
+    fn put(&mut self, rows: impl IntoIterator<Item = (Bucket, Key)>) {
+        for (bucket, key) in rows {
+            if !self.is_dropped(bucket, &key) {
+                self.rows.insert((bucket, key));
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Happening {
     Tick,
@@ -102,6 +125,7 @@ impl Drops {
             without: None,
             is_newest_first: false,
             is_being_cut: false,
+            behind_window: None,
             crashes: 0,
             pages: true,
             writes: false,
@@ -132,7 +156,60 @@ impl Drops {
         }
     }
 
+    /// Returns a range map of three ranges, of which all were in bucket 0. The range in the middle is split
+    /// off already. The other two are still read from bucket 0, and one of them is about to leave it. The
+    /// kept row is in the range behind the window.
+    fn stored_behind_window(&self, stays: Stays) -> Directory {
+        let moving = |bucket| Roles {
+            deletes: [Bucket(bucket)].into(),
+            ..Roles::of(Bucket(0))
+        };
+        let (oldest, newest) = match stays {
+            Stays::First => (Roles::of(Bucket(0)), moving(2)),
+            Stays::Last => (moving(2), Roles::of(Bucket(0))),
+        };
+        let mut roles = [oldest, Roles::of(Bucket(1)), newest];
+        let mut edges = [self.key(FLOOR), self.key(WINDOW)];
+        if self.is_newest_first {
+            roles.reverse();
+            edges.reverse();
+        }
+        let starts = std::iter::once(Key::new()).chain(edges);
+        let pieces = starts.zip(roles).map(|(start, roles)| Piece {
+            roles,
+            ..piece(&start, 0)
+        });
+        Directory {
+            life_ms: 2,
+            longest_ms: 2,
+            ..directory(3, pieces.collect())
+        }
+    }
+
+    /// Returns the part of the range map that the deleting process reads.
+    fn window(&self, directory: &Directory) -> Directory {
+        if self.behind_window.is_none() {
+            return directory.clone();
+        }
+        let edge = self.key(WINDOW);
+        let span = if self.is_newest_first {
+            Span {
+                start: edge,
+                end: None,
+            }
+        } else {
+            Span {
+                start: Key::new(),
+                end: Some(edge),
+            }
+        };
+        window_of(directory, Some(&span))
+    }
+
     fn stored(&self) -> Directory {
+        if let Some(stays) = self.behind_window {
+            return self.stored_behind_window(stays);
+        }
         let (old, kept) = if self.is_newest_first { (1, 0) } else { (0, 1) };
         let mut pieces = vec![piece(b"", 0), piece(&self.key(FLOOR), 1)];
         if self.is_being_cut {
@@ -150,7 +227,7 @@ impl Drops {
     }
 
     fn old_bucket(&self) -> Bucket {
-        Bucket(u64::from(self.is_newest_first))
+        Bucket(u64::from(self.is_newest_first && self.behind_window.is_none()))
     }
 
     fn clock(state: &State) -> Clock {
@@ -225,9 +302,7 @@ impl Drops {
             Write::Before(machine) => (machine, WriteEvent::Copy(self.copy(state))),
             Write::Sent(machine, buckets) => {
                 let key = self.key(WRITTEN);
-                let visible = buckets.iter().filter(|bucket| !state.dropped.contains(bucket));
-                let rows: Vec<(Bucket, Key)> = visible.map(|bucket| (*bucket, key.clone())).collect();
-                state.rows.extend(rows);
+                state.put(buckets.iter().map(|bucket| (*bucket, key.clone())));
                 (machine, WriteEvent::Written)
             }
             over => {
@@ -251,22 +326,27 @@ impl Drops {
         };
     }
 
-    fn dropper_goes_on(state: &mut State, index: usize) -> Option<()> {
+    fn dropper_goes_on(&self, state: &mut State, index: usize) -> Option<()> {
         let now = state.now;
+        let window = self.window(&state.directory);
         let dropper = &mut state.droppers[index];
         let event = match &dropper.action {
             RetainAction::Over => return None,
-            RetainAction::Read => RetainEvent::Read(state.directory.clone()),
+            RetainAction::Read => RetainEvent::Read(window),
             RetainAction::Wait { .. } if now < dropper.until => return None,
             RetainAction::Wait { .. } => RetainEvent::Waited,
             RetainAction::Cas { expected, put, .. } if *expected == state.directory.version => {
-                state.directory = put.clone();
+                state.directory = put_window(&state.directory, put);
                 RetainEvent::Decided(Decision::Applied)
             }
             RetainAction::Cas { .. } => RetainEvent::Decided(Decision::Refused),
-            RetainAction::Delete(buckets) => {
-                state.rows.retain(|(bucket, _)| !buckets.contains(bucket));
-                state.dropped.extend(buckets);
+            RetainAction::Delete(hidden) => {
+                let is_hidden = |(bucket, key): &(Bucket, Key)| {
+                    let mut hidden = hidden.iter();
+                    hidden.any(|(of, span)| of == bucket && span.has(key))
+                };
+                state.rows.retain(|row| !is_hidden(row));
+                state.dropped.extend(hidden.iter().cloned());
                 RetainEvent::Deleted
             }
         };
@@ -316,7 +396,7 @@ impl Model for Drops {
     type Action = Happening;
 
     fn init_states(&self) -> Vec<State> {
-        let kept = if self.is_being_cut {
+        let kept = if self.is_being_cut || self.behind_window.is_some() {
             self.old_bucket()
         } else {
             Bucket(1 - self.old_bucket().0)
@@ -357,7 +437,7 @@ impl Model for Drops {
             Happening::Tick => next.now += 1,
             Happening::PageGoesOn => self.page_goes_on(&mut next),
             Happening::WriteGoesOn => self.write_goes_on(&mut next),
-            Happening::DropperGoesOn(index) => Self::dropper_goes_on(&mut next, index)?,
+            Happening::DropperGoesOn(index) => self.dropper_goes_on(&mut next, index)?,
             Happening::DropperDies => {
                 next.crashes -= 1;
                 next.droppers = vec![self.dropper()];
@@ -381,16 +461,28 @@ impl Model for Drops {
                 seen(state).is_none_or(|seen| seen.contains(ROWS[2]))
             }),
             Property::always(CLEAN, |model: &Self, state: &State| {
-                let old = model.old_bucket();
-                let is_named = state.directory.pieces.iter().any(|piece| piece.roles.read == old);
-                is_named || state.rows.iter().all(|(bucket, _)| *bucket != old)
+                let (old, is_windowed) = (model.old_bucket(), model.behind_window.is_some());
+                let floor = state.directory.floor.as_ref();
+                let mut named = state
+                    .directory
+                    .spans()
+                    .filter(|(_, piece)| piece.roles.read == old);
+                let is_named =
+                    named.any(|(span, _)| !is_windowed || floor.is_none_or(|floor| floor.hides_all(&span)));
+                let is_left = |(bucket, key): &(Bucket, Key)| {
+                    *bucket == old && (!is_windowed || floor.is_some_and(|floor| floor.hides(key)))
+                };
+                is_named || !state.rows.iter().any(is_left)
             }),
             Property::sometimes(GONE, |model: &Self, state: &State| {
                 let over = state
                     .droppers
                     .iter()
                     .all(|dropper| dropper.action == RetainAction::Over);
-                over && state.dropped.contains(&model.old_bucket()) && state.directory.pieces.len() == 1
+                let ranges = if model.behind_window.is_some() { 2 } else { 1 };
+                let mut dropped = state.dropped.iter();
+                over && dropped.any(|(bucket, _)| *bucket == model.old_bucket())
+                    && state.directory.pieces.len() == ranges
             }),
             Property::sometimes(LATE, |_, state: &State| state.write == Write::Refused),
         ]
@@ -443,6 +535,23 @@ fn keeps_a_bucket_that_is_being_split() {
     }
 }
 
+/// Checks that a process which sees one window of a range map keeps the rows of a bucket that a range behind
+/// the window still reads.
+#[test]
+fn keeps_rows_behind_the_window() {
+    for is_newest_first in [false, true] {
+        for stays in [Stays::First, Stays::Last] {
+            let model = Drops {
+                behind_window: Some(stays),
+                is_newest_first,
+                writes: true,
+                ..Drops::new()
+            };
+            model.holds("a range behind the window");
+        }
+    }
+}
+
 #[test]
 fn without_hiding_before_dropping() {
     Drops::new().breaks(Rule::HiddenBeforeDropped, WHOLE);
@@ -460,9 +569,14 @@ fn without_dropping_before_forgetting() {
 
 #[test]
 fn without_sparing_what_is_shared() {
-    let model = Drops {
-        is_being_cut: true,
-        ..Drops::new()
-    };
-    model.breaks(Rule::SharedBucketsStay, KEPT);
+    for is_newest_first in [false, true] {
+        for stays in [Stays::First, Stays::Last] {
+            let model = Drops {
+                behind_window: Some(stays),
+                is_newest_first,
+                ..Drops::new()
+            };
+            model.breaks(Rule::SharedBucketsStay, KEPT);
+        }
+    }
 }

@@ -121,7 +121,7 @@ pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory
 }
 
 /// Returns the range map with a window of it replaced.
-pub(crate) fn joined(directory: &Directory, window: &Directory) -> Directory {
+pub(crate) fn put_window(directory: &Directory, window: &Directory) -> Directory {
     let (first, end) = (&window.pieces[0].start, window.end.as_ref());
     let before = directory.pieces.iter().filter(|piece| piece.start < *first);
     let is_behind = |piece: &&Piece| end.is_some_and(|end| piece.start >= *end);

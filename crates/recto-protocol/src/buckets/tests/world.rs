@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::model::{B1, B2, B3, B5, Config};
-use super::store::{KEY, Process, Request, Store, joined, window_of};
+use super::store::{KEY, Process, Request, Store, put_window, window_of};
 use crate::buckets::limits::STANDSTILL_MS;
 use crate::buckets::rules::Rule;
 use crate::buckets::{
@@ -575,7 +575,7 @@ impl World {
         if must_match && self.store.directory.version != expected {
             return Decision::Refused;
         }
-        let put = joined(&self.store.directory, put);
+        let put = put_window(&self.store.directory, put);
         if put.check(&[]).is_err() {
             self.broken = Some(B5);
         }
