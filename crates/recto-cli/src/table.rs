@@ -229,7 +229,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::tests::fake::{flights, records};
+    use crate::tests::replies::{flights, records};
 
     fn drawn(fields: &[&str], width: Option<usize>) -> (String, Vec<String>) {
         let (console, _) = Console::captured(80);

@@ -456,7 +456,7 @@ fn too_much(limit: &str) -> Failure {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::tests::fake::flights;
+    use crate::tests::replies::flights;
 
     fn key(parts: &[&str]) -> Result<Vec<String>> {
         let parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();

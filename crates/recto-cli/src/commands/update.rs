@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tests::fake::flights;
+    use crate::tests::replies::flights;
 
     fn key_len_of(given: &[&str]) -> usize {
         let given: Vec<String> = given.iter().map(|&text| text.to_owned()).collect();

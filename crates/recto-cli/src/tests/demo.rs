@@ -56,5 +56,5 @@ async fn the_file_is_put_beside_the_store_once_and_mended() {
 
 #[test]
 fn the_schema_of_the_demo_is_right() {
-    assert_eq!(fake::flights().collections[0].sort_orders().len(), 5);
+    assert_eq!(replies::flights().collections[0].sort_orders().len(), 5);
 }

@@ -26,7 +26,7 @@ use super::answer;
 use super::caller::Caller;
 use super::request;
 use crate::access::Right;
-use crate::operation::{Context, Deed};
+use crate::operation::{AuditEvent, Context};
 use crate::problem::Problem;
 
 /// Media type of NDJSON.
@@ -144,7 +144,7 @@ enum Piece {
 /// written to the audit log.
 struct Delivery {
     receiver: mpsc::Receiver<Piece>,
-    deed: Deed,
+    event: AuditEvent,
     records: usize,
 }
 
@@ -154,10 +154,10 @@ impl Delivery {
         match &piece {
             Some(Piece::Lines { records, .. }) => {
                 self.records += records;
-                self.deed.detail("records", self.records);
+                self.event.detail("records", self.records);
             }
-            Some(Piece::End(_)) => self.deed.done(),
-            Some(Piece::Failed(error)) => self.deed.failed(error),
+            Some(Piece::End(_)) => self.event.done(),
+            Some(Piece::Failed(error)) => self.event.failed(error),
             None => {}
         }
         piece
@@ -172,8 +172,8 @@ async fn stream(
     lines: Lines,
 ) -> Result<Body, Problem> {
     let (sender, receiver) = mpsc::channel(STEPS_AHEAD);
-    let mut deed = Deed::begin(Context::current().as_ref(), "export", "cut");
-    deed.detail("collection", collection.as_str());
+    let mut event = AuditEvent::begin(Context::current().as_ref(), "export", "cut");
+    event.detail("collection", collection.as_str());
     tokio::spawn(async move {
         let mut steps = session.scan(&collection, &request);
         // Send a step without records too, because the first step starts the reply, and each step
@@ -191,7 +191,7 @@ async fn stream(
     });
     let mut delivery = Delivery {
         receiver,
-        deed,
+        event,
         records: 0,
     };
     let first = match delivery.next().await {

@@ -53,13 +53,12 @@ impl Audit {
         })
     }
 
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// Writes a line. If the write fails, the recorded operation continues, and the server's log
-    /// reports the failure.
-    fn write(&self, action: &str, outcome: &str, who: Option<&RequestClient>, details: Map<String, Json>) {
+    /// Writes a line. If that fails, the change still continues.
+    fn write(&self, action: &str, outcome: &str, client: Option<&RequestClient>, details: Map<String, Json>) {
         let Some(lines) = &self.lines else {
             return;
         };
@@ -68,11 +67,11 @@ impl Audit {
         line.insert("time".into(), now.unwrap_or_default().to_string().into());
         line.insert("action".into(), action.into());
         line.insert("outcome".into(), outcome.into());
-        if let Some(who) = who {
-            line.insert("token".into(), who.token.as_deref().into());
-            line.insert("name".into(), (*who.name).into());
-            line.insert("client".into(), who.client.to_string().into());
-            line.insert("request_id".into(), who.request_id.as_str().into());
+        if let Some(client) = client {
+            line.insert("token".into(), client.token.as_deref().into());
+            line.insert("name".into(), (*client.name).into());
+            line.insert("client".into(), client.client.to_string().into());
+            line.insert("request_id".into(), client.request_id.as_str().into());
         }
         line.extend(details);
         let text = format!("{}\n", Json::Object(line));
@@ -87,14 +86,14 @@ impl Audit {
     }
 
     /// Writes a line about a request that was rejected because of its token.
-    pub(crate) fn refused(&self, who: &RequestClient, route: &str, method: &str, status: u16) {
+    pub(crate) fn refused(&self, client: &RequestClient, route: &str, method: &str, status: u16) {
         if self.is_on() {
             let details = [
                 ("route", route.into()),
                 ("method", method.into()),
                 ("status", status.into()),
             ];
-            self.write("request", "refused", Some(who), map(details));
+            self.write("request", "refused", Some(client), map(details));
         }
     }
 
@@ -140,18 +139,17 @@ fn file(path: &Path) -> io::Result<std::fs::File> {
     options.open(path)
 }
 
-/// Operation that the audit log records. Its line is written when the operation ends, or when its
-/// request is dropped before.
-pub(crate) struct Deed {
+/// Operation of a request that the audit log records. Its line is written when the operation ends, or when its
+/// request ends earlier.
+pub(crate) struct AuditEvent {
     context: Option<Context>,
     action: &'static str,
     details: Map<String, Json>,
     outcome: &'static str,
 }
 
-impl Deed {
-    /// Begins an operation. Its outcome is `if_cut` if it ends without [`end`](Self::end),
-    /// [`done`](Self::done) or [`failed`](Self::failed).
+impl AuditEvent {
+    /// Begins an operation. Its outcome is `if_cut` unless [`end`](Self::end) sets another one.
     pub(crate) fn begin(context: Option<&Context>, action: &'static str, if_cut: &'static str) -> Self {
         let context = context.filter(|context| context.observer().audit.is_on());
         Self {
@@ -162,15 +160,9 @@ impl Deed {
         }
     }
 
-    /// Returns whether the audit log is on. Otherwise the details of the operation are not
-    /// collected.
-    pub(crate) fn is_noted(&self) -> bool {
-        self.context.is_some()
-    }
-
     /// Adds a detail, which must not be a key or a value.
     pub(crate) fn detail(&mut self, name: &str, value: impl Into<Json>) {
-        if self.is_noted() {
+        if self.context.is_some() {
             self.details.insert(name.to_owned(), value.into());
         }
     }
@@ -194,7 +186,7 @@ impl Deed {
     }
 }
 
-impl Drop for Deed {
+impl Drop for AuditEvent {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
             let details = std::mem::take(&mut self.details);

@@ -51,7 +51,7 @@ pub(crate) struct Context(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    who: RequestClient,
+    client: RequestClient,
     observer: Arc<Observer>,
     parent: Parent,
     /// Last failure of the store during this request.
@@ -60,9 +60,9 @@ struct Inner {
 }
 
 impl Context {
-    pub(crate) fn new(who: RequestClient, observer: Arc<Observer>, parent: Parent) -> Self {
+    pub(crate) fn new(client: RequestClient, observer: Arc<Observer>, parent: Parent) -> Self {
         Self(Arc::new(Inner {
-            who,
+            client,
             observer,
             parent,
             failure: Mutex::default(),
@@ -81,7 +81,7 @@ impl Context {
     }
 
     pub(crate) fn request_client(&self) -> &RequestClient {
-        &self.0.who
+        &self.0.client
     }
 
     pub(crate) fn observer(&self) -> &Observer {

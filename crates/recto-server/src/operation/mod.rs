@@ -13,7 +13,7 @@ mod queues;
 mod request_id;
 mod trace;
 
-pub(crate) use audit::{Audit, Deed};
+pub(crate) use audit::{Audit, AuditEvent};
 pub(crate) use context::{Context, Failure, RequestClient};
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_TYPE, PlacesText};
 pub(crate) use health::{Readiness, tell_applied};

@@ -1,4 +1,4 @@
-//! Audit and metrics of queues. The audit log names queues and counts messages. It leaves out operations that keep
+//! Operations on queues. The audit log names queues and counts messages. It leaves out operations that keep
 //! the messages: receiving, peeking, and extending a receipt.
 
 use std::time::Duration;
@@ -10,31 +10,28 @@ use recto::session::{
 };
 use recto::{Result, Session};
 
-use super::{Deed, Observed};
+use super::{Observed, Operation, errors_of};
 
-impl<S: Session> Observed<S> {
-    /// Begins the audit entry of an operation that changes a queue.
-    fn begin_queue(&self, action: &'static str, queue: &str) -> Deed {
-        let mut deed = self.begin_change(action);
-        deed.detail("queue", queue);
-        deed
-    }
+/// Describes an operation that changes a queue.
+fn change<T>(action: &'static str, queue: &str) -> Operation<T> {
+    Operation::change(action).detail("queue", queue)
 }
 
 #[async_trait]
 impl<S: Session> Queues for Observed<S> {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        self.seen(self.session.queues()?.queues().await)
+        let list = async |session: &S| session.queues()?.queues().await;
+        self.call(Operation::unaudited(), list).await
     }
 
     async fn queue(&self, name: &str) -> Result<QueueStatus> {
-        self.seen(self.session.queues()?.queue(name).await)
+        let get = async |session: &S| session.queues()?.queue(name).await;
+        self.call(Operation::unaudited(), get).await
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let deed = self.begin_queue("create queue", name);
-        let queues = self.session.queues()?;
-        self.audited(deed, queues.create_queue(name, settings)).await
+        let create = async |session: &S| session.queues()?.create_queue(name, settings).await;
+        self.call(change("create queue", name), create).await
     }
 
     async fn change_queue(
@@ -43,61 +40,52 @@ impl<S: Session> Queues for Observed<S> {
         settings: &QueueSettings,
         version: Option<u64>,
     ) -> Result<QueueStatus> {
-        let deed = self.begin_queue("change queue", name);
-        let queues = self.session.queues()?;
-        self.audited(deed, queues.change_queue(name, settings, version))
-            .await
+        let change_queue = async |session: &S| session.queues()?.change_queue(name, settings, version).await;
+        self.call(change("change queue", name), change_queue).await
     }
 
     async fn delete_queue(&self, name: &str) -> Result<()> {
-        let deed = self.begin_queue("delete queue", name);
-        self.audited(deed, self.session.queues()?.delete_queue(name))
-            .await
+        let delete = async |session: &S| session.queues()?.delete_queue(name).await;
+        self.call(change("delete queue", name), delete).await
     }
 
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>> {
-        let mut deed = self.begin_queue("send", queue);
-        deed.detail("messages", messages.len());
-        let sent = self.seen(self.session.queues()?.send(queue, messages).await);
-        deed.end(&sent);
-        let sent: Vec<_> = sent?.into_iter().map(|one| self.seen(one)).collect();
-        let mut refused = sent.iter().filter_map(|one| one.as_ref().err());
-        if let Some(error) = refused.next() {
-            deed.failed(error);
-            deed.detail("refused", 1 + refused.count());
-        }
-        Ok(sent)
+        let operation = change("send", queue)
+            .detail("messages", messages.len())
+            .item_errors(|sent: &Vec<_>| errors_of(sent));
+        let send = async |session: &S| session.queues()?.send(queue, messages).await;
+        self.call(operation, send).await
     }
 
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
-        self.seen(self.session.queues()?.receive(queue, request).await)
+        let receive = async |session: &S| session.queues()?.receive(queue, request).await;
+        self.call(Operation::unaudited(), receive).await
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
-        let settle = self.session.queues()?.settle(queue, receipts, settling);
-        let action = match settling {
-            Settling::Ack => "ack",
-            Settling::Nack { .. } | Settling::GiveBack => "nack",
-            Settling::Extend { .. } => return self.seen(settle.await),
+        let change = |action| change(action, queue).detail("messages", receipts.len());
+        let operation = match settling {
+            Settling::Ack => change("ack"),
+            Settling::Nack { .. } | Settling::GiveBack => change("nack"),
+            Settling::Extend { .. } => Operation::unaudited(),
         };
-        let mut deed = self.begin_queue(action, queue);
-        deed.detail("messages", receipts.len());
-        self.audited(deed, settle).await
+        let settle = async |session: &S| session.queues()?.settle(queue, receipts, settling).await;
+        self.call(operation, settle).await
     }
 
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
-        self.seen(self.session.queues()?.peek(queue, most).await)
+        let peek = async |session: &S| session.queues()?.peek(queue, most).await;
+        self.call(Operation::unaudited(), peek).await
     }
 
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
-        let deed = self.begin_queue("remove message", queue);
-        self.audited(deed, self.session.queues()?.remove_message(queue, position))
-            .await
+        let remove = async |session: &S| session.queues()?.remove_message(queue, position).await;
+        self.call(change("remove message", queue), remove).await
     }
 
     async fn purge(&self, queue: &str) -> Result<()> {
-        let deed = self.begin_queue("purge", queue);
-        self.audited(deed, self.session.queues()?.purge(queue)).await
+        let purge = async |session: &S| session.queues()?.purge(queue).await;
+        self.call(change("purge", queue), purge).await
     }
 
     async fn redrive(
@@ -107,40 +95,39 @@ impl<S: Session> Queues for Observed<S> {
         most: Option<u64>,
         time: Duration,
     ) -> Result<MovedMessages> {
-        let deed = self.begin_queue("redrive", queue);
-        let queues = self.session.queues()?;
-        self.audited(deed, queues.redrive(queue, to, most, time)).await
+        let redrive = async |session: &S| session.queues()?.redrive(queue, to, most, time).await;
+        self.call(change("redrive", queue), redrive).await
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
-        let mut deed = self.begin_queue("begin unit", queue);
-        deed.detail("unit", unit);
-        self.audited(deed, self.session.queues()?.begin_unit(queue, unit))
+        let begin = async |session: &S| session.queues()?.begin_unit(queue, unit).await;
+        self.call(change("begin unit", queue).detail("unit", unit), begin)
             .await
     }
 
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
-        let mut deed = self.begin_queue("end unit", queue);
-        deed.detail("unit", unit);
-        self.audited(deed, self.session.queues()?.end_unit(queue, unit))
+        let end = async |session: &S| session.queues()?.end_unit(queue, unit).await;
+        self.call(change("end unit", queue).detail("unit", unit), end)
             .await
     }
 
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
-        self.seen(self.session.queues()?.units(queue).await)
+        let list = async |session: &S| session.queues()?.units(queue).await;
+        self.call(Operation::unaudited(), list).await
     }
 
     async fn tables(&self) -> Result<QueueTables> {
-        self.seen(self.session.queues()?.tables().await)
+        let list = async |session: &S| session.queues()?.tables().await;
+        self.call(Operation::unaudited(), list).await
     }
 
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
-        let deed = self.begin_change("change ring");
-        self.audited(deed, self.session.queues()?.change_tables(settings))
-            .await
+        let change = async |session: &S| session.queues()?.change_tables(settings).await;
+        self.call(Operation::change("change ring"), change).await
     }
 
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
-        self.seen(self.session.queues()?.table_settings().await)
+        let get = async |session: &S| session.queues()?.table_settings().await;
+        self.call(Operation::unaudited(), get).await
     }
 }
