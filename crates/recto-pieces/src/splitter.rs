@@ -307,8 +307,21 @@ impl PieceStore {
                     }
                     ClearEvent::Deleted
                 }
-                ClearAction::Cas { put, .. } => {
-                    ClearEvent::Decided(self.decide(place, &known, (&put, &[]), &mut attempts).await?)
+                ClearAction::Cas { put, gone, .. } => {
+                    // Remove block sums before and after the key ranges: a block must never begin at an edge
+                    // that no longer exists.
+                    self.forget_sums(place, &gone).await?;
+                    let decision = self.decide(place, &known, (&put, &gone), &mut attempts).await?;
+                    self.forget_sums(place, &gone).await?;
+                    if decision == Decision::Applied {
+                        if !gone.is_empty() && !put.is_whole() {
+                            let left: Vec<Key> = put.pieces.iter().map(|piece| piece.start.clone()).collect();
+                            // Ignore an error, because readers check block sums and can do without them.
+                            let _ = self.sum_up(place, &left).await;
+                        }
+                        known = put;
+                    }
+                    ClearEvent::Decided(decision)
                 }
                 ClearAction::Over => return Ok(()),
             };

@@ -4,12 +4,16 @@
 //! Meanwhile the ranges may be split again, any number of times. The buckets that were old when the wait
 //! began are cleared nevertheless, whichever bucket is read by then. The wait is shorter if there will soon
 //! be no room for more old buckets.
+//!
+//! After a join, the edges between the joined ranges are removed when the old buckets of these ranges are
+//! cleared. Without the edges, this machine would copy rows of an old bucket that belong to another range. Such
+//! a row may be left from a wrong guess, and may have been deleted since.
 
 use std::collections::BTreeSet;
 
 use crate::buckets::directory::{Directory, Roles, Span};
 use crate::buckets::limits::{MAX_CLEARING_LOOKS, MAX_FURTHER_BUCKETS, Protocol};
-use crate::buckets::names::{Bucket, Version};
+use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 use crate::buckets::steps::Copying;
@@ -45,12 +49,15 @@ pub enum ClearAction {
     Copy(Vec<Copying>),
     /// Delete all rows of these spans in these buckets. No process reads these buckets.
     Delete(Vec<(Bucket, Span)>),
-    /// Put this range map, if this version is stored.
+    /// Put this range map, without the ranges that start at `gone`, if this version is stored.
     Cas {
         /// Version that the stored range map must have.
         expected: Version,
         /// Range map to put.
         put: Directory,
+        /// Starts of the ranges that the write removes from the range map, because they were joined with the
+        /// range before them.
+        gone: Vec<Key>,
     },
     /// Nothing is left to do here. Changes that other processes made meanwhile are left to them, or to a
     /// later run.
@@ -68,6 +75,8 @@ pub struct Clearing {
     looks: u32,
     /// Ranges whose old buckets are being cleared, as they were found.
     pieces: Vec<Cleared>,
+    /// Conditional write that is under way.
+    put: Option<Directory>,
     stage: Stage,
     protocol: Protocol,
 }
@@ -88,6 +97,8 @@ enum Stage {
     Waiting,
     Copied,
     Deleted,
+    /// Edges between joined ranges are being removed.
+    Merging,
 }
 
 impl Clearing {
@@ -98,6 +109,7 @@ impl Clearing {
             last: Vec::new(),
             looks: 0,
             pieces: Vec::new(),
+            put: None,
             stage: Stage::Waiting,
             protocol,
         }
@@ -106,8 +118,8 @@ impl Clearing {
     /// Handles an event, and returns the next action.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         match event {
-            ClearEvent::Decided(Decision::Applied) => ClearAction::Over,
-            ClearEvent::Begin | ClearEvent::Decided(_) => ClearAction::Read,
+            ClearEvent::Begin => ClearAction::Read,
+            ClearEvent::Decided(decision) => self.decided(decision),
             ClearEvent::Waited => {
                 self.looks += 1;
                 ClearAction::Read
@@ -127,6 +139,35 @@ impl Clearing {
         }
     }
 
+    fn decided(&mut self, decision: Decision) -> ClearAction {
+        let put = self.put.take();
+        let is_merging = self.stage == Stage::Merging;
+        match decision {
+            // Edges were removed before any old bucket was cleared: now begin with the old buckets.
+            _ if is_merging && self.pieces.is_empty() => {
+                self.stage = Stage::Waiting;
+                ClearAction::Read
+            }
+            _ if is_merging => ClearAction::Over,
+            Decision::Applied => {
+                let merging = put.and_then(|put| self.merge(&put));
+                merging.unwrap_or(ClearAction::Over)
+            }
+            Decision::Refused | Decision::Unknown => ClearAction::Read,
+        }
+    }
+
+    /// Removes the edges between joined ranges; `None` if the range map has no such edges.
+    fn merge(&mut self, directory: &Directory) -> Option<ClearAction> {
+        let (put, gone) = directory.without_inner_edges(self.protocol)?;
+        self.stage = Stage::Merging;
+        Some(ClearAction::Cas {
+            expected: directory.version,
+            put,
+            gone,
+        })
+    }
+
     fn reads(&mut self, directory: &Directory) -> ClearAction {
         if self.stage == Stage::Waiting {
             return self.looks_at(directory);
@@ -137,19 +178,28 @@ impl Clearing {
         if self.pieces.is_empty() {
             return ClearAction::Over;
         }
-        match (&self.stage, directory.cleared(&self.pieces)) {
-            (_, None) => ClearAction::Over,
-            (Stage::Deleted, Some(put)) => ClearAction::Cas {
-                expected: directory.version,
-                put,
-            },
-            (Stage::Waiting | Stage::Copied, Some(_)) => self.delete(),
+        match directory.cleared(&self.pieces) {
+            None => ClearAction::Over,
+            Some(put) if self.stage == Stage::Deleted => {
+                self.put = Some(put.clone());
+                ClearAction::Cas {
+                    expected: directory.version,
+                    put,
+                    gone: Vec::new(),
+                }
+            }
+            Some(_) => self.delete(),
         }
     }
 
     /// Waits until the old buckets are old enough. After the wait, begins with the ranges of which no split
     /// is under way.
     fn looks_at(&mut self, directory: &Directory) -> ClearAction {
+        if self.looks == 0
+            && let Some(merging) = self.merge(directory)
+        {
+            return merging;
+        }
         let left = directory.left();
         if left.is_empty() {
             return ClearAction::Over;

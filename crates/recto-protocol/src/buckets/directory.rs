@@ -4,6 +4,7 @@
 //! one begins. Without a range map, all keys are in bucket 0.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::buckets::limits::{
     LONG_LIFE_MS, MAX_EDGE_BYTES, MAX_FURTHER_BUCKETS, MAX_WINDOW_PIECES, Protocol,
@@ -213,8 +214,8 @@ pub enum Damage {
         /// Start of the range.
         start: Key,
     },
-    /// A bucket is read in two ranges that are not adjacent, and would stay so. Another bucket is read
-    /// between them.
+    /// A bucket is the [destination](Roles::destination) of two ranges that are not adjacent. A range between
+    /// them has another destination.
     #[error("bucket {} is read in two places", .0.0)]
     Scattered(Bucket),
     /// The number of a bucket contradicts its role. Either a bucket that will receive writes is older than the bucket
@@ -332,7 +333,7 @@ impl Directory {
         self.pieces.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether a split is under way. If so, a process has to continue it, after a random pause.
+    /// Returns whether a split or a join is under way. If so, a process has to continue it, after a random pause.
     pub fn is_being_cut(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.is_at_rest())
     }
@@ -372,22 +373,69 @@ impl Directory {
         self.check_places()
     }
 
-    /// Checks that no bucket is read permanently in two ranges that are not adjacent. A split of several
-    /// ranges may continue window by window. A range in the middle may already be read in a newer bucket,
-    /// while the ranges on both sides are still read in the old bucket. In that case, at most one of these
-    /// ranges may keep the old bucket. Another bucket will be read soon in the others.
+    /// Checks that each bucket is the destination of only one run of adjacent ranges. The buckets that are
+    /// *read* now may be scattered, because a split or a join of several ranges may continue window by window.
+    /// A range in the middle may be read in its new bucket before or after the ranges on both sides.
     pub(crate) fn check_places(&self) -> Result<(), Damage> {
-        let mut stays: BTreeMap<Bucket, usize> = BTreeMap::new();
-        let (mut place, mut before) = (0, None);
-        for piece in &self.pieces {
-            let bucket = piece.roles.read;
-            place += usize::from(before != Some(bucket));
-            before = Some(bucket);
-            if !piece.roles.are_leaving() && *stays.entry(bucket).or_insert(place) != place {
+        let mut seen = BTreeSet::new();
+        for run in self.runs() {
+            let bucket = self.pieces[run.pieces.start].roles.destination();
+            if !seen.insert(bucket) {
                 return Err(Damage::Scattered(bucket));
             }
         }
         Ok(())
+    }
+
+    /// Returns the runs of the range map, in the order of their keys.
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let destination = piece.roles.destination();
+            match runs.last_mut() {
+                Some(run) if self.pieces[run.pieces.start].roles.destination() == destination => {
+                    run.pieces.end = index + 1;
+                }
+                _ => runs.push(self.run_at(index)),
+            }
+        }
+        if let Some(last) = runs.last_mut() {
+            last.may_end_behind = self.end.is_some();
+        }
+        runs
+    }
+
+    /// Returns the run that begins with the range of this index, with only this range.
+    pub(crate) fn run_at(&self, index: usize) -> Run {
+        Run {
+            pieces: index..index + 1,
+            may_begin_before: index == 0 && !self.pieces[0].start.is_empty(),
+            may_end_behind: false,
+        }
+    }
+
+    /// Returns whether the range map has edges that a join left, and that can be removed now.
+    /// [`Clearing`](crate::buckets::Clearing) removes them.
+    pub fn has_inner_edges(&self, protocol: Protocol) -> bool {
+        self.without_inner_edges(protocol).is_some()
+    }
+}
+
+/// Adjacent ranges that have the same [destination](Roles::destination), as far as a window shows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Indexes of the ranges.
+    pub(crate) pieces: Range<usize>,
+    /// True if the window may not show the first ranges of the run.
+    pub(crate) may_begin_before: bool,
+    /// True if the window may not show the last ranges of the run.
+    pub(crate) may_end_behind: bool,
+}
+
+impl Run {
+    /// Returns whether the window shows all ranges of the run.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.may_begin_before && !self.may_end_behind
     }
 }
 
@@ -438,14 +486,16 @@ impl Roles {
             .copied()
     }
 
-    /// Returns whether no split of the range is under way.
+    /// Returns whether no split or join of the range is under way.
     pub fn is_at_rest(&self) -> bool {
         self.writes.is_empty() && self.deletes.is_empty()
     }
 
-    /// Returns whether the range will soon be read in another bucket.
-    fn are_leaving(&self) -> bool {
-        !self.deletes.is_empty() || self.next_read().is_some()
+    /// Returns the bucket that is read when all splits and joins of the range are done: the newest bucket that
+    /// receives writes, now or later.
+    pub fn destination(&self) -> Bucket {
+        let newest = self.writes.last().max(self.deletes.last());
+        newest.copied().unwrap_or(self.read).max(self.read)
     }
 
     /// Returns the bucket that is read next, when all rows are copied there. It is the newest bucket that receives

@@ -9,6 +9,8 @@ pub const MAX_WINDOW_PIECES: usize = 256;
 pub const MAX_SLICES: usize = 32;
 /// Maximum number of edges at which one split divides a bucket.
 pub const MAX_CUT_EDGES: usize = 128;
+/// Maximum number of ranges that one join takes.
+pub const MAX_JOINED_PIECES: usize = 64;
 /// Maximum number of buckets of a range that are not read, for each role (receiving writes, receiving
 /// deletions, old). A range may be split this number of times before the first split is finished.
 pub const MAX_FURTHER_BUCKETS: usize = 32;

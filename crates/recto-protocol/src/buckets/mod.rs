@@ -8,7 +8,7 @@
 //! compared as bytes. `docs/design/buckets.md` gives the reasons.
 //!
 //! In the names of this module, a `Directory` is a range map, which assigns keys to buckets. A `Piece` is one of its
-//! ranges. A `Cut` splits ranges. A `Floor` is a retention bound.
+//! ranges. A `Cut` splits ranges, and a `Join` joins adjacent ranges. A `Floor` is a retention bound.
 //!
 //! | module | content |
 //! |---|---|
@@ -25,9 +25,9 @@
 //! | [`routing`] | buckets that receive a write, and buckets that are read |
 //! | [`writing`] | [`Writing`]: a write under way |
 //! | [`reading`] | [`Reading`]: a read under way, from several buckets |
-//! | [`steps`] | effect of each step of a split on a range map |
-//! | [`splitting`] | [`Splitting`]: a split under way |
-//! | [`clearing`] | [`Clearing`]: removal of old buckets after a split |
+//! | [`steps`] | effect of each step of a split or join on a range map |
+//! | [`splitting`] | [`Splitting`]: a split or join under way |
+//! | [`clearing`] | [`Clearing`]: removal of old buckets after a split or join |
 //! | [`rebuilding`] | [`Remains`]: reconstruction of a damaged range map |
 //! | [`retaining`] | [`Retaining`]: deletion of rows beyond the retention bound |
 
@@ -68,6 +68,6 @@ pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::{Sample, Sampling};
 pub use shards::{Shard, Shards};
 pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
-pub use steps::{Copying, Cut, Room, Stays};
+pub use steps::{Copying, Cut, Join, Room, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};
 pub use writing::{WriteAction, WriteEvent, Writing};

@@ -262,23 +262,26 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         let one = held.get(bucket);
         one.is_some_and(|one| one.last >= span.start && span.end.as_ref().is_none_or(|end| one.first < *end))
     };
-    let mut read = BTreeSet::new();
-    // If several ranges name one bucket, only the first of them keeps it, so begin with the ranges
-    // in which their bucket has rows.
+    let mut destinations = BTreeSet::new();
+    // If several runs have one destination, only the first of them keeps it, so begin with the runs whose
+    // buckets have rows there.
     for has_rows in [true, false] {
         let mut begin = 0;
         while begin < pieces.len() {
-            let bucket = pieces[begin].0.roles.read;
-            // Adjacent ranges that name the same bucket are treated as one range: they keep or lose
-            // that bucket together.
+            let bucket = pieces[begin].0.roles.destination();
+            // Adjacent ranges with one destination are treated as one range: they keep or lose their
+            // buckets together.
             let beside = pieces[begin..].iter();
-            let beside = beside.take_while(|(piece, is_known)| *is_known && piece.roles.read == bucket);
+            let beside =
+                beside.take_while(|(piece, is_known)| *is_known && piece.roles.destination() == bucket);
             let end = begin + beside.count();
             let of = Span {
                 start: spans[begin].start.clone(),
                 end: spans[end.max(begin + 1) - 1].end.clone(),
             };
-            if end > begin && lies_in(&bucket, &of) == has_rows && !read.insert(bucket) {
+            let mut named = pieces[begin..end].iter().map(|(piece, _)| piece.roles.read);
+            let are_there = lies_in(&bucket, &of) || named.any(|read| lies_in(&read, &of));
+            if end > begin && are_there == has_rows && !destinations.insert(bucket) {
                 for (_, is_known) in &mut pieces[begin..end] {
                     *is_known = false;
                 }
@@ -287,8 +290,8 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         }
     }
     let named = pieces.iter().filter(|(_, is_known)| *is_known);
-    let further = named.flat_map(|(piece, _)| piece.roles.further());
-    let mut taken: BTreeSet<Bucket> = further.chain(read).collect();
+    let named = named.flat_map(|(piece, _)| piece.roles.further().chain([piece.roles.read]));
+    let mut taken: BTreeSet<Bucket> = named.chain(destinations).collect();
     for ((piece, is_known), span) in pieces.iter_mut().zip(&spans) {
         if *is_known {
             continue;

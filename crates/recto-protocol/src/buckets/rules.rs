@@ -96,6 +96,39 @@ pub(crate) enum Rule {
     /// A bucket beyond a retention bound is deleted as a whole only if no kept range can name it. Otherwise only
     /// the hidden keys of the bucket are deleted.
     SharedBucketsStay,
+    /// Each bucket is the destination of only one run of adjacent ranges. Readers check this rule, and not the
+    /// buckets that are read now.
+    #[cfg_attr(
+        not(test),
+        allow(
+            dead_code,
+            reason = "the check of range maps follows this rule, and models leave it out"
+        )
+    )]
+    PlacedByDestination,
+    /// A split divides runs of adjacent ranges that have one destination. All ranges of a part get the same new
+    /// bucket.
+    SplitByRuns,
+    /// A run that may continue outside the window is not joined. If it is split, the part at the edge of the
+    /// window stays in its bucket.
+    WholeRuns,
+    /// A join takes only ranges of which no split and no join is under way.
+    JoinedAtRest,
+    /// A join takes only ranges that are read in the same buckets as when the join was decided.
+    JoinedAsDecided,
+    /// A join takes no ranges beyond the retention bound.
+    JoinedAboveFloor,
+    /// The remaining rows of an old bucket are deleted only within the range that left the bucket.
+    #[cfg_attr(
+        not(test),
+        allow(
+            dead_code,
+            reason = "the code that deletes rows follows this rule, and models leave it out"
+        )
+    )]
+    ClearedBySpan,
+    /// The edges between joined ranges are removed after the old buckets of these ranges are cleared.
+    EdgesGoLast,
 }
 
 /// Set of the enabled rules of this protocol.

@@ -1,5 +1,5 @@
-//! Split of buckets, except the clearing of old buckets. A process can continue a split that another process
-//! left half done.
+//! Split and join of buckets, except the clearing of old buckets. A process can continue a split or a join that
+//! another process left half done.
 //!
 //! ```text
 //!  begin ──► read ──► cut: conditional write ──► wait ──► copy ──► conditional write ──┬──► over
@@ -15,12 +15,14 @@
 //! A split that does not fit into one conditional write needs several conditional writes, one after the
 //! other, and one wait after the last write. One wait is enough: it ensures that no process uses an earlier
 //! state of a range, and each conditional write changes other ranges.
+//!
+//! The first step of a join is always one conditional write. After it, a join takes the same steps as a split.
 
 use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
 use crate::buckets::names::Version;
 use crate::buckets::rules::Rule;
-use crate::buckets::steps::{Copying, Cut, Ripe, Room, copies};
+use crate::buckets::steps::{Copying, Cut, Join, Ripe, Room, copies};
 
 /// Event of a split that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,6 +82,8 @@ pub enum SplitAction {
 pub struct Splitting {
     /// Splits that are not made yet. Each conditional write makes as many of the first splits as fit into it.
     cuts: Vec<Cut>,
+    /// Joins that are not made yet, the next one last.
+    joins: Vec<Join>,
     room: Room,
     /// True if the partition grows so fast that it will soon be split again.
     is_hot: bool,
@@ -103,6 +107,7 @@ impl Splitting {
         Self {
             is_others: cuts.is_empty(),
             cuts,
+            joins: Vec::new(),
             room,
             is_hot,
             is_root_marked: false,
@@ -111,6 +116,17 @@ impl Splitting {
             put: None,
             protocol,
         }
+    }
+
+    /// Adds joins to the work of the machine. They are made before the splits. A join that is not possible any
+    /// more is left out.
+    #[must_use]
+    pub fn with_joins(mut self, joins: impl IntoIterator<Item = Join>) -> Self {
+        let room = self.room;
+        self.joins = joins.into_iter().filter(|join| join.fits(room)).collect();
+        self.joins.reverse();
+        self.is_others &= self.joins.is_empty();
+        self
     }
 
     /// Handles an event, and returns the next action.
@@ -150,16 +166,21 @@ impl Splitting {
         let Some(known) = &self.known else {
             return SplitAction::Read;
         };
+        let must_mark = known.version == 0 && self.keeps(Rule::RootMarkedFirst) && !self.is_root_marked;
+        while let Some(join) = self.joins.last() {
+            match known.join(join, self.protocol) {
+                Some(_) if must_mark => return SplitAction::MarkRoot,
+                Some(put) => return self.cas(put),
+                None => self.joins.pop(),
+            };
+        }
         while !self.cuts.is_empty() {
             let fitting = self.room.fitting(self.cuts.iter().map(Cut::extent));
-            if let Some(cut) = known.cut_all(&self.cuts[..fitting], self.protocol) {
-                let must_mark = known.version == 0 && self.keeps(Rule::RootMarkedFirst);
-                if must_mark && !self.is_root_marked {
-                    return SplitAction::MarkRoot;
-                }
-                return self.cas(cut);
-            }
-            self.cuts.drain(..fitting);
+            match known.cut_all(&self.cuts[..fitting], self.protocol) {
+                Some(_) if must_mark => return SplitAction::MarkRoot,
+                Some(put) => return self.cas(put),
+                None => self.cuts.drain(..fitting),
+            };
         }
         if !known.is_being_cut() {
             return self.ends();

@@ -13,10 +13,19 @@
 //!
 //! The roles of the buckets determine the next step, so any process that finds them can continue. A range
 //! that is split again meanwhile has several buckets in a step. The newest of these buckets counts.
+//!
+//! A join moves adjacent ranges to one new bucket. Step 1 gives all of them the same new bucket n. Each range
+//! then goes through steps 2 to 6 by itself, as in a split. When all of them are done, [`Clearing`] removes the
+//! edges between them.
+//!
+//! The *destination* of a range is the bucket that is read in the end. Adjacent ranges with one destination are
+//! a *run*. Splits and joins keep each bucket the destination of only one run.
+//!
+//! [`Clearing`]: crate::buckets::Clearing
 
 use crate::buckets::clearing::Cleared;
-use crate::buckets::directory::{Directory, Figures, Piece, Roles, Span};
-use crate::buckets::limits::{MAX_CUT_EDGES, MAX_FURTHER_BUCKETS, Protocol};
+use crate::buckets::directory::{Directory, Figures, Piece, Roles, Run, Span};
+use crate::buckets::limits::{MAX_CUT_EDGES, MAX_FURTHER_BUCKETS, MAX_JOINED_PIECES, Protocol};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 use crate::buckets::sampling::Sampling;
@@ -33,6 +42,26 @@ pub struct Cut {
     /// Content of each part, in the order of the parts, if known. An empty list: the content of no part is
     /// known.
     pub figures: Vec<Option<Figures>>,
+}
+
+/// Requested join of adjacent ranges. Their rows are moved to one new bucket. A join of one range moves its rows
+/// to a bucket without tombstones.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Join {
+    /// Start and read bucket of each range when the join was decided, in the order of the keys. At most
+    /// [`MAX_JOINED_PIECES`] ranges.
+    pub pieces: Vec<(Key, Bucket)>,
+    /// Sampling parameters of the new bucket.
+    pub sampling: Sampling,
+}
+
+impl Join {
+    /// Returns whether step 1 of the join fits into one conditional write. A join that does not fit is not made:
+    /// after a part of step 1, the ranges would have different destinations.
+    pub(crate) fn fits(&self, room: Room) -> bool {
+        let extents = self.pieces.iter().map(|(start, _)| (1, start.len()));
+        self.pieces.len() <= MAX_JOINED_PIECES && room.fitting(extents) == self.pieces.len()
+    }
 }
 
 /// Size limits of one conditional write of a range map.
@@ -148,44 +177,139 @@ pub struct Copying {
 pub(crate) type Ripe = (Span, Roles);
 
 impl Directory {
-    /// Returns the range map after step 1 of a split; `None` if there is nothing to split, because a range
-    /// already begins at each edge, or because this window does not contain the edges.
+    /// Returns the range map after step 1 of a split; `None` if there is nothing to split. Either each edge
+    /// already separates two buckets, or this window does not contain the edges.
+    ///
+    /// The split divides runs. If ranges that were joined still have edges between them, they are split like
+    /// one range.
     pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
-        let edges: Vec<_> = cut.edges.iter().collect();
-        for (span, piece) in self.spans() {
-            let is_inside = |edge: &&&Key| span.start < ***edge && span.has(edge);
-            let inside: Vec<&Key> = edges.iter().filter(is_inside).copied().collect();
-            if inside.is_empty() || !piece.roles.have_room() {
-                next.pieces.push(piece.clone());
-                continue;
-            }
-            let starts = [&piece.start].into_iter().chain(inside);
-            let starts: Vec<_> = starts.collect();
-            let stays = match cut.stays {
-                Stays::First => 0,
-                Stays::Last => starts.len() - 1,
-            };
-            // `cut.figures` has one item for each part of the split bucket. If the bucket has
-            // several ranges, the items cannot be assigned to the parts of this range, so their
-            // contents are recorded as unknown.
-            let is_known = cut.figures.len() == starts.len();
-            let figures = cut.figures.iter().filter(|_| is_known);
-            let figures = figures.copied().chain(std::iter::repeat(None));
-            for (index, (start, figures)) in starts.into_iter().zip(figures).enumerate() {
-                let mut part = Piece {
-                    start: start.clone(),
-                    figures,
-                    ..piece.clone()
-                };
-                if index != stays {
-                    next.gives_bucket(&mut part, cut.sampling, protocol);
-                }
-                next.pieces.push(part);
-            }
+        let runs = if protocol.rules.keeps(Rule::SplitByRuns) {
+            self.runs()
+        } else {
+            (0..self.pieces.len()).map(|index| self.run_at(index)).collect()
+        };
+        for run in runs {
+            next.put_run(self, &run, cut, protocol);
         }
         next.life_ms = protocol.short_life_ms.min(self.life_ms);
-        (next.pieces.len() > self.pieces.len()).then_some(next)
+        (next.next_bucket > self.next_bucket).then_some(next)
+    }
+
+    /// Adds the ranges of a run of `before`, after step 1 of a split.
+    fn put_run(&mut self, before: &Self, run: &Run, cut: &Cut, protocol: Protocol) {
+        let pieces = &before.pieces[run.pieces.clone()];
+        let end = before.pieces.get(run.pieces.end).map(|next| &next.start);
+        let span = Span {
+            start: pieces[0].start.clone(),
+            end: end.or(before.end.as_ref()).cloned(),
+        };
+        let is_inside = |edge: &&Key| span.start < **edge && span.has(edge);
+        let inside: Vec<&Key> = cut.edges.iter().filter(is_inside).collect();
+        let have_room = pieces.iter().all(|piece| piece.roles.have_room());
+        let staying = run.staying_part(cut.stays, inside.len(), protocol);
+        let Some(staying) = staying.filter(|_| !inside.is_empty() && have_room) else {
+            self.pieces.extend_from_slice(pieces);
+            return;
+        };
+        // `cut.figures` has one item for each part of the split bucket. If the run has several ranges, the
+        // items cannot be assigned to the parts of each range, so their contents are recorded as unknown.
+        let is_known = pieces.len() == 1 && cut.figures.len() == inside.len() + 1;
+        let mut buckets: Vec<Option<Bucket>> = vec![None; inside.len() + 1];
+        for (piece, next) in pieces.iter().zip(pieces[1..].iter().map(Some).chain([None])) {
+            let ends_behind = |edge: &&&Key| next.is_none_or(|next| ***edge < next.start);
+            let within = inside
+                .iter()
+                .filter(|edge| piece.start < ***edge)
+                .filter(ends_behind);
+            for start in std::iter::once(&piece.start).chain(within.copied()) {
+                let part = inside.partition_point(|edge| *edge <= start);
+                let mut one = Piece {
+                    start: start.clone(),
+                    figures: if is_known { cut.figures[part] } else { None },
+                    ..piece.clone()
+                };
+                if part != staying {
+                    let bucket = *buckets[part].get_or_insert_with(|| self.new_bucket());
+                    one.gives_bucket(bucket, cut.sampling, protocol);
+                }
+                self.pieces.push(one);
+            }
+        }
+    }
+
+    /// Returns the range map after step 1 of a join; `None` if the ranges are not as they were when the join
+    /// was decided, or if they cannot be joined. So a repeated join changes nothing.
+    pub fn join(&self, join: &Join, protocol: Protocol) -> Option<Self> {
+        let keeps = |rule| protocol.rules.keeps(rule);
+        let (first, _) = join.pieces.first()?;
+        let from = self.pieces.iter().position(|piece| piece.start == *first)?;
+        let to = from + join.pieces.len();
+        let taken = self.pieces.get(from..to)?;
+        let are_adjacent = taken
+            .iter()
+            .zip(&join.pieces)
+            .all(|(piece, (start, _))| piece.start == *start);
+        let are_as_decided = taken
+            .iter()
+            .zip(&join.pieces)
+            .all(|(piece, (_, read))| piece.roles.read == *read);
+        let are_at_rest = taken.iter().all(|piece| piece.roles.is_at_rest());
+        let have_room = taken.iter().all(|piece| piece.roles.have_room());
+        let are_kept = !self.spans().skip(from).take(taken.len()).any(|(span, _)| {
+            let floor = self.floor.as_ref();
+            floor.is_some_and(|floor| floor.hides_all(&span))
+        });
+        let are_whole_runs = self.runs().iter().all(|run| {
+            let is_outside = run.pieces.end <= from || to <= run.pieces.start;
+            let is_inside = from <= run.pieces.start && run.pieces.end <= to;
+            is_outside || (is_inside && run.is_whole())
+        });
+        let is_possible = are_adjacent
+            && have_room
+            && (are_as_decided || !keeps(Rule::JoinedAsDecided))
+            && (are_at_rest || !keeps(Rule::JoinedAtRest))
+            && (are_kept || !keeps(Rule::JoinedAboveFloor))
+            && (are_whole_runs || !keeps(Rule::WholeRuns));
+        if !is_possible {
+            return None;
+        }
+        let mut next = self.next();
+        next.pieces.clone_from(&self.pieces);
+        let bucket = next.new_bucket();
+        for piece in &mut next.pieces[from..to] {
+            piece.gives_bucket(bucket, join.sampling, protocol);
+        }
+        next.life_ms = protocol.short_life_ms.min(self.life_ms);
+        Some(next)
+    }
+
+    /// Returns the range map without the edges between joined ranges, and the starts of the removed ranges;
+    /// `None` if there is no such edge. It removes the edge between two ranges that have the same bucket and
+    /// sampling, and no other buckets.
+    pub(crate) fn without_inner_edges(&self, protocol: Protocol) -> Option<(Self, Vec<Key>)> {
+        let is_last = protocol.rules.keeps(Rule::EdgesGoLast);
+        let is_done = |roles: &Roles| roles.is_at_rest() && (roles.old.is_empty() || !is_last);
+        let (mut next, mut gone) = (self.next(), Vec::new());
+        for piece in &self.pieces {
+            let before = next.pieces.last_mut().filter(|before| {
+                before.roles.read == piece.roles.read
+                    && before.sampling == piece.sampling
+                    && is_done(&before.roles)
+                    && is_done(&piece.roles)
+            });
+            let Some(before) = before else {
+                next.pieces.push(piece.clone());
+                continue;
+            };
+            before.roles.old.extend(&piece.roles.old);
+            before.figures = before
+                .figures
+                .zip(piece.figures)
+                .map(|(one, other)| one.plus(other));
+            gone.push(piece.start.clone());
+        }
+        (!gone.is_empty()).then_some((next, gone))
     }
 
     /// Returns the range map after step 1 of several splits at once; `None` if there is nothing to split.
@@ -204,17 +328,11 @@ impl Directory {
         })
     }
 
-    fn gives_bucket(&mut self, part: &mut Piece, sampling: Sampling, protocol: Protocol) {
+    /// Assigns the number of a new bucket.
+    fn new_bucket(&mut self) -> Bucket {
         let bucket = self.next_bucket;
         self.next_bucket = Bucket(bucket.0.saturating_add(1));
-        if protocol.rules.keeps(Rule::DeletionsFirst) {
-            part.roles.deletes.insert(bucket);
-        } else {
-            part.roles.writes.insert(bucket);
-        }
-        // If the range is being split already, keep the sampling parameters that this earlier split
-        // has set: its new bucket is sampled with them.
-        part.next_sampling.get_or_insert(sampling);
+        bucket
     }
 
     /// Returns the range map after step 2, 4 or 5 of the ranges that are ready for the step; `None` if no
@@ -314,7 +432,37 @@ impl Roles {
     }
 }
 
+impl Run {
+    /// Returns the index of the part that stays in its bucket, if the run is split at this number of edges;
+    /// `None` if the run cannot be split. The window may not show all ranges of the run. The other ranges of the
+    /// run keep their bucket, so the part at that edge of the window stays.
+    fn staying_part(&self, stays: Stays, edges: usize, protocol: Protocol) -> Option<usize> {
+        let (first, last) = if protocol.rules.keeps(Rule::WholeRuns) {
+            (self.may_begin_before, self.may_end_behind)
+        } else {
+            (false, false)
+        };
+        match (first, last, stays) {
+            (true, true, _) => None,
+            (true, false, _) | (false, false, Stays::First) => Some(0),
+            (false, true, _) | (false, false, Stays::Last) => Some(edges),
+        }
+    }
+}
+
 impl Piece {
+    /// Adds the new bucket to which the rows of the range will be moved.
+    fn gives_bucket(&mut self, bucket: Bucket, sampling: Sampling, protocol: Protocol) {
+        if protocol.rules.keeps(Rule::DeletionsFirst) {
+            self.roles.deletes.insert(bucket);
+        } else {
+            self.roles.writes.insert(bucket);
+        }
+        // If the range is being split or joined already, keep the sampling parameters that this earlier
+        // change has set: its new bucket is sampled with them.
+        self.next_sampling.get_or_insert(sampling);
+    }
+
     fn advance(&mut self, protocol: Protocol) {
         let roles = &mut self.roles;
         // No process still reads the buckets that are older than the bucket that is read now. These buckets

@@ -69,7 +69,7 @@ fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, 
             }
             ClearAction::Copy(_) => ClearEvent::Copied,
             ClearAction::Delete(_) => ClearEvent::Deleted,
-            ClearAction::Cas { expected, put } => {
+            ClearAction::Cas { expected, put, .. } => {
                 assert_eq!(expected, now.version);
                 assert_eq!(
                     machine.step(ClearEvent::Decided(Decision::Applied)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{SAMPLING, directory, piece};
 use crate::buckets::limits::{MAX_FURTHER_BUCKETS, MAX_SLICES, MAX_WINDOW_PIECES};
-use crate::buckets::{Bucket, Damage, Directory, Floor, Kept, Protocol, Span};
+use crate::buckets::{Bucket, Damage, Directory, Floor, Kept, Protocol, Roles, Span};
 
 fn buckets(numbers: &[u64]) -> BTreeSet<Bucket> {
     numbers.iter().copied().map(Bucket).collect()
@@ -193,6 +193,21 @@ fn a_bucket_may_be_read_on_both_sides_of_what_was_cut_out_of_it() {
     assert_eq!(directory.check(b""), Err(Damage::Scattered(Bucket(0))));
     directory.pieces[0].roles.writes = buckets(&[2]);
     assert_eq!(directory.check(b""), Ok(()));
+}
+
+#[test]
+fn a_join_may_be_done_in_any_order() {
+    let moving = Roles {
+        writes: buckets(&[4]),
+        ..Roles::of(Bucket(1))
+    };
+    let mut directory = directory(5, vec![piece(b"", 4), piece(b"c", 1), piece(b"f", 4)]);
+    assert_eq!(directory.check(b""), Err(Damage::Scattered(Bucket(4))));
+    directory.pieces[1].roles = moving;
+    assert_eq!(directory.check(b""), Ok(()));
+    directory.pieces[0].roles = Roles::of(Bucket(0));
+    directory.pieces.push(piece(b"i", 0));
+    assert_eq!(directory.check(b""), Err(Damage::Scattered(Bucket(0))));
 }
 
 #[test]

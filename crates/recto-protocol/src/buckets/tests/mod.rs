@@ -16,8 +16,10 @@ mod cutting;
 mod directories;
 mod estimating;
 mod growing;
+mod joining;
 mod life;
 mod model;
+mod places;
 mod rebuilding;
 mod retaining;
 mod samples;
@@ -63,8 +65,9 @@ fn usually(usual: u8, long: u8) -> u8 {
 }
 
 /// Source texts of the models.
-const MODELS: [&str; 3] = [
+const MODELS: [&str; 4] = [
     include_str!("cutting.rs"),
+    include_str!("joining.rs"),
     include_str!("life.rs"),
     include_str!("retaining.rs"),
 ];

@@ -6,14 +6,16 @@ use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
 use super::world::{Happening, World};
 use crate::buckets::rules::{Rule, Rules};
-use crate::buckets::{Cut, Operation, Protocol, Room, Span};
+use crate::buckets::{Cut, Join, Operation, Protocol, Roles, Room, Span};
 
 pub(crate) const B1: &str = "B1: what is acknowledged is seen";
 pub(crate) const B2: &str = "B2: what is deleted stays so";
 pub(crate) const B3: &str = "B3: each row is seen once";
 pub(crate) const B4: &str = "B4: what is cut is still found by its bucket 0";
 pub(crate) const B5: &str = "B5: a directory is never taken for damaged";
+pub(crate) const B6: &str = "B6: a join makes one bucket";
 const NEVER_STUCK: &str = "whatever is begun can go on";
+const EDGES_REMOVED: &str = "the edges between joined ranges are removed";
 pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
 
 /// Configuration of a model: its processes, and the number of faults of each kind.
@@ -52,12 +54,36 @@ pub(crate) struct Config {
     pub(crate) transacts: bool,
     /// True if cached copies of the first range map have the long lifetime.
     pub(crate) is_calm: bool,
+    /// Start and roles of each range at the start. Empty: the partition has no range map.
+    pub(crate) pieces: Vec<(&'static str, Roles)>,
+    /// Number of the bucket that has the row at the start.
+    pub(crate) row_bucket: u64,
+    /// Number of a bucket in which a copy of the row remains that no process knows of.
+    pub(crate) stray: Option<u64>,
+    /// True if the row was deleted in its bucket, and the tombstone is purged.
+    pub(crate) is_deleted: bool,
+    /// Join that each splitter makes. `None`, or no entry: the splitter makes no join.
+    pub(crate) joins: Vec<Option<Join>>,
+    /// True if the row need not move to another bucket.
+    pub(crate) row_stays: bool,
 }
 
 impl Config {
     /// Returns the window of the range map that a splitter sees.
     pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
         self.windows.get(usize::from(splitter))?.as_ref()
+    }
+
+    /// Returns the join that a splitter makes.
+    pub(crate) fn join(&self, splitter: u8) -> Option<&Join> {
+        self.joins.get(usize::from(splitter))?.as_ref()
+    }
+
+    /// Returns the maximum number of new buckets, if the splitters only join ranges.
+    fn max_joined_buckets(&self) -> Option<u64> {
+        let joins = self.joins.iter().flatten().count() as u64;
+        let is_split = self.splitters.iter().any(Option::is_some);
+        (joins > 0 && !is_split).then_some(joins)
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
@@ -71,15 +97,25 @@ impl Config {
     /// Checks that no invariant breaks and that a state is reachable in which all work is done.
     pub(crate) fn holds(self, name: &str) {
         let started = Instant::now();
+        let mut joins = self.joins.iter().flatten();
+        let joins_several = self.clears && joins.any(|join| join.pieces.len() > 1);
+        let row_stays = self.row_stays;
         let checker = self.checker().spawn_bfs().join();
         let (states, depth) = (checker.unique_state_count(), checker.max_depth());
         eprintln!("{name}: {states} states, {depth} deep, {:.1?}", started.elapsed());
-        for name in [B1, B2, B3, B4, B5, NEVER_STUCK] {
+        for name in [B1, B2, B3, B4, B5, B6, NEVER_STUCK] {
             if let Some(path) = checker.discovery(name) {
                 panic!("{name}\n{}", told(path));
             }
         }
-        assert!(checker.discovery(ALL_DONE).is_some(), "never seen: {ALL_DONE}");
+        assert!(
+            row_stays || checker.discovery(ALL_DONE).is_some(),
+            "never seen: {ALL_DONE}"
+        );
+        assert!(
+            !joins_several || checker.discovery(EDGES_REMOVED).is_some(),
+            "never seen: {EDGES_REMOVED}"
+        );
     }
 
     /// Checks that one of the invariants breaks if the model leaves out a rule. The search is depth first: it
@@ -150,12 +186,21 @@ impl Model for Config {
             Property::always(B3, |_, world: &World| world.broken != Some(B3)),
             Property::always(B4, |_, world: &World| world.is_listed()),
             Property::always(B5, |_, world: &World| world.broken != Some(B5)),
+            Property::always(B6, |config: &Self, world: &World| {
+                let most = config.max_joined_buckets();
+                most.is_none_or(|most| world.new_buckets(config) <= most)
+            }),
+            Property::sometimes(EDGES_REMOVED, |config: &Self, world: &World| {
+                world.range_count() < config.pieces.len()
+            }),
             Property::always(NEVER_STUCK, |config, world: &World| {
                 let mut happenings = Vec::new();
                 world.acts(config, &mut happenings);
                 !happenings.is_empty() || world.is_quiet()
             }),
-            Property::sometimes(ALL_DONE, |_, world: &World| world.is_quiet() && world.has_moved()),
+            Property::sometimes(ALL_DONE, |config: &Self, world: &World| {
+                world.is_quiet() && world.has_moved(config)
+            }),
         ]
     }
 }

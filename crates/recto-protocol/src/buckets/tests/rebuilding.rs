@@ -105,6 +105,27 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
 }
 
 #[test]
+fn keeps_unfinished_joins_as_one_run() {
+    let joined = |start: &[u8], bucket| {
+        let mut piece = piece(start, bucket);
+        piece.roles.deletes = [Bucket(4)].into();
+        piece
+    };
+    let (_, held) = whole();
+    let whole = directory(5, vec![joined(b"", 0), joined(b"d", 3), joined(b"m", 2)]);
+    let mut remains = Remains::from(&whole);
+    assert_eq!(remains.directory(), Ok(whole.clone()));
+    remains.next_bucket = Some(1);
+    assert_eq!(rebuilt(&remains, &held).pieces, whole.pieces);
+    // The range in the middle lost its join, so only one of the others keeps the new bucket.
+    remains.pieces[1].columns = None;
+    let broken = rebuilt(&remains, &held);
+    assert_eq!(read(&broken), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
+    let being_joined = broken.pieces.iter().filter(|piece| !piece.roles.is_at_rest());
+    assert_eq!(being_joined.count(), 1);
+}
+
+#[test]
 fn rebuilds_a_missing_range_map_from_buckets() {
     let gone = Remains::default();
     let held = [

@@ -1,5 +1,6 @@
 //! Model of retention. It has rows beyond the retention bound, a kept row, a page, and a writer beyond the
-//! bound. A process deletes the old rows, and another process continues if the first process dies.
+//! bound. A process deletes the old rows, and another process continues if the first process dies. A further
+//! process may join the old range with the kept range.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +8,12 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::model::{by_seconds, is_broken, told};
 use super::store::{put_window, window_of};
-use super::{directory, piece};
-use crate::buckets::rules::Rule;
+use super::{SAMPLING, directory, piece};
+use crate::buckets::rules::{Rule, Rules};
 use crate::buckets::{
-    Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Kept, Key, Operation, Piece, Protocol,
-    ReadAction, ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Roles, Slice, Span, Stays,
-    WriteAction, WriteEvent, Writing,
+    Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Join, Kept, Key, Operation, Piece, Protocol,
+    ReadAction, ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Roles, Room, Slice, Span,
+    SplitAction, SplitEvent, Splitting, Stays, WriteAction, WriteEvent, Writing,
 };
 
 const WHOLE: &str = "a page shows all rows of a bucket that goes, or none";
@@ -23,6 +24,8 @@ const LATE: &str = "a write is refused";
 
 /// Duration of a model, in ticks: two lifetimes of cached range maps with their margins.
 const TICKS: u64 = 8;
+/// Duration of a model with a join, in ticks: the four waits of a join and a deletion with their margins.
+const TICKS_OF_JOIN: u64 = 12;
 /// Rows at the start: two rows are too old, and one row is kept. The next constant is the key of a row that
 /// is written and that is also too old.
 const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
@@ -35,6 +38,7 @@ const WINDOW: &[u8] = b"l";
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct Drops {
     without: Option<Rule>,
+    also_without: Option<Rule>,
     /// True if the newest keys come first.
     is_newest_first: bool,
     /// True if the kept row is still read from the bucket that is deleted.
@@ -45,6 +49,8 @@ struct Drops {
     crashes: u8,
     pages: bool,
     writes: bool,
+    /// True if a process joins all ranges.
+    joins: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,6 +63,7 @@ struct State {
     page: Page,
     write: Write,
     droppers: Vec<Dropper>,
+    joiner: Option<Joiner>,
     crashes: u8,
 }
 
@@ -94,6 +101,14 @@ struct Dropper {
     until: u64,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Joiner {
+    machine: Splitting,
+    action: SplitAction,
+    /// End of the current wait.
+    until: u64,
+}
+
 impl State {
     fn is_dropped(&self, bucket: Bucket, key: &[u8]) -> bool {
         let mut dropped = self.dropped.iter();
@@ -117,23 +132,29 @@ enum Happening {
     WriteGoesOn,
     DropperGoesOn(usize),
     DropperDies,
+    JoinerGoesOn,
 }
 
 impl Drops {
     fn new() -> Self {
         Self {
             without: None,
+            also_without: None,
             is_newest_first: false,
             is_being_cut: false,
             behind_window: None,
             crashes: 0,
             pages: true,
             writes: false,
+            joins: false,
         }
     }
 
     fn protocol(&self) -> Protocol {
-        by_seconds(self.without)
+        Protocol {
+            rules: Rules::without([self.without, self.also_without]),
+            ..by_seconds(None)
+        }
     }
 
     /// Returns a key in the order of this model.
@@ -357,6 +378,62 @@ impl Drops {
         Some(())
     }
 
+    fn joiner(&self) -> Joiner {
+        let stored = self.stored();
+        let pieces = stored.pieces.iter();
+        let join = Join {
+            pieces: pieces
+                .map(|piece| (piece.start.clone(), piece.roles.read))
+                .collect(),
+            sampling: SAMPLING,
+        };
+        let machine = Splitting::new([], true, Room::default(), self.protocol());
+        let mut machine = machine.with_joins([join]);
+        let action = machine.step(SplitEvent::Begin);
+        Joiner {
+            machine,
+            action,
+            until: 0,
+        }
+    }
+
+    fn joiner_goes_on(state: &mut State) -> Option<()> {
+        let now = state.now;
+        let mut joiner = state.joiner.take()?;
+        let event = match &joiner.action {
+            SplitAction::Over => return None,
+            SplitAction::Read => SplitEvent::Read(state.directory.clone()),
+            SplitAction::MarkRoot => SplitEvent::RootMarked,
+            SplitAction::Wait { .. } if now < joiner.until => return None,
+            SplitAction::Wait { .. } => SplitEvent::Waited,
+            SplitAction::Cas { expected, put } if *expected == state.directory.version => {
+                state.directory = put.clone();
+                SplitEvent::Decided(Decision::Applied)
+            }
+            SplitAction::Cas { .. } => SplitEvent::Decided(Decision::Refused),
+            SplitAction::Copy(copies) => {
+                for copying in copies {
+                    let is_copied =
+                        |(bucket, key): &&(Bucket, Key)| *bucket == copying.from && copying.span.has(key);
+                    let keys: Vec<Key> = state
+                        .rows
+                        .iter()
+                        .filter(is_copied)
+                        .map(|(_, key)| key.clone())
+                        .collect();
+                    state.put(keys.into_iter().map(|key| (copying.to, key)));
+                }
+                SplitEvent::Copied
+            }
+        };
+        joiner.action = joiner.machine.step(event);
+        if let SplitAction::Wait { ms } = joiner.action {
+            joiner.until = now + ms;
+        }
+        state.joiner = Some(joiner);
+        Some(())
+    }
+
     fn holds(self, what: &str) {
         let (is_being_cut, writes) = (self.is_being_cut, self.writes);
         let checker = self.checker().spawn_bfs().join();
@@ -411,12 +488,17 @@ impl Model for Drops {
             page: Page::None,
             write: Write::None,
             droppers: vec![self.dropper()],
+            joiner: self.joins.then(|| self.joiner()),
             crashes: self.crashes,
         }]
     }
 
     fn actions(&self, state: &State, happenings: &mut Vec<Happening>) {
-        if state.now < TICKS {
+        if self.joins {
+            happenings.push(Happening::JoinerGoesOn);
+        }
+        let ticks = if self.joins { TICKS_OF_JOIN } else { TICKS };
+        if state.now < ticks {
             happenings.push(Happening::Tick);
         }
         if self.pages && !matches!(state.page, Page::Done(_)) {
@@ -438,6 +520,7 @@ impl Model for Drops {
             Happening::PageGoesOn => self.page_goes_on(&mut next),
             Happening::WriteGoesOn => self.write_goes_on(&mut next),
             Happening::DropperGoesOn(index) => self.dropper_goes_on(&mut next, index)?,
+            Happening::JoinerGoesOn => Self::joiner_goes_on(&mut next)?,
             Happening::DropperDies => {
                 next.crashes -= 1;
                 next.droppers = vec![self.dropper()];
@@ -463,10 +546,11 @@ impl Model for Drops {
             Property::always(CLEAN, |model: &Self, state: &State| {
                 let (old, is_windowed) = (model.old_bucket(), model.behind_window.is_some());
                 let floor = state.directory.floor.as_ref();
-                let mut named = state
-                    .directory
-                    .spans()
-                    .filter(|(_, piece)| piece.roles.read == old);
+                let names_old = |piece: &Piece| {
+                    let mut further = piece.roles.further();
+                    piece.roles.read == old || (model.joins && further.any(|bucket| bucket == old))
+                };
+                let mut named = state.directory.spans().filter(|(_, piece)| names_old(piece));
                 let is_named =
                     named.any(|(span, _)| !is_windowed || floor.is_none_or(|floor| floor.hides_all(&span)));
                 let is_left = |(bucket, key): &(Bucket, Key)| {
@@ -578,5 +662,54 @@ fn without_sparing_what_is_shared() {
             };
             model.breaks(Rule::SharedBucketsStay, KEPT);
         }
+    }
+}
+
+/// Returns a model in which a process joins the old range with the kept range at any time.
+fn joined() -> Drops {
+    Drops {
+        joins: true,
+        ..Drops::new()
+    }
+}
+
+#[test]
+fn a_join_across_the_retention_bound() {
+    joined().holds("a join across the retention bound");
+}
+
+#[test]
+#[ignore = "slow: a model with many states, a minute"]
+fn a_join_across_the_retention_bound_newest_first() {
+    let model = Drops {
+        is_newest_first: true,
+        ..joined()
+    };
+    model.holds("a join across the retention bound, newest first");
+}
+
+/// Checks that one of two rules is enough for joins: shared buckets stay, or nothing beyond the retention bound
+/// is joined.
+#[test]
+#[ignore = "slow: models with many states, minutes"]
+fn joins_need_one_of_two_retention_rules() {
+    for rule in [Rule::JoinedAboveFloor, Rule::SharedBucketsStay] {
+        let model = Drops {
+            without: Some(rule),
+            ..joined()
+        };
+        model.holds("a join with one of two rules");
+    }
+}
+
+#[test]
+fn without_joining_only_what_is_kept() {
+    for is_newest_first in [false, true] {
+        let model = Drops {
+            is_newest_first,
+            also_without: Some(Rule::SharedBucketsStay),
+            ..joined()
+        };
+        model.breaks(Rule::JoinedAboveFloor, KEPT);
     }
 }

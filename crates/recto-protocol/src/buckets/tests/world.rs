@@ -5,13 +5,14 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::model::{B1, B2, B3, B5, Config};
+use super::places::check_places_by_read;
 use super::store::{KEY, Process, Request, Store, put_window, window_of};
 use crate::buckets::limits::STANDSTILL_MS;
 use crate::buckets::rules::Rule;
 use crate::buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Clock, Copying, Decision, Directory, DirectoryCopy, Key,
-    Micros, Operation, ReadAction, ReadEvent, Reading, Slice, Span, SplitAction, SplitEvent, Splitting,
-    Version, WriteAction, WriteEvent, Writing,
+    Micros, Operation, Piece, ReadAction, ReadEvent, Reading, Roles, Slice, Span, SplitAction, SplitEvent,
+    Splitting, Version, WriteAction, WriteEvent, Writing,
 };
 
 /// Source from which a process gets a range map.
@@ -147,6 +148,13 @@ fn made_by(stamp: Micros) -> Micros {
     stamp & ((1 << STAMP_BITS) - 1)
 }
 
+/// Returns the number of the next new bucket in the first range map of a configuration.
+fn next_bucket(config: &Config) -> u64 {
+    let roles = config.pieces.iter().map(|(_, roles)| roles);
+    let named = roles.flat_map(|roles| roles.further().chain([roles.read]));
+    named.max().map_or(1, |bucket| bucket.0 + 1)
+}
+
 fn clock(lives: bool) -> Clock {
     if lives { ALIVE } else { OVER }
 }
@@ -156,7 +164,10 @@ impl World {
         let protocol = config.protocol();
         let mut store = Store::new(protocol, !config.transacts);
         if config.has_row {
-            store.row(Bucket(0), Operation::Put, stamp_of(1));
+            store.row(Bucket(config.row_bucket), Operation::Put, stamp_of(1));
+        }
+        if let Some(bucket) = config.stray {
+            store.row(Bucket(bucket), Operation::Put, stamp_of(1));
         }
         if config.is_calm {
             store.directory = Arc::new(Directory {
@@ -165,6 +176,10 @@ impl World {
                 longest_ms: protocol.long_life_ms,
                 ..Directory::clone(&store.directory)
             });
+            store.is_root_marked = true;
+        }
+        if !config.pieces.is_empty() {
+            store.directory = Arc::new(Self::first_directory(config, &store.directory));
             store.is_root_marked = true;
         }
         let first = store.directory.clone();
@@ -207,8 +222,12 @@ impl World {
             page: config.reads.then_some(page),
             splitters: config.splitters.iter().map(splitter).collect(),
             clearer: config.clears.then(|| (Clearing::new(protocol), Does::Nothing)),
-            stamp: 1,
-            acknowledged: config.has_row.then_some((stamp_of(1), Operation::Put)),
+            stamp: if config.is_deleted { 2 } else { 1 },
+            acknowledged: if config.is_deleted {
+                Some((stamp_of(2), Operation::Delete))
+            } else {
+                config.has_row.then_some((stamp_of(1), Operation::Put))
+            },
             deleting: 0,
             losses: config.losses,
             crashes: config.crashes,
@@ -218,6 +237,34 @@ impl World {
         };
         world.begin_all(config);
         world
+    }
+
+    /// Returns the range map with the configured ranges.
+    fn first_directory(config: &Config, absent: &Directory) -> Directory {
+        let piece = |(start, roles): &(&str, Roles)| Piece {
+            start: start.as_bytes().to_vec(),
+            roles: roles.clone(),
+            ..absent.pieces[0].clone()
+        };
+        let pieces: Vec<Piece> = config.pieces.iter().map(piece).collect();
+        let directory = Directory {
+            version: 1,
+            next_bucket: Bucket(next_bucket(config)),
+            pieces,
+            ..absent.clone()
+        };
+        assert_eq!(directory.check(&[]), Ok(()));
+        directory
+    }
+
+    /// Returns the number of ranges of the range map.
+    pub(crate) fn range_count(&self) -> usize {
+        self.store.directory.pieces.len()
+    }
+
+    /// Returns the number of buckets that were assigned since the start.
+    pub(crate) fn new_buckets(&self, config: &Config) -> u64 {
+        self.store.directory.next_bucket.0 - next_bucket(config)
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -241,8 +288,8 @@ impl World {
                 .is_none_or(|(_, does)| is_over(does) || *does == Does::Nothing)
     }
 
-    pub(crate) fn has_moved(&self) -> bool {
-        self.reads_row() != Bucket(0) && !self.store.directory.is_being_cut()
+    pub(crate) fn has_moved(&self, config: &Config) -> bool {
+        self.reads_row() != Bucket(config.row_bucket) && !self.store.directory.is_being_cut()
     }
 
     fn reads_row(&self) -> Bucket {
@@ -255,7 +302,7 @@ impl World {
         self.requests_act(happenings);
         self.page_acts(happenings);
         self.splitters_act(config, happenings);
-        self.clearer_acts(happenings);
+        self.clearer_acts(config, happenings);
         let may_purge = self.purges > 0 && self.air.is_empty() && !self.store.directory.is_being_cut();
         if may_purge {
             happenings.push(Happening::Purges);
@@ -321,7 +368,7 @@ impl World {
 
     fn splitters_act(&self, config: &Config, happenings: &mut Vec<Happening>) {
         for (s, splitter) in (0..).zip(&self.splitters) {
-            let has_cut = config.splitters[usize::from(s)].is_some();
+            let has_cut = config.splitters[usize::from(s)].is_some() || config.join(s).is_some();
             match &splitter.does {
                 Does::Nothing
                     if has_cut || window_of(&self.store.directory, config.window(s)).is_being_cut() =>
@@ -338,17 +385,18 @@ impl World {
                 Does::Waits(_) => happenings.push(Happening::Waited(s)),
                 Does::Copies(_) => happenings.push(Happening::CopyReads(s)),
             }
-            let may_die = self.crashes > 0 && config.splitters[usize::from(s)].is_some();
+            let may_die = self.crashes > 0 && has_cut;
             if may_die && splitter.splitting.is_some() {
                 happenings.push(Happening::SplitterDies(s));
             }
         }
     }
 
-    fn clearer_acts(&self, happenings: &mut Vec<Happening>) {
+    fn clearer_acts(&self, config: &Config, happenings: &mut Vec<Happening>) {
         let Some((_, does)) = &self.clearer else { return };
+        let directory = &self.store.directory;
         match does {
-            Does::Nothing if self.store.directory.is_to_be_cleared() => {
+            Does::Nothing if directory.is_to_be_cleared() || directory.has_inner_edges(config.protocol()) => {
                 happenings.push(Happening::ClearBegins);
             }
             Does::Reads | Does::Copies(_) => happenings.push(Happening::Clears),
@@ -369,7 +417,7 @@ impl World {
                 self.tell_writer(config, p, WriteEvent::Copy(copy), ALIVE);
             }
             Happening::Arrives(from, request, lives) => self.arrives(config, from, &request, lives),
-            Happening::Lost(who, request) => self.loses(who, &request),
+            Happening::Lost(who, request) => self.loses(config, who, &request),
             Happening::WriterDies(p) => {
                 self.crashes -= 1;
                 let writer = &mut self.writers[usize::from(p)];
@@ -383,6 +431,7 @@ impl World {
             Happening::SplitBegins(s) => {
                 let cut = config.splitters[usize::from(s)].clone();
                 let splitting = Splitting::new(cut, !config.is_calm, config.room, config.protocol());
+                let splitting = splitting.with_joins(config.join(s).cloned());
                 self.splitters[usize::from(s)].splitting = Some(splitting);
                 self.tell_splitter(s, SplitEvent::Begin);
             }
@@ -402,11 +451,11 @@ impl World {
                 splitter.does = Does::IsOver;
                 self.leaves(Process::Splitter(s));
             }
-            Happening::ClearBegins => self.tell_clearer(ClearEvent::Begin),
+            Happening::ClearBegins => self.tell_clearer(config, ClearEvent::Begin),
             Happening::ClearWaited => {
                 self.ends_copies(Version::MAX, u64::MAX, None);
                 self.standstills = 0;
-                self.tell_clearer(ClearEvent::Waited);
+                self.tell_clearer(config, ClearEvent::Waited);
             }
             Happening::Clears => self.clears(config),
             Happening::Purges => {
@@ -548,7 +597,7 @@ impl World {
                         self.tell_writer(config, p, WriteEvent::Written, clock(lives));
                     }
                     Some(Process::Splitter(s)) if is_last => self.tell_splitter(s, SplitEvent::Copied),
-                    Some(Process::Clearer) if is_last => self.tell_clearer(ClearEvent::Copied),
+                    Some(Process::Clearer) if is_last => self.tell_clearer(config, ClearEvent::Copied),
                     _ => {}
                 }
             }
@@ -556,7 +605,7 @@ impl World {
                 let decision = self.decides(config, *expected, put, from.is_some());
                 match from {
                     Some(Process::Splitter(s)) => self.tell_splitter(s, SplitEvent::Decided(decision)),
-                    Some(Process::Clearer) => self.tell_clearer(ClearEvent::Decided(decision)),
+                    Some(Process::Clearer) => self.tell_clearer(config, ClearEvent::Decided(decision)),
                     _ => {}
                 }
             }
@@ -576,7 +625,12 @@ impl World {
             return Decision::Refused;
         }
         let put = put_window(&self.store.directory, put);
-        if put.check(&[]).is_err() {
+        let checked = if config.protocol().rules.keeps(Rule::PlacedByDestination) {
+            put.check(&[])
+        } else {
+            check_places_by_read(&put)
+        };
+        if checked.is_err() {
             self.broken = Some(B5);
         }
         let before = std::mem::replace(&mut self.store.directory, Arc::new(put));
@@ -586,7 +640,7 @@ impl World {
 
     /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
     /// are sent again.
-    fn loses(&mut self, who: Process, request: &Request) {
+    fn loses(&mut self, config: &Config, who: Process, request: &Request) {
         self.losses -= 1;
         self.take_from_air(Some(who), request);
         self.air.push((None, request.clone()));
@@ -594,7 +648,7 @@ impl World {
             (Request::Cas(..), Process::Splitter(s)) => {
                 self.tell_splitter(s, SplitEvent::Decided(Decision::Unknown));
             }
-            (Request::Cas(..), _) => self.tell_clearer(ClearEvent::Decided(Decision::Unknown)),
+            (Request::Cas(..), _) => self.tell_clearer(config, ClearEvent::Decided(Decision::Unknown)),
             (Request::Row(..), _) => self.air.push((Some(who), request.clone())),
         }
     }
@@ -761,7 +815,7 @@ impl World {
         self.broken = Some(broken);
     }
 
-    fn tell_clearer(&mut self, event: ClearEvent) {
+    fn tell_clearer(&mut self, config: &Config, event: ClearEvent) {
         let Some((clearing, does)) = &mut self.clearer else {
             return;
         };
@@ -771,12 +825,13 @@ impl World {
             ClearAction::Copy(copies) => Does::Copies(copies),
             ClearAction::Delete(spans) => {
                 let newest = stamp_of(self.stamp);
-                for (bucket, _) in spans.iter().filter(|(_, span)| span.has(KEY)) {
+                let is_by_span = config.protocol().rules.keeps(Rule::ClearedBySpan);
+                for (bucket, _) in spans.iter().filter(|(_, span)| !is_by_span || span.has(KEY)) {
                     self.store.row(*bucket, Operation::Delete, newest);
                 }
-                return self.tell_clearer(ClearEvent::Deleted);
+                return self.tell_clearer(config, ClearEvent::Deleted);
             }
-            ClearAction::Cas { expected, put } => {
+            ClearAction::Cas { expected, put, .. } => {
                 self.air
                     .push((Some(Process::Clearer), Request::Cas(expected, Arc::new(put))));
                 Does::Asks
@@ -791,13 +846,13 @@ impl World {
         };
         if let Does::Copies(copies) = std::mem::replace(does, Does::Asks) {
             if !self.sends_copies(config, &copies, Process::Clearer) {
-                self.tell_clearer(ClearEvent::Copied);
+                self.tell_clearer(config, ClearEvent::Copied);
             }
             return;
         }
         self.store.missed = None;
         let directory = Directory::clone(&self.store.directory);
-        self.tell_clearer(ClearEvent::Read(directory));
+        self.tell_clearer(config, ClearEvent::Read(directory));
     }
 
     /// Removes requests that can no longer have an effect.
