@@ -1,4 +1,4 @@
-//! Deadlines of reads, and the time by which rows have ended.
+//! Deadlines of reads, and the time by which rows have expired.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use recto_store::StoreError;
 use crate::error::timeout;
 use crate::row::StoredRow;
 
-/// Deadline of a read. The first look at the clock is after some rows, so that a page does not look at it.
+/// Deadline of a read. The clock is read only after each `ROWS_PER_LOOK` rows, so that a usual page never
+/// reads it.
 pub(crate) struct Deadline<'a> {
     environment: &'a Environment,
     timeout: Duration,
@@ -16,7 +17,7 @@ pub(crate) struct Deadline<'a> {
     visited: u32,
 }
 
-/// Number of visited rows between looks at the clock. Visiting them takes some tens of microseconds.
+/// Number of visited rows between two readings of the clock. Visiting them takes some tens of microseconds.
 const ROWS_PER_LOOK: u32 = 256;
 
 impl<'a> Deadline<'a> {
@@ -52,7 +53,7 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// Current second. The clock is read once, and only if a row can end.
+/// Current second. The clock is read once, and only if a row can expire.
 pub(crate) struct Now<'a> {
     environment: &'a Environment,
     seconds: Option<u32>,
@@ -71,14 +72,15 @@ impl<'a> Now<'a> {
         *self.seconds.get_or_insert_with(|| now_seconds(environment))
     }
 
-    /// Returns the current second if `row` can end, and otherwise any number.
+    /// Returns the current second if `row` can expire. For other rows the time does not matter, and the
+    /// result is any number.
     #[inline]
     pub(crate) fn for_row(&mut self, row: &StoredRow<'_>) -> u32 {
         if row.may_end() { self.seconds() } else { 0 }
     }
 }
 
-/// Returns the whole seconds since 1970.
+/// Returns the current time in whole seconds since 1970.
 pub(crate) fn now_seconds(environment: &Environment) -> u32 {
     u32::try_from(environment.now_micros() / 1_000_000).unwrap_or(u32::MAX)
 }

@@ -59,18 +59,18 @@ impl Purpose {
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// Locked file. Closing it releases the lock. The end of the process releases the lock in any case.
+    /// Locked file. The lock is released when the file is closed or the process ends.
     lock: File,
 }
 
-/// Content of a directory.
+/// Kind of content of a directory: whether it is a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// A store.
     Store,
     /// There is no directory.
     Nothing,
-    /// No store yet.
+    /// A directory in which a store can be created.
     Empty,
     /// A store or a backup whose data file was never complete.
     Unfinished,
@@ -112,8 +112,8 @@ pub fn store_holder(path: impl AsRef<Path>) -> Option<StoreHolder> {
 }
 
 impl Directory {
-    /// Takes the folder `path`, in which a backup is restored before the folder gets its final name. Creates the
-    /// folder, and removes the files of an interrupted restore.
+    /// Locks the folder `path`, into which a backup is restored before the folder gets its final name.
+    /// Creates the folder, and removes the files of an interrupted restore.
     pub(crate) fn take_restoring(path: &Path) -> Result<Self, StoreError> {
         make_directory(path)?;
         let lock = lock(path, false)?;
@@ -136,7 +136,7 @@ impl Directory {
         Ok(Self { path, lock })
     }
 
-    /// Gives the folder its final name. The folder is complete and on disk.
+    /// Renames the folder to its final name `to`. Its content must be complete and on disk.
     pub(crate) fn rename(&self, to: &Path) -> Result<(), StoreError> {
         match fs::rename(&self.path, to) {
             Ok(()) => sync_directory(parent(to)),
@@ -164,7 +164,8 @@ impl Directory {
             .map_err(|error| file("cannot write the lock file", error))
     }
 
-    /// Takes the directory at `path` for this process. Creates it if it does not exist and the purpose allows it.
+    /// Locks the directory at `path` for this process. Creates the directory if it does not exist and the
+    /// purpose allows it.
     pub(crate) fn take(path: &Path, purpose: Purpose) -> Result<(Self, Contents), StoreError> {
         // Check the content before creating the lock file, so that a rejected directory stays
         // unchanged.
@@ -203,7 +204,8 @@ impl Directory {
         self.path.join(NEW_DATA_FILE)
     }
 
-    /// Permits other processes to read the store. From now on, this process only reads it.
+    /// Replaces the exclusive lock by a shared lock, so that other processes can read the store. This process
+    /// must only read the store from now on.
     pub(crate) fn share(&self) -> Result<(), StoreError> {
         match self.lock.try_lock_shared() {
             Ok(()) => Ok(()),
@@ -212,13 +214,13 @@ impl Directory {
         }
     }
 
-    /// Returns the path of a backup's data file until it is complete.
+    /// Returns the path of the data file of an incomplete backup.
     pub(crate) fn backup_file(&self) -> PathBuf {
         self.path.join(BACKUP_FILE)
     }
 
-    /// Checks the content again, now that no other process can change it. Completes an operation that a crash
-    /// interrupted.
+    /// Checks the content again, because another process may have changed it before this process locked the
+    /// directory. Completes an operation that a crash interrupted.
     fn settle(&self, purpose: Purpose) -> Result<Contents, StoreError> {
         let contents = check_contents(&self.path)?;
         let (data, new) = (self.data_file(), self.new_data_file());
@@ -237,14 +239,15 @@ impl Directory {
         Ok(contents)
     }
 
-    /// Makes the data file of a backup the data file of a new store. The file is complete and on disk.
+    /// Renames the data file of a backup, so that the directory becomes a store. The file must be complete
+    /// and on disk.
     pub(crate) fn publish_backup(&self) -> Result<(), StoreError> {
         fs::rename(self.backup_file(), self.new_data_file())
             .map_err(|error| file("cannot rename the data file", error))?;
         self.publish_first()
     }
 
-    /// Makes the new data file the data file of a new store.
+    /// Renames the first data file of a new store to its final name, so that the directory becomes a store.
     pub(crate) fn publish_first(&self) -> Result<(), StoreError> {
         write_format(&self.path)?;
         self.publish()
@@ -260,7 +263,7 @@ impl Directory {
         }
     }
 
-    /// Makes the new data file the data file. The file is complete and on disk.
+    /// Replaces the data file of the store by the new data file, which must be complete and on disk.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
         fs::rename(self.new_data_file(), self.data_file())
             .map_err(|error| file("cannot rename the data file", error))?;
@@ -311,7 +314,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns whether a file exists. Missing permission to look is an error, and not `false`.
+/// Returns whether a file exists. Returns an error if the permission to check is missing.
 fn is_there(path: &Path) -> Result<bool, StoreError> {
     path.try_exists()
         .map_err(|error| file(&format!("cannot look for {}", path.display()), error))
@@ -333,8 +336,8 @@ fn unfinished(path: &Path, kind: StoreErrorKind, what: &str) -> StoreError {
         .with_hint("delete the folder, and repeat the backup or create the store again")
 }
 
-/// Returns the error of a store that is not complete. The kind is `Table`, because a process that creates stores can
-/// begin again.
+/// Returns the error for an incomplete store. Its kind is `Table`, as for a missing store, so that a process
+/// that creates stores creates this one again.
 #[cold]
 fn unfinished_store(path: &Path) -> StoreError {
     unfinished(path, StoreErrorKind::Table, "an unfinished store or backup")
@@ -345,8 +348,8 @@ fn unfinished_backup(path: &Path) -> StoreError {
     unfinished(path, StoreErrorKind::Corrupt, "an unfinished backup")
 }
 
-/// Rejects a directory that contains files of others, because no store is created between them. Ignores hidden files,
-/// and files that a file system puts into its root.
+/// Rejects a directory that contains other files, because a store must not be created among them. Ignores
+/// hidden files, and files that a file system puts into its root.
 fn check_own(path: &Path) -> Result<(), StoreError> {
     let unreadable = |error| file(&format!("cannot read the directory {}", path.display()), error);
     for entry in fs::read_dir(path).map_err(unreadable)? {
@@ -366,8 +369,8 @@ fn check_own(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the content of `path`. Returns an error if it is neither a store of this version nor a place for a new
-/// store.
+/// Returns the kind of content at `path`. Returns an error if `path` is neither a store of this version nor a
+/// path at which a store can be created.
 fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
     match fs::metadata(path) {

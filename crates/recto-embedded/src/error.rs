@@ -144,8 +144,9 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result
     caught(work).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
 }
 
-/// Value of the engine that is closed when it is dropped. After a panic the engine may panic again while it closes.
-/// That does not matter, because acknowledged writes are on disk.
+/// Wrapper of a value of the engine, which is closed when it is dropped. Catches panics while it closes,
+/// because after a panic the engine may panic again. Such a panic loses nothing, because acknowledged writes
+/// are on disk.
 pub(crate) struct Closing<T>(Option<T>);
 
 impl<T> Closing<T> {
@@ -173,16 +174,16 @@ impl<T> Drop for Closing<T> {
 }
 
 thread_local! {
-    /// Offset of the damaged page that this thread met in its current work.
+    /// Offset of the damaged page that this thread has read during its current work.
     static DAMAGED_PAGE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Records a damaged page, for the error that follows.
+/// Records that this thread has read a damaged page, so that the error that follows names the page.
 pub(crate) fn met_damage(offset: u64) {
     DAMAGED_PAGE.set(Some(offset));
 }
 
-/// Returns the description of the damaged page that was met, if there is one.
+/// Returns the description of the recorded damaged page, if there is one.
 fn damaged_page() -> Option<String> {
     DAMAGED_PAGE.take().map(page_damage)
 }
@@ -192,7 +193,7 @@ pub(crate) fn page_damage(offset: u64) -> String {
     format!("the page at byte {offset} of the data file is damaged: its checksum is wrong")
 }
 
-/// Message of a panic of the engine.
+/// Panic of the engine, with its message.
 #[derive(Debug)]
 struct Panicked(String);
 

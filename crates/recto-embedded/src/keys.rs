@@ -1,16 +1,16 @@
-//! Keys of stored rows: partition components, a kind byte, clustering components. `docs/format.md` describes them.
-//! [`recto_model::key`] encodes the components.
+//! Keys of stored rows. A key has the components of the partition, a kind byte, and the components of the
+//! clustering columns. `docs/format.md` describes keys, and [`recto_model::key`] encodes their components.
 
 use recto_model::key::{self, KeyError};
 use recto_model::{Bound, Cells, Column, Table};
 use recto_store::{StoreError, StoreErrorKind};
 
-/// Kind byte of a partition's static row, which comes before its rows.
+/// Kind byte of a partition's static row, which comes before the other rows of the partition.
 pub(crate) const STATIC: u8 = 0x00;
 /// Kind byte of a row.
 pub(crate) const ROW: u8 = 0x01;
 
-/// Returns the error of a key part that is not of its column's type.
+/// Returns the error for a key part whose type differs from the type of its column.
 #[cold]
 fn invalid(table: &Table, error: KeyError) -> StoreError {
     StoreError::new(
@@ -58,7 +58,7 @@ pub(crate) fn edge(table: &Table, rows: &[u8], bound: &Bound) -> Result<Vec<u8>,
     Ok(key)
 }
 
-/// Bytes that encoding usually adds to the cells of a key.
+/// Bytes to reserve for a key in addition to its cells, for the bytes that encoding usually adds.
 pub(crate) const KEY_ROOM_BYTES: usize = 32;
 
 /// Decodes the components of `columns` at the start of `bytes`, removes them from `bytes`, and appends each cell to

@@ -1,4 +1,4 @@
-//! Single values of a store, by name (`docs/format.md`).
+//! Single values of a store, such as its newest timestamp, by name (`docs/format.md`).
 
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
@@ -11,9 +11,9 @@ pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition:
 const NEXT_TABLE: &[u8] = b"next table";
 /// Name in [`META`] of the newest timestamp of a plain write.
 const NEWEST_STAMP: &[u8] = b"newest stamp";
-/// Name in [`META`] of the clock record.
+/// Name in [`META`] of the clock record: the time that the store recorded last.
 const CLOCK: &[u8] = b"clock";
-/// Version of the clock record's bytes.
+/// Version of the stored form of the clock record.
 const CLOCK_FORMAT_VERSION: u8 = 1;
 
 /// Returns the number for the next table, and increases the stored number.
@@ -36,11 +36,11 @@ pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, S
     Ok(number)
 }
 
-/// Name and value.
+/// Name of a single value, and the value.
 pub(crate) type MetaValue = (Vec<u8>, Vec<u8>);
 
-/// Returns the newest timestamp of a plain write; `None` if there was no plain write, or only writes by releases that
-/// did not store it.
+/// Returns the newest timestamp of a plain write. Returns `None` if there was no plain write, or if only
+/// releases that did not store the timestamp wrote to the store.
 pub(crate) fn newest_stamp(database: &impl ReadableDatabase) -> Result<Option<i64>, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let meta = transaction.open_table(META).map_err(engine)?;
@@ -79,7 +79,7 @@ pub(crate) fn clock_record(database: &impl ReadableDatabase) -> Result<Option<i6
     bytes.map(decode_clock).transpose()
 }
 
-/// Records a time.
+/// Stores the clock record: a time in microseconds since 1970.
 pub(crate) fn set_clock_record(transaction: &WriteTransaction, micros: i64) -> Result<(), StoreError> {
     let mut meta = transaction.open_table(META).map_err(engine)?;
     meta.insert(CLOCK, encode_clock(micros).as_slice())

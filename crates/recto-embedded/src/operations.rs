@@ -21,10 +21,10 @@ use crate::work::{Exclusive, Reply, Work};
 /// Maximum duration of compaction and of checks: a day.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-/// Bytes of the cache for writing a copy. It does not depend on the cache of the store.
+/// Size of the cache for writing a copy, in bytes. It does not depend on the cache of the store.
 const COPY_CACHE_BYTES: usize = 64 << 20;
 
-/// Content of a backup.
+/// Size of a backup that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
@@ -34,7 +34,7 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-/// Result of a compaction.
+/// Effect of a compaction on the size of the data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
@@ -54,13 +54,13 @@ pub struct Statistics {
     pub tables: Vec<TableStatistics>,
 }
 
-/// Statistics of a table that can be read quickly.
+/// Statistics of one table that can be read quickly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStatistics {
     /// Name of the table.
     pub name: String,
-    /// Number of stored rows, including static rows and rows that have ended.
+    /// Number of stored rows, including static rows and expired rows.
     pub rows: u64,
 }
 
@@ -126,12 +126,13 @@ impl EmbeddedStore {
         }
     }
 
-    /// Writes the data file again, without the space of deleted, ended and replaced rows. Its pages are full and in key
-    /// order.
+    /// Writes the data file again, without the space of deleted, expired and replaced rows. The pages of the
+    /// new file are full and in key order.
     ///
-    /// Readers continue meanwhile. Writers wait, for about a second per million rows. A write that reaches its timeout
-    /// meanwhile gets an error. The compaction needs free disk space of the size of the new file. The space of the old
-    /// file becomes free when the last snapshot of the store is dropped. A crash leaves the old file or the new file.
+    /// Readers continue meanwhile. Writers wait, for about a second per million rows. A write that reaches
+    /// its timeout meanwhile gets an error. The compaction needs free disk space of the size of the new file.
+    /// The space of the old file becomes free when the last snapshot of the store is dropped. If the process
+    /// crashes, either the complete old file or the complete new file remains.
     ///
     /// # Errors
     /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system failed. `Invalid`: the store is open

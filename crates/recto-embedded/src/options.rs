@@ -2,18 +2,18 @@
 
 use crate::directory::Purpose;
 
-/// Default bytes of memory for pages that are read and written.
+/// Default size of the cache for pages of the data file, in bytes.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 
 /// Options to open a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddedOptions {
-    /// Bytes of memory for pages that are read and written.
+    /// Size of the cache for pages of the data file, in bytes.
     pub cache_bytes: usize,
-    /// If true, opens the store without changing it. Several processes may read a store at the same
-    /// time, if no process writes it. A store that was not closed is repaired first, as if it were
-    /// opened once for writing.
+    /// If true, opens the store without changing it. Several processes may read a store at the same time, if
+    /// no process writes it. A store that was not closed properly is first opened once for writing, which
+    /// repairs it.
     pub read_only: bool,
     /// If true, creates the store if it does not exist. Opening read-only creates no store.
     pub create: bool,

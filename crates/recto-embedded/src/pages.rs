@@ -1,5 +1,5 @@
-//! Layout of the engine's pages in its file, as far as their verification needs it. These are the roots of the trees,
-//! the children of a page, and the checksum of a page that its parent stores.
+//! Layout of the engine's pages in its file, as far as their verification needs it: the roots of the trees,
+//! the children of a page, and the checksum of each page, which its parent stores.
 //!
 //! The engine writes these checksums, and trusts its pages without verifying them. It verifies them only when it opens
 //! a file after a crash, and in a check. `docs/format.md` describes the layout, which is the third version of the
@@ -7,9 +7,9 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Bytes of a unit of the engine's file.
+/// Size of a unit of the engine's file, in bytes. A page has 2^n units, where n is its order.
 pub(crate) const PAGE_BYTES: u64 = 4_096;
-/// Bytes at the start of the file that contain the roots of the trees.
+/// Size of the start of the file, which contains the roots of the trees, in bytes.
 pub(crate) const HEADER_BYTES: usize = 320;
 /// First byte of a page that contains entries.
 pub(crate) const LEAF: u8 = 1;
@@ -25,11 +25,11 @@ const SLOTS: [usize; 2] = [64, 192];
 const SLOT_BYTES: usize = 128;
 const CHECKSUM_BYTES: usize = 16;
 const NUMBER_BYTES: usize = 8;
-/// Bytes of the root of a tree: page number, checksum, number of entries.
+/// Size of the stored root of a tree, in bytes: page number, checksum, number of entries.
 const ROOT_BYTES: usize = 32;
-/// Value in the place of a checksum that is not computed yet.
+/// Value that the engine stores instead of a checksum that it has not computed yet.
 const DEFERRED: u128 = 999;
-/// Type of a table that is not a multimap.
+/// Byte that marks a table as a normal table, and not a multimap.
 const NORMAL_TABLE: u8 = 3;
 
 /// Layout of a tree's pages, and the kind of its entries.
@@ -69,7 +69,8 @@ pub(crate) struct Child {
     /// Offset of the page in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
-    /// Checksum; `None` while a commit is in progress.
+    /// Checksum of the page. `None` while a commit is in progress and the engine has not computed the
+    /// checksum yet.
     pub(crate) checksum: Option<u128>,
     pub(crate) layout: Layout,
 }
@@ -100,7 +101,7 @@ impl Geometry {
     }
 }
 
-/// Start of the file.
+/// Decoded start of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) geometry: Geometry,
@@ -134,7 +135,7 @@ impl Header {
     }
 }
 
-/// Commit, as the start of the file describes it.
+/// Description of one commit, which the start of the file contains.
 struct Slot {
     ours: Option<(u64, u128)>,
     system: Option<(u64, u128)>,
@@ -159,7 +160,8 @@ impl Slot {
     }
 }
 
-/// Returns the checksum that a page's parent stores; `None` if the lengths in the page cannot be right.
+/// Returns the checksum of a page as its parent stores it. Returns `None` if the lengths in the page are not
+/// possible.
 pub(crate) fn checksum(page: &[u8], layout: Layout) -> Option<u128> {
     let end = match *page.first()? {
         LEAF => Leaf::of(page, layout)?.end()?,
@@ -215,7 +217,7 @@ pub(crate) fn upper_keys(page: &[u8], layout: Layout) -> Vec<&[u8]> {
     (0..branch.keys).filter_map(|index| branch.key(index)).collect()
 }
 
-/// Returns the entries of a page, in order; none if it is not a page of entries.
+/// Returns the entries of a page, in order. Returns none if the page is not a leaf.
 pub(crate) fn entries(page: &[u8], layout: Layout) -> impl Iterator<Item = (&[u8], &[u8])> {
     let leaf = (page.first() == Some(&LEAF))
         .then(|| Leaf::of(page, layout))
@@ -224,7 +226,8 @@ pub(crate) fn entries(page: &[u8], layout: Layout) -> impl Iterator<Item = (&[u8
     (0..count).filter_map(move |index| leaf.as_ref()?.entry(index))
 }
 
-/// Page that contains entries: their number, the ends of keys and of values if these have no fixed width, keys, values.
+/// Page that contains entries. Its layout: number of entries, end positions of the keys and of the values
+/// unless they have a fixed width, keys, values.
 struct Leaf<'a> {
     page: &'a [u8],
     layout: Layout,
@@ -282,8 +285,8 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// Page that refers to other pages: number of keys, checksums of the children, their page numbers, the ends of keys if
-/// these have no fixed width, keys.
+/// Page that refers to other pages. Its layout: number of keys, checksums of the children, page numbers of
+/// the children, end positions of the keys unless they have a fixed width, keys.
 struct Branch<'a> {
     page: &'a [u8],
     layout: Layout,

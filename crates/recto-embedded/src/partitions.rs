@@ -1,4 +1,4 @@
-//! List of the partitions of a table. Each one is found by a search that skips all rows of the previous one.
+//! List of the partitions of a table. The search for each partition skips all rows of the previous one.
 
 use std::ops::Bound;
 
@@ -15,8 +15,9 @@ use crate::scan::partition_of;
 use crate::state::{OpenTable, State};
 use crate::walk::{Walk, verify};
 
-/// Returns the partitions of a range, from its start or after a position. A position is the components of a partition.
-/// A partition belongs to the range that contains its first possible key, whether or not that key exists.
+/// Returns the partitions of a range, from its start or after a position. A position is the encoded key of a
+/// partition. A partition belongs to the range that contains the first key that the partition could have,
+/// even if no row has that key.
 pub(crate) fn scan(
     state: &State,
     table: &Table,
@@ -61,22 +62,22 @@ fn beyond(partition: &[u8]) -> Vec<u8> {
     [partition, &[keys::ROW + 1]].concat()
 }
 
-/// Returns whether the first possible key of a partition is less than an edge of a range.
+/// Returns whether the first key that a partition could have is less than an edge of a range.
 fn begins_before(partition: &[u8], edge: &[u8]) -> bool {
     partition.iter().chain(&[keys::STATIC]).lt(edge)
 }
 
-/// Partition that has a row or a static cell.
+/// Existing partition: it has a row or a static cell.
 struct Found {
     partition: Vec<u8>,
-    /// Cells of its key, and its static cells.
+    /// Cells of its key, followed by its static cells.
     cells: Cells,
 }
 
 struct Seek<'a> {
     open: &'a OpenTable,
     range: &'a TokenRange,
-    /// Key from which to search; empty: the first key.
+    /// Key from which to search for the next partition. Empty: the first key of the table.
     edge: Vec<u8>,
     now: Now<'a>,
     deadline: Deadline<'a>,
@@ -102,7 +103,7 @@ impl Seek<'_> {
         }
     }
 
-    /// Returns the first partition from the edge on.
+    /// Searches for the first partition at or after the edge.
     fn look(&mut self) -> Result<Look, StoreError> {
         let edge = if self.edge.is_empty() {
             Bound::Unbounded
@@ -133,8 +134,8 @@ impl Seek<'_> {
     }
 }
 
-/// Returns the partition of `key`, which is its first existing entry. Only if that is the static row, the partition has
-/// static cells.
+/// Returns the partition whose first existing entry is stored at `key`. The partition has static cells only
+/// if this entry is its static row.
 fn found(
     table: &StoredTable,
     partition: &[u8],
@@ -160,10 +161,10 @@ fn found(
     })
 }
 
-/// Result of a search from an edge.
+/// Result of a search for a partition.
 enum Look {
     Found(Found),
-    /// Partition that begins before the range.
+    /// A partition that begins before the range, and therefore belongs to the previous range.
     TooEarly(Vec<u8>),
     End,
 }

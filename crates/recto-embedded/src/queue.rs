@@ -14,20 +14,21 @@ use crate::shared::Shared;
 use crate::work::{Exclusive, Reply, Request, Work};
 use crate::writer;
 
-/// Minimum time between two attempts to open the store again because reads fail.
+/// Minimum time between two attempts to reopen the store because reads fail.
 pub const REVIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Unit in which the room of the queue is counted, in bytes.
+/// Unit of the queue's capacity, in bytes.
 const ROOM_BYTES: usize = 1_024;
 
 /// Sender of requests to the writer of a store. Dropping it makes all writes durable.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
-    /// `None` if the store has no writer.
+    /// Channel to the writer. `None` if the store has no writer.
     requests: Option<mpsc::Sender<Request>>,
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Time from which a read may request again that the store is opened, on the monotonic clock.
+    /// Earliest time at which a failed read may request again that the writer reopens the store, on the
+    /// monotonic clock.
     next_revival_nanos: AtomicU64,
 }
 
@@ -58,7 +59,7 @@ impl Queue {
         self.requests.is_some()
     }
 
-    /// Sends work to the writer, and waits for the answer, at most until `timeout_after` has passed.
+    /// Sends work to the writer, and waits for its reply, at most until `timeout_after` has passed.
     pub(crate) async fn ask(
         &self,
         work: Work,
@@ -100,8 +101,8 @@ impl Queue {
         }
     }
 
-    /// Requests that the writer opens the store again, and does not wait for it. Does nothing if this was requested a
-    /// short time ago.
+    /// Requests that the writer reopens the store, without waiting for it. Does nothing if a read requested
+    /// this within the last [`REVIVE_INTERVAL`].
     pub(crate) fn revive(&self) {
         let Some(requests) = &self.requests else { return };
         let now = self.shared.environment.monotonic_nanos();

@@ -16,23 +16,23 @@ use crate::state::{OpenTable, State};
 use crate::verified::pages_asked;
 use crate::walk::{Walk, find, verify};
 
-/// Maximum number of rows for which a read reserves memory at first.
+/// Maximum number of rows for which a read reserves memory before it has read a row.
 const ROWS_ROOM: usize = 128;
-/// Expected bytes of a row, if nothing is known.
+/// Assumed bytes of a row, to reserve memory before a row was read.
 const ROW_ROOM_BYTES: usize = 160;
 
-/// Position of a cell that many rows share; `None`: null.
+/// Position, in the buffer of cells, of a cell that many rows share. `None`: the cell is null.
 type Shared = Option<Range<usize>>;
 
-/// Builder of the rows of a read. The cells of the partition and its static cells are put into the buffer once, and
-/// every row refers to them.
+/// Builder of the rows of a read. The cells of the partition key and the static cells are copied into the
+/// buffer once, and every row refers to them.
 pub(crate) struct Collector<'a> {
     table: &'a StoredTable,
-    /// Table as the reader knows it. It may lack the columns that were added last.
+    /// Definition of the table that the reader has. It may lack the columns that were added last.
     definition: &'a Table,
     pub(crate) rows: RowSet,
     pub(crate) bytes: u64,
-    /// Timestamp and expiry of each row, if requested.
+    /// Timestamp and expiry of each row, if the read requests them.
     pub(crate) lives: Option<Vec<Life>>,
     now: Now<'a>,
     partition: Vec<Shared>,
@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Continues with the rows of another partition. Their keys begin with `prefix` and the kind byte.
+    /// Starts adding the rows of another partition. Their keys begin with `prefix` and the kind byte.
     pub(crate) fn enter(&mut self, prefix: &[u8]) -> Result<(), StoreError> {
         let mut cells = Cells::with_capacity(self.definition.partition().len(), prefix.len());
         keys::decode(self.definition.partition(), &mut &*prefix, &mut cells)
@@ -90,13 +90,13 @@ impl<'a> Collector<'a> {
         &self.prefix
     }
 
-    /// Returns whether `key` belongs to the partition that was entered last.
+    /// Returns whether `key` belongs to the current partition.
     pub(crate) fn is_inside(&self, key: &[u8]) -> bool {
         let partition = &self.prefix[..self.prefix.len().saturating_sub(1)];
         !partition.is_empty() && key.starts_with(partition)
     }
 
-    /// Reads the partition's static row. Returns whether it contains a value.
+    /// Reads the static row of the current partition. Returns whether it contains a value.
     pub(crate) fn set_statics(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let columns = self.definition.statics().len();
         let stored = StoredRow::open(self.table.key_checksum(key), value)
@@ -115,8 +115,8 @@ impl<'a> Collector<'a> {
         Ok(row.exists())
     }
 
-    /// Adds the row that is stored at `key`, if it has not ended. The key must belong to the partition. Returns whether
-    /// the row was added.
+    /// Adds the row that is stored at `key` in the current partition, unless the row has expired. Returns
+    /// whether the row was added.
     #[inline]
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let Some(clustering) = key.strip_prefix(self.prefix.as_slice()) else {
@@ -158,7 +158,7 @@ impl<'a> Collector<'a> {
         Ok(true)
     }
 
-    /// Adds the row of a partition that has only static cells.
+    /// Adds one row for a partition that has only static cells.
     pub(crate) fn push_statics_only(&mut self) {
         push_shared(&self.partition, &mut self.rows);
         for _ in self.definition.clustering() {
@@ -206,9 +206,9 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
     }
 }
 
-/// Maximum number of rows of a slice that is read immediately, on the caller's thread, if it is in memory. A longer
-/// slice, or a slice that is on disk, is read on a thread that may block. Reading 2,000 rows from memory takes less
-/// than a millisecond.
+/// Maximum number of rows of a slice that is read immediately, on the caller's thread, if it is in memory.
+/// Reading so many rows from memory takes less than a millisecond. A longer slice, or a slice that is on
+/// disk, is read on a thread that may block.
 pub const INLINE_ROWS: u32 = 2_000;
 
 /// Permission of a read to wait for the disk.
@@ -216,12 +216,13 @@ pub const INLINE_ROWS: u32 = 2_000;
 pub(crate) enum Disk {
     /// The read may wait.
     Wait,
-    /// The read ends at the next row after a page was not in memory, or after it has met more than [`INLINE_ROWS`]
-    /// rows. The second condition is necessary, because a limit does not count rows that have ended.
+    /// The read ends at the next row after a page was not in memory, or after more than [`INLINE_ROWS`] rows.
+    /// The second condition is necessary because the limit of a slice does not count expired rows.
     Avoid,
 }
 
-/// Returns the rows of one slice; `None` if they are on disk and the read must not wait for it.
+/// Returns the rows of one slice. Returns `None` if some of them are on disk and the read must not wait for
+/// the disk.
 pub(crate) fn slice(
     state: &State,
     slice: &Slice,
@@ -291,7 +292,7 @@ fn enter(
     Ok(())
 }
 
-/// Reads the static row at `key`, if there is one. Returns whether there is one that contains a value.
+/// Reads the static row at `key`, if it exists. Returns whether it contains a value.
 pub(crate) fn take_statics(
     open: &OpenTable,
     key: &[u8],

@@ -148,7 +148,7 @@ proptest! {
         }
     }
 
-    /// Writes may arrive in any order, and twice.
+    /// Merging gives the same row if writes arrive in another order, or twice.
     #[test]
     fn merging_is_commutative_associative_and_idempotent(a in any_row(3), b in any_row(3), c in any_row(3)) {
         prop_assert_eq!(merged(&[&a, &b]), merged(&[&b, &a]));

@@ -1,9 +1,10 @@
 //! Runs of new rows: rows of a batch that are adjacent in key order, with no existing row between them.
 //!
-//! The engine splits a full page into halves. If new rows always come before the existing rows, as in a partition whose
-//! newest row is first, no row is ever added to the second half. A file of such rows is twice as large as necessary.
-//! The engine's cursor fills pages, and is worth its cost from a few rows on. It first looks at both sides of its gap.
-//! So rows in no order, each in its own gap, are inserted one by one.
+//! The engine splits a full page into halves. In a partition whose newest row is first, new rows always come
+//! before the existing rows. No row is then ever added to the second half, and the file is twice as large as
+//! necessary. The engine's cursor inserts a run into the gap between two rows and fills pages. Its first step
+//! is to read both sides of the gap, which is worth the cost only from a few rows on. Rows that are each in a
+//! gap of their own are therefore inserted one by one.
 
 use std::ops::Bound;
 
@@ -21,12 +22,12 @@ const MIN_RUN_ROWS: usize = 16;
 /// Maximum number of rows that are inserted one by one before the next search for a run.
 const MAX_ROWS_WITHOUT_LOOKING: usize = 16;
 
-/// Search for the runs of a batch, and their insertion.
+/// Searches for the runs of a batch, and inserts them.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Number of further changes for which no run is searched.
+    /// Number of further changes to insert one by one before the next search for a run.
     rest: usize,
-    /// Number of changes that were skipped the last time.
+    /// Number of changes that were inserted one by one after the last search that found no run.
     last_rest: usize,
 }
 

@@ -102,12 +102,13 @@ struct Scan<'a> {
     collector: Collector<'a>,
     now: Now<'a>,
     deadline: Deadline<'a>,
-    /// True if the partition that was entered last has static cells, and no rows so far.
+    /// True if the current partition has static cells, and no row of it was read so far.
     statics_only: bool,
 }
 
 impl Scan<'_> {
-    /// Reads until the range or the limit ends. Returns the last key that was read, if the limit ended the read.
+    /// Reads rows until the end of the range or the limit. If the limit ended the read, returns the last key
+    /// that was read.
     fn run(
         &mut self,
         lower: Bound<&[u8]>,
@@ -154,7 +155,7 @@ impl Scan<'_> {
         rows >= limit as usize || (rows > 0 && self.collector.bytes >= max_bytes)
     }
 
-    /// Enters the partition of `key`, and reads its static row if `key` comes after it.
+    /// Makes the partition of `key` the current one. Reads its static row if `key` is after that row.
     fn begin_partition(&mut self, key: &[u8]) -> Result<(), StoreError> {
         let prefix = partition_of(&self.open.stored, key)?;
         self.collector.enter(prefix)?;
@@ -184,7 +185,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Returns whether the partition that was entered last has a row, inside or outside the range.
+    /// Returns whether the current partition has a row, inside or outside the range.
     fn has_rows(&mut self) -> Result<bool, StoreError> {
         let from = self.collector.rows_prefix().to_vec();
         let table = &self.open.stored;
@@ -204,7 +205,7 @@ impl Scan<'_> {
     }
 }
 
-/// Returns the components of the partition with which `key` begins.
+/// Returns the encoded partition key with which `key` begins.
 pub(crate) fn partition_of<'k>(table: &StoredTable, key: &'k [u8]) -> Result<&'k [u8], StoreError> {
     let mut rest = key;
     let mut scratch = Vec::new();

@@ -1,9 +1,10 @@
 //! Scrub: reads the data file in small steps, so that damage is found before a user needs the damaged data.
 //!
-//! Pages are read from the file, and not through the engine, whose memory may contain them without the damage. A scrub
-//! holds no snapshot, because a snapshot would keep the file from using space again. Pages of a commit on disk are not
-//! overwritten before the next commit is on disk. But the file may contain a reference to a page before it contains the
-//! page. So if a page is not valid, the writer's thread repeats the step, while nothing is committed.
+//! The scrub reads pages from the file, and not through the engine, whose memory may contain the same pages
+//! without the damage. It holds no snapshot, because a snapshot would keep the file from using space again.
+//! Pages of a commit on disk are not overwritten before the next commit is on disk. However, the file may
+//! contain a reference to a new page before it contains the page. If a page is not valid, the writer's thread
+//! therefore repeats the step, while nothing is committed.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::work::Exclusive;
 /// Maximum depth of a tree. No possible file has a deeper tree.
 const MAX_DEPTH: usize = 128;
 
-/// Position of a scrub. The default is the start.
+/// Position of a scrub in the data file. The default is the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubPosition {
     /// Name of the current table in the engine; `None` at the start.
@@ -39,20 +40,22 @@ pub struct ScrubPosition {
 pub struct ScrubStep {
     /// Bytes of the pages that were read.
     pub bytes: u64,
-    /// Number of rows and of counts of partitions that were verified.
+    /// Number of verified entries: rows, and row counts.
     pub rows: u64,
-    /// True if the whole file was read since the start.
+    /// True if the scrub has read the whole file since its start.
     pub is_last: bool,
     /// Descriptions of damage; at most [`MAX_PROBLEMS`].
     pub problems: Vec<String>,
 }
 
 impl EmbeddedStore {
-    /// Reads the next `most_bytes` of the data file, or up to a page more, and verifies every page and every row in
-    /// them. Returns the position from which to continue. After the last step that is the start.
+    /// Reads the next `most_bytes` of the data file, and up to a page more. Verifies every page and every row
+    /// in them. Returns the position from which the next step continues. After the last step, that is the
+    /// start.
     ///
-    /// Data that is written meanwhile is read in its old or its new state. Data that the operating system has in memory
-    /// is read from there. Relaxed writes are read after they are on disk.
+    /// Data that is written meanwhile is read in its old or its new state. Pages that the operating system
+    /// caches are read from its cache, not from the disk. Relaxed writes are read only after they are on
+    /// disk.
     ///
     /// # Errors
     /// `Storage`: the file system failed. `Invalid`: the store has no file. Damage is not an error; it is in the step.
@@ -84,14 +87,14 @@ impl EmbeddedStore {
         found.ok_or_else(|| StoreError::new(StoreErrorKind::Other, "the scrub ended without a report"))
     }
 
-    /// Returns descriptions of the damage that readers and writers of the store have met since it was opened; at most
-    /// [`MAX_PROBLEMS`]. A page that was written again is not damaged any more.
+    /// Returns descriptions of the damage that readers and writers of the store have found since it was
+    /// opened; at most [`MAX_PROBLEMS`]. A damaged page is left out after it was written again.
     pub fn damage_met(&self) -> Vec<String> {
         self.shared.met.all().into_iter().map(page_damage).collect()
     }
 }
 
-/// Executes a step. Returns `None` if a page or a row is not valid, and a concurrent commit may be the cause.
+/// Executes a step. Returns `None` if a page or a row is not valid but a concurrent commit may be the reason.
 fn step(
     path: &Path,
     catalog: &Catalog,
@@ -125,10 +128,10 @@ fn step(
     }
 }
 
-/// Signal that a page or a row is not valid, and that a concurrent commit may be the cause.
+/// Signal that a page or a row is not valid, but that a concurrent commit may be the reason.
 struct Suspected;
 
-/// State of a step's limit of bytes.
+/// Whether a step may read more bytes.
 #[derive(PartialEq)]
 enum Room {
     Left,
@@ -141,7 +144,7 @@ struct Scrub<'a> {
     catalog: &'a Catalog,
     position: ScrubPosition,
     most_bytes: u64,
-    /// True if no commit is possible during the step.
+    /// True if nothing is committed during the step.
     alone: bool,
     found: ScrubStep,
 }

@@ -17,18 +17,18 @@ use crate::snapshot::EmbeddedSnapshot;
 use crate::state::{Engine, State};
 use crate::verified::Met;
 
-/// Bytes of data from which durable commits save the state that makes opening after a crash quick (redb's quick
-/// repair). With less data, opening after a crash reads the whole file, which takes about 2 ms per MiB, and commits
-/// take half as long.
+/// Size of the data, in bytes, from which durable commits also save the state of the engine's allocator
+/// (redb's quick repair). With that state, opening the store after a crash is quick. A smaller file is read
+/// completely after a crash, which takes about 2 ms per MiB, and its commits take half as long.
 pub const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
 /// State that changes when the store is written.
 struct Current {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    /// Snapshot of all readers since the last commit.
+    /// Snapshot of the last commit, which all readers share. `None` until the first read after the commit.
     snapshot: Option<Arc<EmbeddedSnapshot>>,
-    /// True if the file system failed when a snapshot was begun.
+    /// True if the file system failed when a snapshot was opened.
     refuses: bool,
 }
 
@@ -43,10 +43,10 @@ pub(crate) struct Shared {
     data_bytes: AtomicU64,
     /// Newest timestamp of a plain write, as stored in the data file.
     newest_stamp: Mutex<Option<i64>>,
-    /// Set when the store was closed. A closed store is not opened again. The reference count of the value is zero when
-    /// the data file is closed.
+    /// Set when the store was closed. A closed store is not reopened. The reference count of the value
+    /// becomes zero when the data file is closed.
     closed: OnceLock<Weak<()>>,
-    /// Damaged pages that were met.
+    /// Damaged pages that were read.
     pub(crate) met: Arc<Met>,
     // Keep this field last, so that the data file is closed before the lock of the directory is
     // released.
@@ -97,7 +97,8 @@ impl Shared {
         *self.newest_stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
-    /// Returns whether the file system failed at a read since the last commit, so that the engine cannot be used.
+    /// Returns whether a read since the last commit met a failure of the file system, so that the engine
+    /// rejects all calls.
     pub(crate) fn has_failed(&self) -> bool {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let snapshot = current.snapshot.as_ref();
@@ -161,7 +162,7 @@ impl Shared {
         (Arc::clone(&current.engine), Arc::clone(&current.catalog))
     }
 
-    /// Commits. Later snapshots contain the commit. The store itself keeps no older snapshot.
+    /// Commits a transaction. Later snapshots contain the commit. The store drops its own older snapshot.
     pub(crate) fn commit(
         &self,
         transaction: WriteTransaction,
@@ -206,8 +207,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Closes the store permanently. The reference count of the returned value is zero when the data file is closed.
-    /// Reads that began earlier delay this.
+    /// Closes the store permanently. The reference count of the returned value becomes zero when the data
+    /// file is closed, which earlier reads may delay.
     pub(crate) fn close(&self) -> Weak<()> {
         let holds_file = || self.engine_and_catalog().0.holds_file();
         let holds_file = self.closed.get_or_init(holds_file).clone();
@@ -215,7 +216,7 @@ impl Shared {
         holds_file
     }
 
-    /// Opens the engine again if it was stopped. It then contains the writes that were durable.
+    /// Reopens the engine if it was stopped. It then contains only the writes that were durable.
     ///
     /// # Errors
     /// The error of opening: the disk still fails, or a snapshot of the stopped engine still exists.
@@ -237,7 +238,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Continues with another data file of the same content.
+    /// Replaces the engine by one that has opened another data file with the same content.
     pub(crate) fn replace_engine(&self, engine: Engine) {
         let old = {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -250,8 +251,8 @@ impl Shared {
     }
 }
 
-/// Returns the error of an attempt to open the engine again. The engine's file is locked as long as a snapshot of the
-/// stopped engine is read.
+/// Returns the error of an attempt to reopen the engine. A snapshot of the stopped engine keeps the file
+/// locked until its reads end.
 #[cold]
 fn still_held(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Conflict {

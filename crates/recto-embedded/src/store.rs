@@ -39,12 +39,12 @@ const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum number of attempts of a reader to open a store that another process is repairing.
 const ORDERING_ATTEMPTS: u32 = 50;
-/// Pause between two attempts.
+/// Pause between two attempts of a reader to open such a store.
 const ORDERING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum time for which closing the store waits for operations that began earlier.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks whether these operations have ended.
+/// Interval between checks whether the earlier operations of a closing store have ended.
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Store in a directory of this machine.
@@ -117,7 +117,8 @@ impl EmbeddedStore {
         )
     }
 
-    /// Opens a store read-only that was not closed. Before that, it opens the store once for writing.
+    /// Opens a store read-only although it was not closed properly. First opens it once for writing, which
+    /// repairs it.
     fn open_in_order(
         path: &Path,
         options: EmbeddedOptions,
@@ -141,9 +142,9 @@ impl EmbeddedStore {
         )
     }
 
-    /// Opens a store on a backend of the engine, for tests of failing disks. `backend` is called at once, and again
-    /// each time that the store opens itself again after a failure. All backends that it returns must share their
-    /// bytes.
+    /// Opens a store on a storage backend of the engine, for tests of failing disks. `backend` is called once
+    /// at the start, and each time that the store reopens itself after a failure. All backends that it
+    /// returns must share their bytes.
     ///
     /// # Errors
     /// Same errors as [`open`](Self::open).
@@ -177,7 +178,8 @@ impl EmbeddedStore {
         )
     }
 
-    /// Makes later durable commits save the state that makes opening quick, as commits to large files do.
+    /// Makes later durable commits save the state for quick opening after a crash, as for stores of
+    /// [`QUICK_REPAIR_BYTES`](crate::QUICK_REPAIR_BYTES).
     #[cfg(feature = "testing")]
     pub fn save_for_quick_repair(&self) {
         self.shared.save_for_quick_repair();
@@ -278,7 +280,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Prepares checked writes. Plain writes come first, so that the numbers of conflicts count only plain writes.
+    /// Prepares the writes of a transaction, which were checked before. Plain writes come first, so that the
+    /// numbers of conflicting mutations count only plain writes.
     fn prepare(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<Conditional, StoreError> {
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);
@@ -308,7 +311,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Replaces the hint of an error of opening. A store that cannot be opened cannot be checked either.
+/// Replaces the hint of an error that occurred when the store was opened. The usual hint to check the store
+/// would not help, because a store that cannot be opened cannot be checked.
 #[cold]
 fn unopened(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Corrupt && error.hint() == Some(DAMAGE_HINT) {

@@ -1,14 +1,15 @@
-//! File of the engine, whose pages are verified when they are read.
+//! File of the engine, whose pages are verified whenever they are read.
 //!
-//! The engine stores a checksum of each page next to the number that refers to the page, and does not verify it when it
-//! reads the page. On a damaged page it then skips rows, or panics, or overwrites pages that are in use. If it panics
-//! while it holds a lock, it panics again while it unwinds, which ends the process. So this module verifies the
-//! checksum, below the engine. When it reads a valid page, it records the checksums of the pages to which that page
-//! refers. It also records the checksum of each page that is written. The engine does not get a damaged page: it gets a
-//! page of no kind, which it rejects before it has changed anything.
+//! The engine stores a checksum of each page next to the number that refers to the page, and does not verify
+//! it when it reads the page. On a damaged page it then skips rows, or panics, or overwrites pages that are
+//! in use. If it panics while it holds a lock, it panics again while it unwinds, which ends the process. This
+//! module therefore verifies the checksum, below the engine. When it reads a valid page, it records the
+//! checksums of the pages to which that page refers. It also records the checksum of each page that is
+//! written. Instead of a damaged page, the engine gets a page of an unknown kind, which it rejects before it
+//! has changed anything.
 //!
-//! Pages of rows are an exception. Each row has its own checksum, so that one damaged row does not make its neighbors
-//! unreadable. A damaged page of rows is returned as it is, and is recorded.
+//! Pages of rows are an exception: a damaged one is returned as it is, and recorded. Each row has its own
+//! checksum, so one damaged row does not make its neighbors unreadable.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -24,8 +25,8 @@ use crate::error::met_damage;
 use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, Child, Entries, Geometry, Header, LEAF, Layout, PAGE_BYTES};
 
-/// Maximum number of units of a file whose checksums are recorded, with five bytes each: the units of 128 GiB. Pages
-/// beyond are read without verification; the scrub and a check verify them.
+/// Maximum number of units of a file whose checksums are recorded: the units of 128 GiB, with five bytes of
+/// memory for each. Pages beyond are read without verification. The scrub and a check verify them.
 pub const MAX_VERIFIED_PAGES: usize = 1 << 25;
 
 /// Number of reads of a page before it is reported as damaged.
@@ -43,18 +44,18 @@ pub(crate) fn pages_asked() -> u64 {
     ASKED.get()
 }
 
-/// Damaged pages that users of the store have met.
+/// Damaged pages that were read since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
-    /// True if the store is open. Opening after a crash reads pages that may be written only in
-    /// part.
+    /// True if the store is open. While the store is being opened after a crash, pages may be written only in
+    /// part, which is not damage.
     is_open: AtomicBool,
-    /// Offsets of the pages.
+    /// Offsets of the damaged pages in the file.
     offsets: Mutex<BTreeSet<u64>>,
 }
 
 impl Met {
-    /// Starts the record: from now on, a page that is not valid is damage.
+    /// Starts the record: from now on, a page that is not valid counts as damage.
     pub(crate) fn begin(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
@@ -83,7 +84,7 @@ impl Met {
     }
 }
 
-/// File of the engine, with verification.
+/// File of the engine that verifies pages when they are read.
 #[derive(Debug)]
 pub(crate) struct Verified<B> {
     file: B,
@@ -91,23 +92,23 @@ pub(crate) struct Verified<B> {
     known: Mutex<Known>,
 }
 
-/// Recorded checksums of the file, by unit. A page has its checksum at its first unit.
+/// Recorded checksums of pages, by unit of the file. The checksum of a page is recorded at its first unit.
 #[derive(Debug, Default)]
 struct Known {
     geometry: Option<Geometry>,
     layouts: Vec<Layout>,
-    /// Low bytes of the checksums.
+    /// Low bytes of the checksums, by unit.
     sums: Vec<u32>,
-    /// Kinds of the checksums.
+    /// Kinds of the checksums, by unit: one of the constants below.
     kinds: Vec<u8>,
 }
 
-/// No checksum is recorded.
+/// Kind: no checksum is recorded.
 const UNKNOWN: u8 = 0;
-/// Checksum of the whole page, as it was written.
+/// Kind: checksum of the whole page, as it was written.
 const WRITTEN: u8 = 1;
-/// Checksum of the used part of the page, as its parent stores it. This kind is the first layout. The other layouts
-/// follow, in the order in which they were met.
+/// Kind: checksum of the used part of the page, as its parent stores it, in the first recorded layout. Each
+/// further layout has the next number.
 const FIRST_LAYOUT: u8 = 2;
 
 /// Expected checksum of a page.

@@ -1,10 +1,11 @@
-//! Entries in key order, from an edge that the engine found and this module verified.
+//! Entries of a table in key order, starting at an edge whose position in the table is verified.
 //!
-//! The engine finds an edge by binary search. A damaged key misleads the search: rows would be skipped without an
-//! error. The search ends between two entries that it compared with the edge. An entry is undamaged if its checksum,
-//! which covers its key, is valid. If both entries are undamaged and are on different sides of the edge, then the
-//! search ended at the edge, even if it met damaged keys before. The reader verifies the entry ahead. This module
-//! verifies the entry behind, in the same descent.
+//! The engine finds an edge by binary search. A damaged key misleads the search: rows would be skipped
+//! without an error. The search ends between two entries that it compared with the edge. An entry is
+//! undamaged if its checksum, which covers its key, is valid. If both entries are undamaged and are on
+//! different sides of the edge, then the search ended at the edge, even if it met damaged keys before. The
+//! reader verifies the entry after the edge. This module verifies the entry before the edge, in the same
+//! descent.
 
 use std::ops::Bound;
 
@@ -20,7 +21,7 @@ use crate::state::{OpenTable, Rows};
 
 type Bytes = &'static [u8];
 type Guard<'a> = AccessGuard<'a, Bytes>;
-/// Key and value.
+/// Key and value of an entry.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// Table of the engine that contains rows, in a write transaction.
@@ -49,7 +50,7 @@ fn out_of_order(stored: &StoredTable, key: &[u8]) -> StoreError {
     ))
 }
 
-/// Checks that a table is empty if a search found no entry on either side of an edge.
+/// Checks that the table is really empty after a search found no entry on either side of an edge.
 fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), StoreError> {
     match rows.len().map_err(engine)? {
         0 => Ok(()),
@@ -62,13 +63,14 @@ fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), Sto
 
 /// Result of a search for a key.
 pub(crate) enum Found<'r> {
-    /// Value at the key. The caller has to verify its checksum.
+    /// Value at the key. The caller must verify the checksum of the value.
     Row(Guard<'r>),
-    /// The key verifiably does not exist. The value is the key ahead; `None` at the end of the table.
+    /// The key does not exist, which was verified. The value is the next key, or `None` at the end of the
+    /// table.
     Gap(Option<Guard<'r>>),
 }
 
-/// Searches `key`.
+/// Searches for `key`.
 #[inline]
 pub(crate) fn search<'r>(
     stored: &StoredTable,
@@ -95,8 +97,8 @@ pub(crate) fn search<'r>(
     Ok(Found::Gap(None))
 }
 
-/// Returns the value at `key`; `None` if the key verifiably does not exist. The caller has to verify the value's
-/// checksum.
+/// Returns the value at `key`, or `None` if it is verified that the key does not exist. The caller must
+/// verify the checksum of the value.
 pub(crate) fn find<'r>(
     stored: &StoredTable,
     rows: &'r impl RowsOfTable,
@@ -108,7 +110,8 @@ pub(crate) fn find<'r>(
     })
 }
 
-/// Verifies that the engine finds the position of `edge`. Operations of the engine from there on then miss no row.
+/// Verifies that the engine finds the position of `edge`, so that operations of the engine from `edge` on
+/// miss no row.
 pub(crate) fn find_edge(
     stored: &StoredTable,
     rows: &impl RowsOfTable,
@@ -122,7 +125,7 @@ pub(crate) fn find_edge(
 
 type Peeked<'a> = Result<Option<(Guard<'a>, Guard<'a>)>, redb::StorageError>;
 
-/// Verifies the entry behind an edge. Returns whether there is one.
+/// Verifies the entry before an edge. Returns whether such an entry exists.
 fn check_behind(
     stored: &StoredTable,
     peeked: Peeked<'_>,
@@ -139,7 +142,7 @@ fn check_behind(
     }
 }
 
-/// Returns whether a lower bound admits a key.
+/// Returns whether a key satisfies a lower bound.
 fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
     match edge {
         Bound::Included(edge) => key >= edge,
@@ -148,7 +151,8 @@ fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Entries in one direction, each verifiably beyond the previous one. The caller has to verify their checksums.
+/// Iterator over entries in one direction. It verifies that each key is beyond the previous one. The caller
+/// must verify the checksums of the entries.
 pub(crate) struct Walk<'a> {
     open: &'a OpenTable,
     cursor: Cursor<'a, Bytes, Bytes>,
@@ -160,8 +164,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Starts at an edge: the gap before the first key that `edge`, a lower bound, admits. A forward walk returns the
-    /// keys that it admits, and a backward walk the other keys.
+    /// Starts at the gap before the first key that satisfies the lower bound `edge`. A forward walk returns
+    /// the keys that satisfy it, and a backward walk returns the other keys.
     pub(crate) fn begin(
         open: &'a OpenTable,
         edge: Bound<&'a [u8]>,
@@ -186,7 +190,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Returns the next key and value; `None` at the end of the table.
+    /// Returns the next key and value, or `None` at the end of the table.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
         let is_forward = self.direction == ReadDirection::Forward;

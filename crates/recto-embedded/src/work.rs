@@ -1,4 +1,4 @@
-//! Requests to the writer, and its replies.
+//! Requests to the writer, and replies of the writer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, StoredTable};
 use crate::keys;
 use crate::shared::Shared;
 
-/// Prepared conditional writes, and the writes that are made if all their conditions hold.
+/// Prepared conditional writes, and the writes that are applied if all their conditions hold.
 pub(crate) struct Conditional {
     pub(crate) guards: Vec<Guard>,
     pub(crate) batch: Batch,
@@ -40,7 +40,7 @@ impl Conditional {
     }
 }
 
-/// Work during which the writer does nothing else.
+/// Work that the writer executes alone, without other requests.
 pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + Send>;
 
 pub(crate) enum Work {
@@ -50,25 +50,25 @@ pub(crate) enum Work {
     AddColumns(Arc<Table>),
     Drop(String),
     Empty(Arc<Table>),
-    /// No change. The commit makes earlier writes durable.
+    /// Changes nothing. The commit makes earlier relaxed writes durable.
     Sync,
-    /// Records a time, in microseconds since 1970.
+    /// Stores a time in the clock record, in microseconds since 1970.
     RecordTime(i64),
     Exclusive(Exclusive),
 }
 
-/// Result of a request that did not fail.
+/// Result of a request that was executed.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done,
-    /// Done, row by row.
+    /// The writes are applied, row by row. Contains the counts of existing rows that they found.
     Counted(RowsMet),
-    /// Nothing is written: the mutation of this number inserts a row that exists with other values.
+    /// Nothing is written, because the mutation with this index inserts a row that exists with other values.
     Conflict(usize),
-    /// Nothing is written: a condition does not hold. Current cells of the columns in the conditions of each
-    /// conditional write.
+    /// Nothing is written, because a condition does not hold. Contains, for each conditional write, the
+    /// current cells of the columns in its conditions.
     NotApplied(Vec<Vec<Option<Vec<u8>>>>),
-    /// The engine failed during the commit.
+    /// The engine failed during the commit, so the writes may or may not be applied.
     Unknown(StoreError),
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct Request {
     pub(crate) work: Work,
     /// True if the caller does not wait for the disk.
     pub(crate) relaxed: bool,
-    /// Time after which no caller waits. After it, the request is not executed.
+    /// Time after which no caller waits for the reply. A request that is still queued then is not executed.
     pub(crate) deadline_nanos: u64,
     pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
-    /// Room in the queue. It is released when the request is answered.
+    /// Part of the queue's capacity that the request uses. It is released when the request is answered.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
@@ -92,7 +92,7 @@ impl Request {
         }
     }
 
-    /// Returns the newest timestamp of its mutations.
+    /// Returns the newest timestamp of the request's mutations.
     pub(crate) fn newest_stamp(&self) -> Option<i64> {
         let batch = match &self.work {
             Work::Write(batch) => batch,

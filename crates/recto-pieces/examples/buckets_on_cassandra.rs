@@ -22,12 +22,12 @@ use recto_store::{
     Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };
 
-/// Number of rounds. Both tables take a turn in each. The first round does not count.
+/// Number of rounds. In each round, both tables are measured once. The first round does not count.
 const ROUNDS: usize = 9;
 const TURN: Duration = Duration::from_secs(1);
 const AT_ONCE: [usize; 3] = [1, 16, 64];
 const PAGE_ROWS: u32 = 51;
-/// Number of rows before the measurement. A page begins after one of them.
+/// Number of rows that are written before the measurement. A page begins after one of these rows.
 const ROWS: i64 = 20_000;
 const BODY: &[u8] =
     b"a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
@@ -37,11 +37,11 @@ struct Side {
     table: Arc<Table>,
 }
 
-/// Cost of one turn, per operation.
+/// Cost of one operation in one turn of a measurement.
 #[derive(Clone, Copy)]
 struct Turn {
     micros: f64,
-    /// Processor time of this process and of the node.
+    /// Processor time of this process and of the node, in microseconds.
     processor: [f64; 2],
     requests: f64,
 }
@@ -68,7 +68,7 @@ fn cells(cells: &[&[u8]]) -> Cells {
     cells.iter().copied().map(Some).collect()
 }
 
-/// Stack of the stores.
+/// The store on Cassandra, and the layers of stores over it.
 struct Stores {
     cassandra: Arc<CassandraStore>,
     bucketed: BucketedStore,

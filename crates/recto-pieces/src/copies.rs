@@ -1,4 +1,5 @@
-//! Cache of range maps that this process has read. Each map is used until it expires.
+//! Cache of the range maps that this process has read. A cached range map may be used until its lifetime
+//! ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +12,17 @@ use crate::error::Result;
 use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_PIECES};
 use crate::place::{Deadline, Partition, PlaceId};
 
-/// Approximate number of bytes of a key range, apart from its edge.
+/// Approximate number of bytes of a cached key range, without its edge.
 const PIECE_BYTES: usize = 256;
 
-/// A cached range map, and when this process read it.
+/// A cached range map, and the time when this process read it.
 #[derive(Debug, Clone)]
 pub(crate) struct Taken {
     pub(crate) copy: DirectoryCopy,
-    /// Timestamp that is smaller than all timestamps that were taken after the read.
+    /// Timestamp that is smaller than each write timestamp that this process assigned after it read the
+    /// range map.
     pub(crate) stamp: Stamp,
-    /// Time when the read ended, by the monotonic clock.
+    /// Time when the read of the range map ended, by the monotonic clock.
     pub(crate) heard_nanos: u64,
     /// Number of sequential requests for which the caller waited.
     pub(crate) requests: u32,
@@ -55,7 +57,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     windows: Vec<Kept>,
-    /// Lock of the task that reads a window for which others wait.
+    /// Lock of the task that reads the range map of the partition. Other tasks that need the map wait for
+    /// it.
     gate: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -75,7 +78,7 @@ impl Copies {
         self.find(place, seek, |copy| copy.lives(now))
     }
 
-    /// Returns the last known range map, even if it has expired.
+    /// Returns the range map that was cached last, even if it has expired.
     pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<Taken> {
         self.find(place, seek, |_| true)
     }
@@ -89,7 +92,7 @@ impl Copies {
             .cloned()
     }
 
-    /// Removes all entries of a table.
+    /// Removes all cached range maps of a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut inner = self.lock();
         let places: Vec<PlaceId> = inner.known.keys().filter(|id| id.0 == table).cloned().collect();
@@ -117,7 +120,7 @@ impl Copies {
         }
     }
 
-    /// Caches a range map, and removes the entries that it supersedes.
+    /// Caches a range map, and removes the cached range maps that it supersedes.
     fn keep(&self, place: &PlaceId, copy: &Taken) {
         let mut inner = self.lock();
         let version = copy.directory().version;
@@ -173,8 +176,8 @@ impl Inner {
         }
     }
 
-    /// Bounds the eviction order by the number of cached entries, not by the number of all entries
-    /// ever cached.
+    /// Removes windows from the eviction order that are no longer cached. Otherwise the eviction order
+    /// would grow forever.
     fn sweep(&mut self) {
         if self.read.len() <= 2 * self.pieces + 16 {
             return;
@@ -233,7 +236,7 @@ impl Partition {
         read
     }
 
-    /// Reads the range map, even if a valid one is cached.
+    /// Reads the range map from the store, even if a valid one is cached.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.

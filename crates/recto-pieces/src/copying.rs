@@ -1,4 +1,4 @@
-//! Copies rows from one bucket to another, and deletes them in the bucket that they left. A row is copied as a whole
+//! Copies rows from one bucket to another, and deletes them in the old bucket. A row is copied as a whole
 //! with its timestamp, its remaining lifetime and its sample.
 
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
 
-/// Maximum number of bytes of a mutation in addition to its cells.
+/// Bytes that a mutation is assumed to have at most in addition to its cells.
 const MUTATION_BYTES: usize = 256;
 
 /// Timestamp of a copied row whose own timestamp is unknown: another program wrote it, and all of its cells are null.
 /// At this timestamp, the row replaces no other row, and revives no deleted row.
 const UNKNOWN_STAMP: Stamp = Stamp(1);
 
-/// Writes for a row that is copied.
+/// Writes that store the copy of a row.
 struct Copied {
     row: Mutation,
     sample: Option<Mutation>,
@@ -32,8 +32,8 @@ struct Copied {
 }
 
 impl PieceStore {
-    /// Returns the partition with the table as it is stored, including columns that other processes added. So rows are
-    /// copied with all columns.
+    /// Returns the partition with the stored definition of its table. That definition includes columns
+    /// that other processes added, so that rows are copied with all columns.
     ///
     /// # Errors
     /// - The table does not exist, or has columns of types that Recto does not know.
@@ -55,8 +55,8 @@ impl PieceStore {
         })
     }
 
-    /// Copies all rows of a span in small portions, so that other tasks get their turn. `place` must come from
-    /// [`as_stored`](Self::as_stored).
+    /// Copies all rows of a span in small portions, so that other tasks run in between. `place` must come
+    /// from [`as_stored`](Self::as_stored).
     ///
     /// # Errors
     /// Some rows cannot be read or written in time.
@@ -174,7 +174,8 @@ impl PieceStore {
         self.write_step(rows_write(place, to, rows)).await
     }
 
-    /// Deletes the rows and the samples of a bucket within a span. They are no longer read there.
+    /// Deletes the rows and the samples of a bucket within a span. No process reads these keys from this
+    /// bucket.
     ///
     /// # Errors
     /// The deletion was not confirmed in time.
@@ -208,7 +209,7 @@ impl PieceStore {
             .await
     }
 
-    /// Sends a write that belongs to a step of a split.
+    /// Sends a write of a step of a split, and retries it until it is done.
     pub(crate) async fn write_step(&self, write: PartitionWrite) -> Result<()> {
         let written = self.write(write, self.deadline(MAX_STEP_TIME)).await;
         written.map_err(|Undone { error, .. }| error)

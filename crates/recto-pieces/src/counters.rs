@@ -9,18 +9,18 @@ use recto_protocol::buckets::Bucket;
 use crate::limits::MAX_NOTED_BUCKETS;
 use crate::place::PlaceId;
 
-/// Work that a process did for buckets since it opened the store.
+/// Counters of the work that a process did for buckets since it opened the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BucketMetrics {
-    /// Number of buckets that its splits created.
+    /// Number of buckets that splits of this process created.
     pub made: u64,
-    /// Number of buckets that it dropped because their rows had expired.
+    /// Number of buckets that this process dropped because their rows had expired.
     pub dropped: u64,
-    /// Bytes of rows that it moved or copied from one bucket to another.
+    /// Bytes of rows that this process copied from one bucket to another.
     pub moved_bytes: u64,
-    /// Number of reads of a range map, or of a window of a range map.
+    /// Number of reads of a range map, or of a part of it, by this process.
     pub directory_reads: u64,
-    /// Number of buckets that exceeded their maximum size when this process last looked at them.
+    /// Number of buckets that exceeded their maximum size when this process last checked them.
     pub too_large: u64,
 }
 

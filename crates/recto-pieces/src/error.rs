@@ -19,9 +19,9 @@ pub type Result<T> = std::result::Result<T, PiecesError>;
 pub enum PiecesErrorKind {
     /// The table or a key is invalid. Nothing was done.
     InvalidArgument,
-    /// The rows are below the retention bound. Nothing was done.
+    /// The rows are older than the retention time of their table. Nothing was done.
     BelowFloor,
-    /// Another row has this key. Nothing was done.
+    /// Another row has the key of an inserted row. Nothing was done.
     Conflict,
     /// The store is unreachable. Nothing was done.
     Unavailable,
@@ -37,7 +37,7 @@ pub enum PiecesErrorKind {
     Store,
 }
 
-/// Error of a failed request.
+/// Error of a failed request to a partition that is kept in buckets.
 #[derive(Debug, Clone)]
 pub struct PiecesError {
     kind: PiecesErrorKind,

@@ -110,7 +110,8 @@ impl PieceStore {
     }
 }
 
-/// Returns the write that deletes the first rows of a range map, as they were read, or `None` if there is no range map.
+/// Returns the write that deletes the rows of a range map that `read` has, on the condition that the map
+/// has not changed since. Returns `None` if there is no range map.
 pub(crate) fn emptied(own: &Arc<Table>, partition: &Cells, read: &RowsRead) -> Option<Cas> {
     let first = read.rows.iter().next()?;
     let undated = |operation: Operation| Mutation {

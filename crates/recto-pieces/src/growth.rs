@@ -11,7 +11,7 @@ use crate::limits::MAX_ARRIVALS;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// Split that is due.
+/// Split of a bucket that is due now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) cut: Cut,
@@ -34,8 +34,8 @@ pub(crate) struct Bucketful<'b> {
     pub(crate) growth: Growth,
 }
 
-/// Returns the span that is read from a bucket, and its sampling. Returns `None` if nothing is read from the bucket, or
-/// if a part of it is being split.
+/// Returns the span of the keys that are read from a bucket, and its sampling. Returns `None` if no keys
+/// are read from the bucket, or if a part of it is being split.
 pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sampling)> {
     let mut found: Option<(Span, Sampling)> = None;
     for (span, piece) in directory.spans().filter(|(_, piece)| piece.roles.read == bucket) {
@@ -79,8 +79,9 @@ fn newest(samples: &[Dated]) -> Vec<&Dated> {
     newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
 }
 
-/// Returns edges that divide rows with these keys into parts of equal numbers of rows. A part has about a quarter of
-/// the maximum `most` of a bucket. So a part is unlikely to have enough samples by chance to count as full.
+/// Returns edges that divide rows with these keys into parts of equal numbers of rows. A part has about a
+/// quarter of the maximum number `most` of rows in a bucket. A larger part could have enough samples by
+/// chance to count as full.
 fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
     let part = usize::try_from(most / 4).unwrap_or(usize::MAX).max(1);
     let parts = keys.len().div_ceil(part).clamp(2, MAX_CUT_EDGES + 1);
@@ -123,8 +124,8 @@ impl Bucketful<'_> {
         })
     }
 
-    /// Returns the estimated content of the parts between these edges, including the parts before the first and after
-    /// the last edge.
+    /// Returns the estimated content of each part between these edges. The parts before the first edge and
+    /// after the last edge are included.
     fn figures(&self, edges: &[Key]) -> Vec<Option<Figures>> {
         let mut rest = self.samples;
         let mut take = |end: Option<&Key>| {
@@ -157,8 +158,9 @@ impl Bucketful<'_> {
         edges
     }
 
-    /// Returns the edge that the newest rows will have reached when a split is done. Returns `None` unless the keys
-    /// rise or fall with the time of arrival, and would continue within the bucket until it is full.
+    /// Returns the edge that the newest rows will have reached when a split is done, to split the bucket
+    /// there in advance. Returns `None` unless the keys rise or fall with the time of arrival, and will
+    /// stay within the bucket until it is full.
     fn ahead(&self) -> Option<(Vec<Key>, Stays)> {
         let newest = newest(self.samples);
         let arrival = |dated: &&Dated| {

@@ -1,5 +1,6 @@
-//! Comparison of samples with their rows. A writer that replaces a large row by a smaller one does not know that the
-//! large row was sampled. Without the comparison, its sample would count as long as the bucket exists.
+//! Comparison of samples with their rows, to find outdated samples. A writer that replaces a large row by
+//! a smaller one does not know that the large row was sampled. Without the comparison, the outdated sample
+//! would count as long as the bucket exists.
 
 use std::sync::Arc;
 
@@ -15,10 +16,12 @@ use crate::samples::Dated;
 use crate::tables::{PiecedTable, counted, mutation};
 
 impl PieceStore {
-    /// Returns the samples of a bucket with the current sizes of their rows. A sample is deleted if its row was written
-    /// again since and the current row would not be sampled. The deletion has the timestamp of the sample, so that a
-    /// newer sample is kept. If there are more than [`MAX_HELD_SAMPLES`] samples, returns them unchanged: such a full
-    /// bucket is split, and its parts are compared later.
+    /// Returns the samples of a bucket with the current sizes of their rows. A sample is outdated if its
+    /// row was written again since, and the current row would not be sampled. Outdated samples are
+    /// deleted. The deletion has the timestamp of the sample, so that a newer sample is kept.
+    ///
+    /// If there are more than [`MAX_HELD_SAMPLES`] samples, returns them unchanged: such a full bucket is
+    /// split, and the samples of its parts are compared later.
     ///
     /// # Errors
     /// The rows cannot be read in time.
@@ -84,8 +87,9 @@ impl PieceStore {
     }
 }
 
-/// Returns the counted size of a row, computed from all of its cells, because the writer of a patch knows only some of
-/// them. Returns the stored size if it is larger: the row may have columns that this process does not know.
+/// Returns the counted size of a row, computed from all of its cells. The stored size may be too small:
+/// the writer of a patch knows only some cells. If the stored size is larger, returns it instead: the row
+/// may have columns that this process does not know.
 pub(crate) fn bytes_of(pieced: &PiecedTable, row: RowRef<'_>) -> u64 {
     let columns = pieced.table.columns().len();
     let regular = columns - pieced.table.regular().len()..columns;

@@ -1,5 +1,4 @@
-//! Backpressure for loads: a load is faster than any split, so it waits until overfull buckets are
-//! split.
+//! Backpressure for loads: a load is faster than any split, so it pauses until overfull buckets are split.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +13,7 @@ use crate::place::{Deadline, PieceStore, PlaceId};
 use crate::samples::Became;
 use crate::writer::{Group, RowWrite};
 
-/// Interval between two checks of a waiting load.
+/// Interval at which a paused load checks whether the split is done.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Bytes that this process loaded into buckets since their last split.
@@ -29,7 +28,7 @@ struct Loaded {
     bytes: u64,
 }
 
-/// Last known position of a row.
+/// Bucket and key range of a row, by the last known range map.
 struct RowPosition {
     bucket: Bucket,
     span: Span,
@@ -37,8 +36,8 @@ struct RowPosition {
 }
 
 impl Loads {
-    /// Counts bytes that are loaded into a bucket, if the bucket received less than `most` bytes
-    /// since its last split. Returns whether it did.
+    /// Counts bytes that are loaded into a bucket, and returns true. If the bucket has already received
+    /// `most` bytes since its last split, counts nothing and returns false.
     fn add(&self, id: &PlaceId, lies: &RowPosition, bytes: u64, most: u64) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_LOADED_BUCKETS {
@@ -63,8 +62,8 @@ impl Loads {
         has_room
     }
 
-    /// Resets the count of a bucket, so that no load waits for it until it has received as many
-    /// bytes again.
+    /// Resets the count of a bucket. No load waits for this bucket until it has received the maximum
+    /// number of bytes again.
     fn lets(&self, id: &PlaceId, bucket: Bucket) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.remove(&(PlaceId::clone(id), bucket));

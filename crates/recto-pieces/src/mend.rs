@@ -1,5 +1,5 @@
-//! Background work on demand: splits buckets that are too large, resumes unfinished splits, and
-//! clears buckets that splits left.
+//! Background work on demand: splits buckets that are too large, resumes unfinished splits, and removes
+//! the content of old buckets that splits no longer use.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_STEP_TIME};
 use crate::place::{Partition, PieceStore, Place};
 use crate::tables::BucketSize;
 
-/// Findings and actions of one repair of a partition.
+/// Results of one repair of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mended {
-    /// Number of buckets at the end.
+    /// Number of buckets after the repair.
     pub buckets: usize,
-    /// Number of buckets that were created.
+    /// Number of buckets that the repair created.
     pub made: usize,
-    /// Number of key ranges whose split was under way and is now complete.
+    /// Number of key ranges whose unfinished split the repair completed.
     pub went_on: usize,
-    /// Number of buckets that exceed their maximum size. Usually they have a single row, or fewer
+    /// Number of buckets that still exceed their maximum size. Usually they have a single row, or fewer
     /// rows than their samples suggest.
     pub too_large: usize,
-    /// Number of key ranges whose former bucket was cleared.
+    /// Number of key ranges whose old bucket the repair cleared after a split.
     pub cleared: usize,
-    /// Number of key ranges whose former bucket is not cleared yet. Any process clears it, at the
-    /// earliest one hour after the split left it.
+    /// Number of key ranges whose old bucket is not cleared yet. Any process clears the bucket later, at
+    /// the earliest one hour after the split.
     pub to_clear: usize,
 }
 
 impl Partition {
     /// Checks all buckets against the maximum `size`, makes the splits that are due, and resumes
-    /// unfinished splits. Waits for splits that other processes are making. If `clears`, it then
-    /// waits an hour and clears the buckets that splits left.
+    /// unfinished splits. Waits for splits that other processes are making. If `clears` is true, then
+    /// waits an hour, and clears the old buckets that splits no longer use.
     ///
     /// # Errors
     /// - A read or write does not succeed in time. Earlier changes stay.
@@ -88,7 +88,8 @@ impl PieceStore {
         Ok(cuts)
     }
 
-    /// Clears the left buckets, an hour from now, and returns the number of their key ranges.
+    /// Clears the old buckets an hour from now. Returns the number of key ranges that used them before
+    /// their split.
     async fn clear_all(&self, place: &Arc<Place>) -> Result<usize> {
         let (mut keys, mut pieces, mut next) = (Vec::new(), 0, Some(Key::new()));
         while let Some(key) = next {
@@ -131,7 +132,7 @@ impl PieceStore {
     }
 }
 
-/// Counts of a partition.
+/// Numbers of buckets and key ranges of a partition.
 #[derive(Default)]
 struct Counted {
     buckets: usize,

@@ -1,4 +1,5 @@
-//! Notices about partitions. Reads and writes create them, and the splitter handles them.
+//! Notices about partitions whose buckets may need work. Reads and writes create notices, and the splitter
+//! handles them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +11,14 @@ use tokio::sync::Notify;
 use crate::limits::{MAX_CLEARINGS, MAX_NOTICES, MAX_TAKEN};
 use crate::place::{Place, PlaceId};
 
-/// Observation that requires a job.
+/// Reason why a partition may need work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Notice {
     /// The bucket received a sample, or may be too large for another reason.
     Grown(Bucket),
-    /// A split is under way.
+    /// A split is under way, and may be unfinished.
     HalfDone,
-    /// Old buckets remain after a split.
+    /// Old buckets remain after a split, and must be removed.
     ToClear,
     /// The range map has a short lifetime although no split is under way.
     Calm,
@@ -41,16 +42,16 @@ impl Notice {
     }
 }
 
-/// Notice that buckets of a partition may need work, with the partition.
+/// Notice about a partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Noticed {
     pub(crate) place: Arc<Place>,
     pub(crate) notice: Notice,
-    /// Key of the key range concerned.
+    /// Key in the key range that may need work.
     pub(crate) key: Key,
 }
 
-/// Notices that wait, and jobs under way.
+/// Queue of notices, and the jobs under way.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     inner: Mutex<Inner>,
@@ -108,8 +109,8 @@ impl Notices {
         }
     }
 
-    /// Removes and returns further notices about grown buckets of a partition, at most
-    /// [`MAX_TAKEN`]. A job that handles one notice about a grown bucket calls this function.
+    /// Removes and returns the notices about grown buckets of a partition, at most [`MAX_TAKEN`]. A job
+    /// that handles a notice about one grown bucket calls this method to handle the others too.
     pub(crate) fn take_grown(&self, place: &PlaceId) -> Vec<(Bucket, Key)> {
         let mut inner = self.lock();
         let from = (Arc::clone(place), Notice::Grown(Bucket(0)));

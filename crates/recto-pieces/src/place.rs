@@ -1,4 +1,4 @@
-//! The bucket engine's handle of a store, and one partition as a query names it.
+//! Handle of a store whose partitions are kept in buckets, and one partition as a query names it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::registry::Registered;
 use crate::shards::Roots;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
-/// Approximate pause before the first retry of a request. Each further pause is twice as long.
+/// Approximate pause before the first retry of a request. The pause doubles before each further retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
-/// Returns rising write timestamps: each is greater than all earlier ones of this process.
+/// Source of write timestamps: each is greater than all earlier timestamps of this process.
 pub type Stamps = Arc<dyn Fn() -> Stamp + Send + Sync>;
 
 /// A store whose partitions are kept in buckets, with its cached range maps and its queue of
@@ -62,11 +62,11 @@ pub struct Partition {
     pub(crate) place: Arc<Place>,
 }
 
-/// Identity of a partition, as a query names it.
+/// Identity of a partition as a query names it: its table and its key.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) pieced: Arc<PiecedTable>,
-    /// Partition key without the bucket.
+    /// Partition key as a query names it, without the column of the bucket.
     pub(crate) partition: Cells,
     pub(crate) id: PlaceId,
 }
@@ -80,11 +80,11 @@ pub(crate) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// A write that is not known to be done.
+/// A write that was not confirmed as done.
 #[derive(Debug)]
 pub(crate) struct Undone {
     pub(crate) error: PiecesError,
-    /// True if the write may be done, now or later.
+    /// True if the store may have done the write, or may do it later.
     pub(crate) may_be_done: bool,
 }
 
@@ -192,8 +192,8 @@ impl PieceStore {
         deadline.request_time(&self.environment)
     }
 
-    /// Repeats a request until it succeeds, or fails with an error that a retry cannot fix. `ask`
-    /// gets the maximum duration of each attempt.
+    /// Repeats a request until it succeeds, or fails with an error that a retry cannot fix. `ask` sends
+    /// the request. Its argument is the maximum duration of the attempt.
     pub(crate) async fn again<T, F>(
         &self,
         deadline: Deadline,
@@ -246,8 +246,8 @@ impl PieceStore {
         .await
     }
 
-    /// Sends a write that has its timestamps, and retries until it is done. `send` gets the maximum
-    /// duration of each attempt.
+    /// Sends a write whose timestamps are already set, and retries until it is done. `send` sends the
+    /// write. Its argument is the maximum duration of the attempt.
     pub(crate) async fn write_again<F>(
         &self,
         deadline: Deadline,
@@ -301,8 +301,9 @@ impl PieceStore {
         f64::from(u32::from_be_bytes(self.environment.random())) / f64::from(u32::MAX)
     }
 
-    /// Returns the read options for a range map. Unless `is_serial`, they suit every process but a
-    /// splitting one: the read sees each decision that was acknowledged before the read began.
+    /// Returns the options for reads of a range map. An ordinary read sees each change of a range map that
+    /// was acknowledged before the read began. A process that splits a bucket needs a serial read
+    /// (`is_serial`), which also sees unacknowledged changes.
     pub(crate) fn directory_options(&self, is_serial: bool, timeout: Duration) -> ReadOptions {
         let serial = self.store.serial_consistency();
         let consistency = match serial {
@@ -393,7 +394,7 @@ impl Deadline {
 }
 
 impl Undone {
-    /// Returns the error to report to the caller of the write.
+    /// Returns the error to report to the caller of a failed write. It says whether the write may be done.
     pub(crate) fn told(self) -> PiecesError {
         if self.may_be_done {
             self.error.in_doubt()

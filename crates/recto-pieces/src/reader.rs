@@ -17,11 +17,11 @@ use crate::place::{Deadline, Partition, PieceStore};
 use crate::shards;
 use crate::tables::PiecedTable;
 
-/// Rows that were read concurrently with the range map, from the buckets of the last known range map.
+/// Rows that were read while the range map was being read, from the buckets of the last known range map.
 ///
-/// If the new range map names the same buckets, the result equals that of a read after the range
-/// map. A bucket that is no longer read is never read again. So these buckets were current during
-/// the whole read. The expiry of the range map is checked as usual.
+/// If the new range map names the same buckets, the rows equal those of a read after the range map: a
+/// bucket that is no longer read is never read again, so these buckets were current during the whole read.
+/// The expiry of the range map is checked as usual.
 struct Ahead {
     slices: Vec<recto_protocol::buckets::Slice>,
     read: RowsRead,
@@ -39,9 +39,9 @@ struct Way<'r> {
 }
 
 impl PieceStore {
-    /// Returns the rows of a slice of a partition. `slice.partition` is the partition that a query names, without the
-    /// bucket. Returns each row once, as [`Snapshot::slice`] does, from all buckets. `snapshot` must return the current
-    /// state at each read.
+    /// Returns the rows of a slice of a partition from all of its buckets, each row once, as
+    /// [`Snapshot::slice`] does. `slice.partition` is the partition that a query names, without the
+    /// bucket. `snapshot` must return the current state at each read.
     ///
     /// # Errors
     /// The slice cannot be read in time, or is damaged.
@@ -78,9 +78,9 @@ impl PieceStore {
 }
 
 impl Way<'_> {
-    /// Reads the rows that one window of the range map covers, and returns the remaining span. `read` has the rows of
-    /// the previous windows. `least` is the minimum number of slices to request concurrently. It grows while slices
-    /// have no rows.
+    /// Reads the rows of the slice in one window (part) of the range map, and returns the remaining span.
+    /// `read` has the rows of the previous windows. `least` is the minimum number of slices to request
+    /// concurrently. It grows while slices have no rows.
     async fn window(&self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
         let pieces = &self.partition.pieces;
         let is_backward = self.slice.direction == ReadDirection::Backward;
@@ -168,10 +168,12 @@ impl Way<'_> {
         Ok((taken?, ahead))
     }
 
-    /// Reads slices in their order until there are enough rows. Returns the rows and the number of slices that were
-    /// read. `begun` has the rows of the first slices. Requests several slices concurrently if the first ones are known
-    /// to have too few rows, or if `least` requires it. `least` doubles after slices without rows. Without `least`,
-    /// there is one round of requests, because the range map arrives next.
+    /// Reads slices in their order until there are enough rows. Returns the rows and the number of slices
+    /// that were read. `before` has the rows of earlier windows, and `begun` the rows of the first slices.
+    ///
+    /// The function requests several slices concurrently if the first slices are known to have too few
+    /// rows, or if `least` requires it. `least` doubles after slices without rows. If `least` is `None`,
+    /// there is only one round of requests, because the range map arrives next.
     async fn slices(
         &self,
         slices: &[recto_protocol::buckets::Slice],
@@ -252,9 +254,9 @@ impl Way<'_> {
     }
 }
 
-/// Returns the number of slices to request concurrently: all slices except the last one are known to have fewer rows
-/// together than are missing. So if a page begins near the end of a bucket, the next bucket is requested at the same
-/// time.
+/// Returns the number of slices to request concurrently. All slices except the last one are known to have
+/// fewer rows together than are missing. For example, if a page begins near the end of a bucket, the next
+/// bucket is requested at the same time.
 fn side_by_side(
     pieced: &PiecedTable,
     slices: &[recto_protocol::buckets::Slice],
@@ -273,9 +275,9 @@ fn side_by_side(
     count
 }
 
-/// Returns the estimated number of rows of a span, or `None` if the content of a key range is unknown. For a part of a
-/// key range, the estimate is the proportion of its keys if they are integers or times. Rows are distributed evenly
-/// enough for that.
+/// Returns the estimated number of rows of a span, or `None` if the content of a key range is unknown. A
+/// part of a key range counts by its share of the integers or times between the edges of the key range.
+/// This assumes that rows are evenly distributed.
 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;

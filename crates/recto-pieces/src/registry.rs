@@ -3,8 +3,8 @@
 //! A plain write adds the entry of a bucket before the first row of the bucket is written, and each page reads the
 //! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split, so
 //! no process relies on range maps that expire: an entry that a process knows stays valid. An entry without rows is
-//! harmless. The registry is presented as a range map: each bucket is read up to the start of the next existing bucket,
-//! because there is nothing between them.
+//! harmless. Readers use the registry like a range map. In it, the key range of each bucket ends at the
+//! start of the next existing bucket, because there are no rows between them.
 //!
 //! If rows are kept for a limited time, the entries are removed together with their buckets (`retaining`). Then a
 //! process may use an entry only as long as it may use the retention bound. It reads the bound together with the
@@ -30,21 +30,21 @@ use crate::place::{Deadline, PieceStore, Place, PlaceId};
 use crate::tables::mutation;
 use crate::times::{TimeBucket, Times};
 
-/// Indexes of the columns of a row of the table.
+/// Indexes of the columns of a row of the registry.
 pub(crate) const START: usize = 2;
 const BUCKET: usize = 3;
-/// Index among the columns outside the key.
+/// Index of the column of the bucket number among the columns outside the key.
 const BUCKET_COLUMN: u16 = 0;
 
-/// Entries that this process wrote.
+/// Cache of the registry: entries that this process wrote, and retention bounds that it read.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     entries: Mutex<BTreeSet<(PlaceId, Bucket)>>,
-    /// Retention bounds that this process read.
+    /// Retention bounds that this process read, by partition.
     floors: Mutex<BTreeMap<PlaceId, Low>>,
 }
 
-/// Retention bound of a partition, and the time when its read began.
+/// Retention bound of a partition, and the time `asked` when its read began.
 #[derive(Debug, Clone)]
 struct Low {
     floor: Option<Floor>,
@@ -82,7 +82,7 @@ impl Registered {
         known.insert(Arc::clone(place), low);
     }
 
-    /// Removes everything about a table.
+    /// Removes all cached entries and bounds of a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(place, _)| place.0 != table);
@@ -92,7 +92,7 @@ impl Registered {
     }
 }
 
-/// Entry of the registry.
+/// Entry of the registry: an existing time bucket, and the key at which it starts.
 pub(crate) struct Entry {
     pub(crate) start: Key,
     pub(crate) bucket: Bucket,
@@ -123,8 +123,9 @@ impl PieceStore {
         Ok(taken.filter(|taken| taken.lives(self.clock())))
     }
 
-    /// Registers the bucket of a key, unless it has an entry or the key is below the retention bound. Returns the range
-    /// map that a write of the key may use. If `is_anew`, reads the retention bound again.
+    /// Registers the bucket of a key, unless it has an entry or the key is below the retention bound.
+    /// Returns the range map that a write of the key may use. If `is_anew` is true, reads the retention
+    /// bound from the store.
     ///
     /// # Errors
     /// The entry cannot be written in time, or the retention bound cannot be read in time.
@@ -157,7 +158,8 @@ impl PieceStore {
         Ok(self.taken(place, bucket, low))
     }
 
-    /// Returns the retention bound as it was read a short time ago. If `is_anew`, reads it now.
+    /// Returns the cached retention bound if it is recent, else reads the bound. If `is_anew` is true,
+    /// always reads it.
     async fn read_low(&self, place: &Place, is_anew: bool, deadline: Deadline) -> Result<Low> {
         let now = self.clock();
         let known = self.registered.low(&place.id).filter(|_| !is_anew);
@@ -184,7 +186,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns the range map that stores the retention bound of time buckets. It has one key range, or does not exist.
+    /// Returns the range map that stores the retention bound of time buckets. This range map has one key
+    /// range, or does not exist.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -223,9 +226,9 @@ impl PieceStore {
         }
     }
 
-    /// Returns a cached range map that contains only this time bucket. It counts as known at all
-    /// times: no deletion ever went to another bucket. So any write may use it, with any timestamp
-    /// and any basis.
+    /// Returns a cached range map that contains only this time bucket. Any write may use it, with any
+    /// timestamp and any basis: time buckets are never split, so no deletion of this key ever went to
+    /// another bucket.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let window = self.window_at(place, bucket, low.floor);
         Taken {
@@ -257,8 +260,8 @@ impl PieceStore {
         Ok((Directory { floor, ..window }, requests))
     }
 
-    /// Returns the oldest existing buckets below an edge as a range map. All kept keys form one key range of it, with
-    /// bucket 0.
+    /// Returns the oldest existing buckets below the retention bound `at` as a range map. All keys that
+    /// are kept form one key range of this map, with bucket 0.
     ///
     /// # Errors
     /// The buckets cannot be read in time, or are damaged.
@@ -290,8 +293,8 @@ impl PieceStore {
         Ok(self.window_of(pieces, None))
     }
 
-    /// Returns the entry at the start of a bucket, if there is one: the number of its bucket, or `None` if the entry is
-    /// damaged, and its timestamp.
+    /// Returns the entry at the start of a bucket, if there is one: its bucket number, and its timestamp.
+    /// The bucket number is `None` if the entry is damaged.
     ///
     /// # Errors
     /// The entry cannot be read in time.
@@ -310,7 +313,7 @@ impl PieceStore {
         Ok(row.map(|row| (read_entry(row).map(|entry| entry.bucket), stamp)))
     }
 
-    /// Returns whether the first entry of a partition begins at this start.
+    /// Returns whether `start` is the start of the first entry of a partition.
     ///
     /// # Errors
     /// The entry cannot be read in time.
@@ -335,7 +338,7 @@ impl PieceStore {
             .await
     }
 
-    /// Returns the write that deletes the entries at these starts.
+    /// Returns the write that deletes the registry entries whose keys are `starts`.
     pub(crate) fn without_entries<'s>(
         &self,
         place: &Place,
@@ -455,8 +458,9 @@ impl PieceStore {
     }
 }
 
-/// Returns the key ranges of entries. The first key range begins at `first`, because there is nothing between `first`
-/// and its entry. Without entries, returns bucket 0, which has no rows.
+/// Returns the key ranges of entries. The first key range begins at `first`, because there are no rows
+/// between `first` and the start of the first entry. If there are no entries, returns bucket 0, which has
+/// no rows.
 fn pieces_of(place: &Place, entries: Vec<Entry>, first: Key) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = entries
         .into_iter()
@@ -483,7 +487,8 @@ fn cells_of(key: &[u8]) -> Cells {
     std::iter::once(Some(key)).collect()
 }
 
-/// Returns the entry, or `None` if a cell is missing or does not have its type.
+/// Returns the entry that a row of the registry stores, or `None` if a cell is missing or does not have
+/// its type.
 pub(crate) fn read_entry(row: RowRef<'_>) -> Option<Entry> {
     let number = u64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
     Some(Entry {

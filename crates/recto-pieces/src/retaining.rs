@@ -1,10 +1,12 @@
-//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`. Deletes whole
-//! partitions, or the hidden keys of a bucket that ranges with kept rows may name.
+//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`.
 //!
-//! The retention bound is raised only to the end of a bucket. So a split ahead of time ends a bucket at each eighth of
-//! the retention length, where rows have arrived since the last one. Time buckets have fixed ends. Entries are only
-//! added to their registry, so the retention bound is decided in a range map. This range map has one key range, with
-//! the bucket that never has rows.
+//! Expired data is deleted by partitions of the store, or by the hidden part of a bucket if a kept key
+//! range also uses the bucket.
+//!
+//! The retention bound is raised only to the end of a bucket. Buckets therefore get ends in advance: a
+//! split ends a bucket at each eighth of the retention length in which rows have arrived. Time buckets
+//! have fixed ends. Entries are only added to the registry of time buckets, so the retention bound is
+//! stored in a range map instead. This range map has one key range, with the bucket that never has rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +28,7 @@ use crate::place::{PieceStore, Place};
 use crate::tables::mutation;
 use crate::times::Keep;
 
-/// Known part of a partition: at least its oldest key ranges.
+/// Known key ranges of a partition: at least the oldest ones, which may have expired.
 struct Oldest {
     known: Directory,
     /// For time buckets, the range map with the retention bound.
@@ -34,8 +36,8 @@ struct Oldest {
 }
 
 impl PieceStore {
-    /// Raises the retention bound of a partition to its current value, removes the data below, and makes a bucket end
-    /// at the next value.
+    /// Raises the retention bound of a partition to its current value, and removes the data below the
+    /// bound. Splits the newest bucket at the next value of the bound.
     ///
     /// # Errors
     /// The work was not done in time. The next call continues.
@@ -57,7 +59,8 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Raises the retention bound of a partition to `wanted`, or to the last edge before it, and removes the data below.
+    /// Raises the retention bound of a partition to `wanted`, or to the last bucket edge before it.
+    /// Removes the data below the bound.
     ///
     /// # Errors
     /// The work was not done in time. The next call continues.
@@ -180,9 +183,9 @@ impl PieceStore {
         dropped.try_collect().await
     }
 
-    /// Deletes the rows and the samples of a bucket within a span, at a timestamp that is not smaller than the
-    /// timestamps of the rows. If the span contains all keys, deletes the bucket as a whole. Some rows may have later
-    /// timestamps from clocks that are ahead, so the deletion is repeated until no rows are visible.
+    /// Deletes the rows and the samples of a bucket within a span. If the span contains all keys, deletes
+    /// the bucket as a whole. A writer with a fast clock may have given rows a later timestamp than the
+    /// deletion. Then the deletion is repeated with a later timestamp, until no rows are visible.
     async fn drop_rows(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
         let mut stamp = (self.stamps)();
         for _ in 0..MAX_DROP_ROUNDS {
@@ -225,7 +228,8 @@ impl PieceStore {
         self.write_step(self.samples_write(place, bucket, whole())).await
     }
 
-    /// Returns the newest timestamp of some of the rows of a bucket within a span, or `None` if there are no rows.
+    /// Returns the newest timestamp of the first rows of a bucket within a span, or `None` if there are no
+    /// rows.
     async fn newest_in(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<i64>> {
         let mut newest = None;
         for shard in place.pieced.shards.all() {
@@ -235,8 +239,8 @@ impl PieceStore {
         Ok(newest)
     }
 
-    /// Makes a bucket end at the last of these steps, and at each earlier step that separates existing rows. As a rule
-    /// nothing must be copied, since the last step is in the future.
+    /// Splits a bucket at the last of these steps of the retention bound, and at each earlier step that
+    /// separates existing rows. The last step is in the future, so usually no rows are copied.
     async fn end_buckets(&self, place: &Arc<Place>, steps: &[(i64, Key)]) -> Result<()> {
         let (Some(keep), Some((_, next))) = (&place.pieced.keep, steps.last()) else {
             return Ok(());
@@ -276,7 +280,8 @@ impl PieceStore {
         self.split(place, next, directory, vec![cut], false).await
     }
 
-    /// Returns the time of the oldest row of a bucket within a span, in milliseconds, or `None` if there is no row.
+    /// Returns the time of the oldest row of a bucket within a span, in milliseconds since 1970. Returns
+    /// `None` if the span has no rows.
     async fn oldest_row(
         &self,
         place: &Place,
@@ -303,8 +308,8 @@ impl PieceStore {
         Ok(oldest)
     }
 
-    /// Returns a split of a key range at these edges. The content of each part is estimated from samples, except for
-    /// the newest part, in which rows are about to arrive.
+    /// Returns a split of a key range at these edges. The content of each part is estimated from samples.
+    /// The content of the newest part stays unknown, because rows are about to arrive in it.
     async fn cut_at(
         &self,
         place: &Place,

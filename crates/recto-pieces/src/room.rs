@@ -1,5 +1,5 @@
-//! Makes room for many rows before they arrive. The caller knows the rows in advance. A split of an empty bucket copies
-//! nothing, but a split during the load would come too late.
+//! Splits buckets before a load, if the caller knows the rows in advance. A split of an empty bucket
+//! copies no rows. A split during the load would come too late.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::growth::span_of;
 use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_ROOM_EDGES, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
 
-/// Size of the new parts, in quarters of the target size of a bucket. At this size, few parts have enough samples by
-/// chance to be split again.
+/// Size of the new parts, in quarters of the target size of a bucket. At three quarters, few parts have
+/// enough samples by chance to be split again.
 const PART_QUARTERS: u64 = 3;
 
-/// Representative row of several rows that are about to arrive.
+/// Row that represents several rows which are about to arrive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Coming {
     /// Key of the representative row.
@@ -59,7 +59,8 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Returns the splits of a window. All of them take effect together, so that the caller waits only once.
+    /// Returns the splits of one window of the range map. All of them take effect together, so that the
+    /// caller waits only once.
     async fn room_in(&self, place: &Place, directory: &Directory, coming: &[Coming]) -> Result<Vec<Cut>> {
         let mut buckets: Vec<(Bucket, Span, Sampling)> = Vec::new();
         for one in coming {
@@ -106,8 +107,8 @@ impl PieceStore {
     }
 }
 
-/// Returns the split of a bucket with the samples `there`, into which the rows `coming` are about to arrive. Returns
-/// `None` if the bucket will not be too large.
+/// Returns the split of a bucket that has the samples `there` and is about to receive the rows `coming`.
+/// Returns `None` if the bucket will not be too large.
 fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) -> Option<Cut> {
     let pieced = &place.pieced;
     let most = pieced.sampling.unit.saturating_mul(pieced.samples.into());

@@ -13,7 +13,7 @@ use crate::limits::{MAX_SAMPLES_READ, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Indexes of the columns of a row of the table.
+/// Indexes of the columns of a row of the table of samples.
 const KEY: usize = 3;
 const BYTES: usize = 4;
 const GONE: usize = 5;
@@ -40,8 +40,8 @@ pub(crate) enum Became {
     Gone,
 }
 
-/// Returns the sampling of the rows of a key range in a bucket. Returns `None` if the bucket is older than the one that
-/// is read, because samples of an older bucket are no longer used.
+/// Returns the sampling of the rows that a write of a key range sends to a bucket. Returns `None` if the
+/// bucket is older than the bucket that is read, because samples of an older bucket are no longer used.
 pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     let newer = piece.next_sampling.unwrap_or(piece.sampling);
     match bucket.cmp(&piece.roles.read) {
@@ -51,7 +51,7 @@ pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     }
 }
 
-/// Returns whether the write of a row changes the samples of a bucket.
+/// Returns whether the write of a row must also write or delete its sample in a bucket.
 pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool {
     let hash = hash(key);
     let is_sampled = match became {
@@ -64,7 +64,8 @@ pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool
     is_sampled && key.len() <= MAX_EDGE_BYTES
 }
 
-/// Returns the change of the samples of a bucket by the write of a row, or `None` if the row is not sampled.
+/// Returns the change of the samples of a bucket that a write of a row causes, or `None` if it changes no
+/// sample.
 pub(crate) fn change(
     key: &[u8],
     became: Became,
@@ -105,8 +106,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns the samples of a bucket within a span in the order of their keys, without those of deleted rows. Reads
-    /// at most [`MAX_SAMPLES_READ`] samples.
+    /// Returns the samples of a bucket within a span in the order of their keys. Leaves out samples of
+    /// deleted rows. Reads at most [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples(
         &self,
         place: &Place,
@@ -123,8 +124,8 @@ impl PieceStore {
         Ok(samples)
     }
 
-    /// Returns the samples of a bucket between two edges, including those of deleted rows. Reads at most
-    /// [`MAX_SAMPLES_READ`] samples.
+    /// Returns the samples of a bucket between two edges, and also the samples of deleted rows. Reads at
+    /// most [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples_between(
         &self,
         place: &Place,

@@ -73,7 +73,8 @@ impl PieceStore {
     }
 }
 
-/// Row that goes to one bucket without further writes, by a range map that has not expired.
+/// Row that is written to a single bucket with no further writes, by a cached range map that has not
+/// expired.
 struct Straight<'g> {
     row: &'g RowWrite,
     taken: &'g Taken,
@@ -96,7 +97,7 @@ struct State {
     actions: VecDeque<(usize, WriteAction)>,
     /// Range maps that the rows use.
     copies: Vec<Option<Taken>>,
-    /// Rows that wait for a range map, and whether it must be read again.
+    /// Rows that wait for a range map. True if the range map must be read again, although one is cached.
     waiting: Vec<(usize, bool)>,
     writes: Vec<(usize, BTreeSet<Bucket>)>,
     strays: Strays,
@@ -105,7 +106,7 @@ struct State {
     is_sent: bool,
     /// Number of rows whose outcome is known.
     over: usize,
-    /// True if some rows must be repeated.
+    /// True if the caller must repeat the write of some rows with newer timestamps.
     is_moved: bool,
     /// Rows that are skipped, because they are below the retention bound.
     left_out: BTreeSet<usize>,
@@ -141,10 +142,10 @@ impl State {
     }
 }
 
-/// Completion of an asynchronous request.
+/// Result of a request to the store that was under way.
 enum Heard {
-    /// Rows that share a range map, whether the range map had to be read again, and the range map. The range map
-    /// contains at least the first of the rows.
+    /// Rows that waited for the same range map, whether the map had to be read again, and the map. It
+    /// contains at least the key of the first row.
     Copy(Vec<usize>, bool, Result<Taken>),
     Written(std::result::Result<(), Undone>),
 }
@@ -154,12 +155,13 @@ type PendingRequests<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
 /// Deletions of misplaced rows and of their samples, by partition.
 type Strays = BTreeMap<(PlaceId, Bucket, Shard), [PartitionWrite; 2]>;
 
-/// Writes for the store.
+/// Writes of a group, ready for the store.
 #[derive(Default)]
 struct Sending {
     /// Samples of rows that are written.
     samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
-    /// Notices about grown buckets, to add after the samples are stored. Each has the index of a row.
+    /// Grown buckets, each with the index of a row. A notice about each of them is added after the samples
+    /// are stored.
     noticed: BTreeMap<(PlaceId, Bucket), usize>,
     first: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
     further: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
@@ -170,8 +172,9 @@ struct Sending {
 }
 
 impl<'g> Way<'g> {
-    /// Prepares the direct path, which most rows take. Returns `None` if the write needs more steps, or if the range
-    /// map does not allow this path.
+    /// Prepares the direct path, which most rows take: a single row, and a cached range map that names a
+    /// single bucket. Returns `None` if the write needs more steps, or if the range map does not allow
+    /// this path.
     fn straight(&self) -> Option<Straight<'g>> {
         let ([row], [], [Some(taken)]) = (&self.group.rows[..], &self.group.others[..], self.living) else {
             return None;
@@ -200,7 +203,8 @@ impl<'g> Way<'g> {
         })
     }
 
-    /// Writes the row. If the range map has expired by then, continues on the general path.
+    /// Writes the row by the direct path. If the range map has expired after the write, continues on the
+    /// general path.
     async fn go_straight(&self, straight: Straight<'g>) -> Result<Ended> {
         let Straight { row, bucket, .. } = straight;
         let mut machine = straight.machine;
@@ -264,7 +268,7 @@ impl<'g> Way<'g> {
                 }
             }
             self.ask(state, &asked);
-            // A row may not use the range map that was read. If nothing was sent yet, end here: the
+            // A row may not use the range map that was read. If no write was sent yet, end here: the
             // caller's retry reads all range maps again.
             if state.is_moved && !state.is_on_its_way && asked.is_empty() {
                 return Ok(Ended::Moved { is_sent: false });
@@ -343,7 +347,8 @@ impl<'g> Way<'g> {
         Ok(None)
     }
 
-    /// Requests the range maps for which rows wait: one for all rows that were in the same window at its last read.
+    /// Requests the range maps for which rows wait. Rows that were in the same window at its last read
+    /// share one request.
     fn ask<'s>(&'s self, state: &mut State, asked: &PendingRequests<'s>) {
         let mut groups: BTreeMap<(PlaceId, Option<Key>, bool), Vec<usize>> = BTreeMap::new();
         for (row, is_anew) in state.waiting.drain(..) {
@@ -380,8 +385,8 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Returns whether a row may use a range map. A row without a range map goes to a guessed
-    /// bucket. The write compares this bucket with the range map as soon as the range map is read.
+    /// Returns whether a row may use a range map. A row without a range map is written to a guessed
+    /// bucket. Its write compares this bucket with the range map as soon as the range map is read.
     fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
         copy.is_none_or(|copy| self.group.since.allows(copy, &self.group.rows[row]))
     }
@@ -396,7 +401,7 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Assigns the writes of rows, samples and marks to partitions.
+    /// Groups the writes of rows, samples and marks by the partition of the store to which they go.
     fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
         let mut sending = Sending::default();
         let now_ms = self.pieces.clock().boot_ms;
@@ -441,7 +446,8 @@ impl<'g> Way<'g> {
         sending
     }
 
-    /// Sends the writes. A sample is written before its row and deleted after it, so that each stored row is counted.
+    /// Sends the writes. A sample is written before its row and deleted after its row, so that each stored
+    /// row has its sample at all times.
     async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
         let write = |write| self.pieces.write(write, self.deadline);
         let now_ms = self.pieces.clock().boot_ms;
@@ -474,9 +480,9 @@ impl<'g> Way<'g> {
         Ok(())
     }
 
-    /// Checks the rows, in the form in which they are sent, against the limits of the store. The number of the bucket
-    /// makes them larger than they were when the caller's write was checked. A rejected write must not leave samples
-    /// behind.
+    /// Checks the rows against the limits of the store, in the form in which they are sent. The number of
+    /// the bucket makes them larger than they were when the caller's write was checked. The check comes
+    /// before the samples are written, so that a rejected write leaves no samples behind.
     fn check(
         &self,
         together: &[PartitionWrite],
@@ -535,7 +541,7 @@ impl<'g> Way<'g> {
     }
 }
 
-/// Adds a write to the other writes to the same partition.
+/// Adds a write to the pending writes of the same partition.
 fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionWrite) {
     match to.entry(at) {
         std::collections::btree_map::Entry::Vacant(there) => {
@@ -547,7 +553,8 @@ fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionW
     }
 }
 
-/// Waits for all writes. Returns one of their errors, which says whether some writes may be stored.
+/// Waits for all writes. If any of them failed, returns one of the errors, and whether some writes may be
+/// stored.
 async fn all_done<F>(writes: impl Iterator<Item = F>) -> std::result::Result<(), Undone>
 where
     F: Future<Output = std::result::Result<(), Undone>>,

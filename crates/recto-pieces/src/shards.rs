@@ -18,8 +18,8 @@ use crate::samples::Became;
 use crate::tables::PiecedTable;
 use crate::writer::RowWrite;
 
-/// Number of standard deviations by which the rows requested from each shard exceed its mean share of a page. With this
-/// number, about one of some thousands of pages needs a second request.
+/// Number of standard deviations by which the number of rows requested from a shard exceeds the shard's
+/// mean share of a page. With this number, one page of several thousand needs a second request.
 const DEVIATIONS: f64 = 4.0;
 
 impl PiecedTable {
@@ -39,8 +39,8 @@ impl PiecedTable {
         bucket.iter().chain(std::iter::once(Some(&number[..]))).collect()
     }
 
-    /// Splits the key of a store's partition into the partition that a query names, the bucket and the shard. A
-    /// negative number, which no bucket and no shard has, results in a number that is never assigned.
+    /// Splits the key of a store's partition into the partition that a query names, the bucket and the
+    /// shard. For a negative number, which is invalid, the result has a number that no bucket or shard gets.
     pub(crate) fn parted(&self, cells: &Cells) -> (Cells, (Bucket, Shard)) {
         let mut cells = cells.iter();
         let partition = cells.by_ref().take(self.key_columns()).collect();
@@ -72,9 +72,10 @@ pub(crate) fn at_once(pieced: &PiecedTable, most: usize) -> usize {
     }
 }
 
-/// Returns the rows of a slice of a bucket from all of its shards, as [`Snapshot::slice`] does. The partition of the
-/// slice has no shard. Requests from all shards concurrently the number of rows that each of them is likely to have of
-/// the slice. The number of bytes includes rows that were read but are behind the last returned row.
+/// Returns the rows of a slice of a bucket from all of its shards, as [`Snapshot::slice`] does. The
+/// partition of the slice has no shard. All shards are read concurrently. The function requests from each
+/// shard the number of rows that it is likely to have in the slice. The returned number of bytes includes
+/// rows that were read after the last returned row.
 ///
 /// # Errors
 /// A shard cannot be read.
@@ -109,7 +110,7 @@ pub(crate) async fn slice(
     }
 }
 
-/// Returns the slice of one shard.
+/// Returns the slice restricted to one shard.
 pub(crate) fn in_shard(pieced: &PiecedTable, slice: &Slice, shard: Shard) -> Slice {
     Slice {
         partition: pieced.shard_partition(slice.partition.clone(), shard),
@@ -142,7 +143,7 @@ struct Merge<'m> {
     tombstones: u64,
 }
 
-/// Shard, and the progress of its read.
+/// Shard, and the progress of the read of its rows.
 struct Source {
     /// Part of the slice that is not read yet.
     rest: Slice,
@@ -150,7 +151,7 @@ struct Source {
     is_exhausted: bool,
 }
 
-/// Row that was read: its key, and its position by result and row number.
+/// Row that was read: its key, the read that returned it, and its number in the result of this read.
 struct Found {
     key: Key,
     read: usize,
@@ -190,8 +191,8 @@ impl<'m> Merge<'m> {
         }
     }
 
-    /// Returns the number of first rows that are final: no unread row can come before them. These are the rows up to
-    /// the position that all unfinished shards have reached.
+    /// Returns the number of rows at the beginning of `found` that are final: no unread row can come
+    /// before them. These are the rows up to the position that every unfinished shard has reached.
     fn settled(&self) -> usize {
         let mut settled = self.found.len();
         for source in self.sources.iter().filter(|source| !source.is_exhausted) {
@@ -215,8 +216,8 @@ impl<'m> Merge<'m> {
             || (self.bytes >= max_bytes && settled > 0)
     }
 
-    /// Requests rows from the shards that may have unread rows before the last requested row: at first their share,
-    /// then all missing rows.
+    /// Requests rows from the shards that may have unread rows before the last requested row. The first
+    /// call requests the mean share of each shard, and later calls request all missing rows.
     async fn ask(&mut self, snapshot: &dyn Snapshot, options: &ReadOptions) -> Result<(), StoreError> {
         let missing = self.limit().saturating_sub(self.settled()).max(1);
         let most = if self.reads.is_empty() {
@@ -322,14 +323,15 @@ fn share(wanted: usize, shards: usize) -> usize {
     (share.ceil() as usize).clamp(1, wanted)
 }
 
-/// Partitions that this process has marked, with the time of the mark in milliseconds since the start of the machine.
-/// Scans find a marked partition even if its first shard has no rows. A mark is repeated after some time, because
-/// another table of the same name may exist by then.
+/// Partitions that this process has marked, with the time of the mark in milliseconds since the start of
+/// the machine. A mark in bucket 0 lets scans find a partition whose first shard has no rows. The process
+/// repeats a mark after some time, because the table may have been dropped and created again.
 #[derive(Debug, Default)]
 pub(crate) struct Roots(Mutex<HashMap<PlaceId, u64>>);
 
 impl Roots {
-    /// Returns whether a row may be the only one of its partition, in a shard where scans do not find it.
+    /// Returns whether a partition must be marked before the write of a row. Such a row may be the only
+    /// row of the partition, in a shard where scans do not find it.
     pub(crate) fn is_to_be_marked(&self, now_ms: u64, row: &RowWrite, bucket: Bucket) -> bool {
         let is_met = row.shard == Shard(0) || bucket != Bucket(0) || row.became == Became::Gone;
         !is_met && !self.knows(&row.partition.place.id, now_ms)
@@ -341,7 +343,7 @@ impl Roots {
         at_ms.is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < LONG_LIFE_MS)
     }
 
-    /// Records that partitions are marked.
+    /// Records that this process has marked partitions.
     pub(crate) fn are_marked(&self, now_ms: u64, ids: impl Iterator<Item = PlaceId>) {
         let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for id in ids {

@@ -1,11 +1,12 @@
-//! Sums of the content of consecutive key ranges. A *block* is such a sum, and ends where the next block begins. With
-//! blocks, the number of rows of a partition can be estimated without reading a range map of many windows. A range map
-//! that fits into one window has no blocks.
+//! Sums of the content of consecutive key ranges. A *block* is such a sum, and ends where the next block
+//! begins. Blocks serve to estimate the number of rows of a partition without reading a range map of many
+//! windows. A range map that fits into one window has no blocks.
 //!
-//! A process writes blocks after it has changed the range map, by plain writes to another table. So a block may be
-//! outdated. A reader of blocks therefore checks some of the key ranges that they cover (`survey`). A split stays
-//! within a block as long as the block exists. A key range is never removed without the blocks that begin there. So an
-//! edge of a block is always an edge of a key range.
+//! A process writes blocks by plain writes to another table, after it has changed the range map. A block
+//! may therefore be outdated. Module `survey` checks some of the key ranges that a block covers.
+//!
+//! Each edge of a block is also an edge of a key range, because of two rules: a split adds edges only
+//! within a block, and a key range is removed only together with the block that begins there.
 
 use std::sync::Arc;
 
@@ -24,23 +25,24 @@ use crate::limits::{
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Indexes of the columns of a row of the table.
+/// Indexes of the columns of a row of the table of sums.
 const START: usize = 2;
 const PIECES: usize = 3;
 const ROWS: usize = 4;
 const ROWS_VARIANCE: usize = 5;
 
-/// Consecutive key ranges with their sum.
+/// Sum of the contents of consecutive key ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Edge at which the first key range begins.
+    /// Edge at which the first key range of the block begins.
     pub(crate) start: Key,
     pub(crate) summed: Several,
 }
 
 impl PieceStore {
-    /// Returns the blocks that overlap a span, in their order. The first block may begin before the span, and the last
-    /// block may end behind it. Returns no blocks if no process has written sums.
+    /// Returns the blocks that overlap a span, in their order. The first block may begin before the span,
+    /// and the last block may end after the span. Returns no blocks if no process has written blocks for
+    /// the partition.
     pub(crate) async fn blocks(&self, place: &Place, span: &Span, deadline: Deadline) -> Result<Vec<Block>> {
         let (before, behind) = join(
             self.block_of(place, &span.start, deadline),
@@ -52,7 +54,7 @@ impl PieceStore {
         Ok(blocks)
     }
 
-    /// Sums up the blocks that contain these keys again.
+    /// Recomputes the blocks that contain these keys.
     ///
     /// # Errors
     /// The store cannot be read or written in time. The former blocks remain.
@@ -91,7 +93,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Returns the key ranges that begin within a span. The span must begin at the edge of a key range.
+    /// Returns the key ranges that begin within a span. The span must begin where a key range begins.
     ///
     /// # Errors
     /// - No key range begins at the start of the span.
@@ -188,7 +190,7 @@ impl PieceStore {
         written.map_err(|undone| undone.error)
     }
 
-    /// Returns the block that contains a key, if there is one.
+    /// Returns the block that contains a key, or `None` if no block contains it.
     async fn block_of(&self, place: &Place, key: &Key, deadline: Deadline) -> Result<Option<Block>> {
         let slice = Slice {
             to: Bound::After(edge(key)),
@@ -199,8 +201,8 @@ impl PieceStore {
         Ok(blocks.into_iter().next())
     }
 
-    /// Returns the blocks that begin within a span but not at its start. With a limit of 1, returns only the first of
-    /// them.
+    /// Returns the blocks that begin after the start of a span and before its end. A limit of 1 returns
+    /// only the first block.
     async fn blocks_behind(
         &self,
         place: &Place,
@@ -268,7 +270,7 @@ impl PieceStore {
     }
 }
 
-/// Returns these key ranges as a block, or `None` if there are no key ranges.
+/// Returns the sum of key ranges as a block, or `None` if there are no key ranges.
 pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
     let (first, _) = pieces.first()?;
     Some(Block {

@@ -1,10 +1,15 @@
-//! Estimates the number of rows of a span, and finds the row of a given rank, from samples. The cost does not depend on
-//! the number of key ranges.
+//! Estimates the number of rows of a span (a range of keys) from samples, and finds the row of a given
+//! rank. The cost does not depend on the number of key ranges.
 //!
-//! The range map has the content of each key range at the time of its split, and module `sums` has sums of that. The
-//! estimate reads the samples of key ranges at both ends, and of key ranges that are requested in part or whose content
-//! is unknown. It draws a fixed number of all other key ranges, and corrects the recorded content by the error that it
-//! finds in these ([`corrected`]).
+//! The range map records the content of each key range at the time of its split. Module `sums` has sums of
+//! this recorded content. An estimate reads the samples of these key ranges:
+//!
+//! - the key ranges at both ends of the partition
+//! - key ranges that are requested only in part, or whose content is unknown
+//! - a fixed number of randomly drawn other key ranges
+//!
+//! The drawn samples show how far the recorded content is off. The estimate corrects the recorded content
+//! by this error ([`corrected`]).
 
 use std::sync::Arc;
 
@@ -19,10 +24,11 @@ use crate::place::{Deadline, Partition, PieceStore, Place};
 use crate::samples::Dated;
 use crate::sums::{Block, several};
 
-/// Minimum number of blocks. If there are fewer, the key ranges in them are listed.
+/// Minimum number of blocks (sums of several key ranges) for which an estimate uses blocks. If a span has
+/// fewer, its key ranges are listed one by one.
 const FEWEST_BLOCKS: usize = 3;
 
-/// Key range whose samples were read, or the requested part of it.
+/// Key range, or the requested part of it, with its samples.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     pub(crate) span: Span,
@@ -37,23 +43,23 @@ pub(crate) struct Survey {
     parts: Vec<Part>,
     /// Estimated content of the whole span.
     pub(crate) figures: Figures,
-    /// Estimated number of rows of key ranges whose samples were not read: for each recorded row, and for each key
-    /// range.
+    /// Estimated number of rows of key ranges whose samples were not read: the number for each recorded
+    /// row, and the number for each key range.
     scale: (f64, f64),
 }
 
-/// Part of a span.
+/// Part of a span, by how much is known about its content.
 #[derive(Debug, Clone)]
 enum Part {
     /// Key range whose samples were read.
     Looked(Look),
     /// Key range whose samples were not read.
     Listed(Span, Piece),
-    /// Several key ranges that were not listed.
+    /// Several key ranges of which only the sum of their recorded contents was read.
     Summed(Span, Several),
 }
 
-/// Listed key range, and its part within the span.
+/// Key range of the range map, restricted to the requested span.
 #[derive(Debug)]
 struct Opened {
     span: Span,
@@ -65,7 +71,7 @@ struct Opened {
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     left: Vec<Opened>,
-    /// Blocks that are completely in the span, each with its end.
+    /// Blocks that are completely in the span. With each block, the edge at which it ends.
     blocks: Vec<(Block, Key)>,
     right: Vec<Opened>,
 }
@@ -77,13 +83,14 @@ impl Layout {
     }
 }
 
-/// Key ranges that may be drawn: the listed key ranges by index, followed by the key ranges of the blocks.
+/// Key ranges from which an estimate draws: the listed key ranges by index, followed by the key ranges of
+/// the blocks.
 struct Pool {
     listed: Vec<usize>,
     pieces: u64,
 }
 
-/// Result of one draw.
+/// Randomly drawn key range.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Listed(usize),
@@ -118,7 +125,7 @@ impl PieceStore {
         layout.await.map(Some)
     }
 
-    /// Returns the estimate for a span with this layout.
+    /// Returns the estimate for a span that `layout` covers.
     ///
     /// # Errors
     /// Samples or key ranges cannot be read in time, or are damaged.
@@ -220,7 +227,8 @@ impl PieceStore {
         })
     }
 
-    /// Returns the key ranges of a span. `window` has the first of them.
+    /// Returns the key ranges of a span. `window` is the window of the range map that has the first key
+    /// ranges.
     async fn listed(
         &self,
         place: &Place,
@@ -291,8 +299,8 @@ impl PieceStore {
         u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
     }
 
-    /// Reads the samples of drawn key ranges. Returns how far their recorded content is off, and the results for listed
-    /// key ranges.
+    /// Reads the samples of drawn key ranges. Returns the error of their recorded content, and the samples
+    /// of those key ranges that were listed.
     async fn drawn_from(
         &self,
         place: &Place,
@@ -324,7 +332,8 @@ impl PieceStore {
         Ok((drawn, looked.into_iter().flatten().collect()))
     }
 
-    /// Reads the samples of one of the key ranges that a block has now.
+    /// Reads the samples of one key range of a block. The key ranges of the block are those in the current
+    /// range map.
     async fn drawn_of(
         &self,
         place: &Place,
@@ -368,8 +377,8 @@ impl PieceStore {
                     .map(|(span, piece)| Part::Listed(span, piece))
                     .collect();
                 let all: f64 = pieces.iter().map(|piece| survey.rows_of(piece)).sum();
-                // Scale the rank, because it counts the assumed rows of the block, and not the rows
-                // of its key ranges.
+                // The rank fits the estimate for the block as a whole. Scale it to the sum of the estimates
+                // of the key ranges of the block.
                 left *= all / rows.max(1.0);
                 match nth(&survey, pieces, is_backward, &mut left) {
                     Some((part, _)) => part,
@@ -476,7 +485,7 @@ fn kept(floor: Option<&Floor>, span: &Span) -> Option<Span> {
     floor.map_or_else(|| Some(span.clone()), |floor| floor.kept_span().common(span))
 }
 
-/// Returns all parts in their order, with the results of those whose samples were read.
+/// Returns all parts of a span in their order. `looked` has the samples of the key ranges that were read.
 fn parts(
     listed: Vec<Opened>,
     left: usize,
@@ -499,8 +508,8 @@ fn parts(
     parts
 }
 
-/// Returns the part that contains the row of rank `left`, and its number of rows. Subtracts the rows of earlier parts
-/// from `left`. If there are fewer rows, returns the last part.
+/// Returns the part that contains the row of rank `left`, and the estimated number of rows of this part.
+/// Subtracts the rows of earlier parts from `left`. If there are fewer rows, returns the last part.
 fn nth(survey: &Survey, mut parts: Vec<Part>, is_backward: bool, left: &mut f64) -> Option<(Part, f64)> {
     if is_backward {
         parts.reverse();

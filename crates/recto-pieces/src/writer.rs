@@ -36,8 +36,8 @@ pub enum Change {
         /// Lifetime in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
     },
-    /// Sets some columns of the row, as [`Operation::Patch`] does. A split copies a row as a whole at its newest
-    /// timestamp. So if two patches of a row are concurrent, only the later patch may survive.
+    /// Sets some columns of the row, as [`Operation::Patch`] does. Of two concurrent patches of a row,
+    /// only the later patch may survive: a split copies a row as a whole, with its newest timestamp.
     Patch {
         /// Indexes of the regular columns to set.
         columns: Vec<u16>,
@@ -50,7 +50,7 @@ pub enum Change {
     Delete,
 }
 
-/// Write of a row under way.
+/// Write of a row that is under way.
 #[derive(Clone)]
 pub(crate) struct RowWrite {
     pub(crate) partition: Partition,
@@ -61,33 +61,36 @@ pub(crate) struct RowWrite {
     pub(crate) became: Became,
     pub(crate) stamp: Stamp,
     pub(crate) ttl_seconds: Option<u32>,
-    /// Number of the write. Rows with the same number and the same bucket form one write.
+    /// Number of the write within the caller's group. Rows with the same number and the same bucket are
+    /// sent as one write.
     pub(crate) number: usize,
 }
 
-/// Writes that belong together.
+/// Writes that the caller groups, with their atomicity and options.
 pub(crate) struct Group {
     pub(crate) rows: Vec<RowWrite>,
     /// Writes to tables that are not kept in buckets.
     pub(crate) others: Vec<PartitionWrite>,
-    /// Atomicity of the writes to first buckets. Each partition of a further bucket is written on its own.
+    /// Atomicity of the writes to the first bucket of each row. During a split, a row is also written to
+    /// further buckets. Each partition of a further bucket is written on its own.
     pub(crate) atomicity: Atomicity,
     pub(crate) since: MapFreshness,
     pub(crate) options: WriteOptions,
 }
 
-/// Moment before which a cached range map must have been read, so that a write may use it. With a newer range map, the
-/// write could reach a bucket that lacks a deletion. Such a deletion is newer than the write, but was acknowledged
-/// before the range map was read. It may not have gone to all buckets that the range map names.
+/// Latest time at which a cached range map may have been read, so that a write may use it. A newer range
+/// map may name a bucket that lacks a deletion. Such a deletion has a newer timestamp than the write, and
+/// was acknowledged before the range map was read, so the write would reappear in this bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MapFreshness {
-    /// The timestamps of the rows.
+    /// The range map must be older than the timestamps of the rows.
     Stamps,
-    /// Time, by the monotonic clock, when the data was read on which the write is based. Deletions may use any range
-    /// map: such a deletion has the timestamp at which the row was found. A writer that later puts the row at an older
-    /// timestamp relies on older data.
+    /// The range map must be older than this time, by the monotonic clock. At this time, the data was read
+    /// on which the write is based. Deletions may use any range map: such a deletion has the timestamp at
+    /// which the row was found. A writer that later puts the row at an older timestamp relies on older
+    /// data.
     Looked(u64),
-    /// No limit: the write counts as made when it is sent.
+    /// Any range map: the write counts as made at the time when it is sent.
     Sent,
 }
 
@@ -103,8 +106,9 @@ impl MapFreshness {
 }
 
 impl Group {
-    /// Returns whether the group may continue with a newer range map after its rows moved to other buckets. A load
-    /// sends the same rows with the same timestamps at each attempt.
+    /// Returns whether the group may continue with a newer range map after its rows moved to other
+    /// buckets. This is true for a load, which sends the same rows with the same timestamps at each
+    /// attempt.
     pub(crate) fn may_go_on(&self) -> bool {
         match self.since {
             MapFreshness::Stamps => false,
@@ -114,7 +118,8 @@ impl Group {
     }
 }
 
-/// Assumed bucket of a row. The row is written there while the range map is read.
+/// Assumed bucket of a row. The row is written to it while the range map is read, which saves one round
+/// trip.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guess {
     pub(crate) bucket: Bucket,
@@ -125,9 +130,9 @@ pub(crate) struct Guess {
 /// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Each later read sees the write.
+    /// The write is complete: each later read sees it.
     Done,
-    /// The caller must repeat the write with newer timestamps.
+    /// The rows moved to other buckets. The caller must repeat the write with newer timestamps.
     Moved {
         /// True if some rows may be stored, now or later.
         is_sent: bool,
@@ -170,9 +175,9 @@ impl RowWrite {
         self.kind() == Kind::Put && floor.is_some_and(|floor| floor.hides(&self.key))
     }
 
-    /// Returns whether this row may use the cached range map of another row, if the map contains its key. A deletion
-    /// needs neither a registry entry nor the retention bound. So the range map that a deletion uses does not suffice
-    /// for a put.
+    /// Returns whether this row may use the cached range map of the row `other`, if the map contains its
+    /// key. In a table with time buckets, a put may not use the range map of a deletion: a deletion needs
+    /// neither a registry entry nor the retention bound, so its range map may lack them.
     pub(crate) fn may_go_as(&self, other: &Self) -> bool {
         let is_registered = self.partition.place.pieced.times.is_none()
             || self.kind() == Kind::Delete
@@ -195,7 +200,8 @@ impl RowWrite {
         }
     }
 
-    /// Returns the range map that the row may use, and reads it if necessary. If `is_anew`, always reads it.
+    /// Returns the range map that the row may use, and reads it if necessary. If `is_anew` is true, always
+    /// reads it.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -213,7 +219,8 @@ impl RowWrite {
         }
     }
 
-    /// Returns the start of the last known window that contains the row. Rows of one window wait for one read.
+    /// Returns the start of the last known window of the range map that contains the row. Rows of the same
+    /// window share one read of the range map.
     pub(crate) fn window(&self) -> Option<Key> {
         let place = &self.partition.place;
         match &place.pieced.times {
@@ -247,8 +254,8 @@ impl RowWrite {
         let takers = takers.ok()?;
         let piece = last.directory().piece_of(&self.key)?;
         let only = takers.first().filter(|_| takers.len() == 1)?;
-        // Bucket 0 takes all rows of a partition at first, so it did not begin to take this row
-        // after the write was made.
+        // This is safe for bucket 0: it takes all rows of a partition from the beginning, so it has each
+        // deletion that is newer than the write.
         let is_safe = *only == Bucket(0) || since.allows(&last, self);
         is_safe.then_some(Guess {
             bucket: *only,
@@ -278,7 +285,7 @@ impl RowWrite {
     }
 }
 
-/// Returns the operation for each bucket, the effect on the samples, and the lifetime in seconds.
+/// Returns the operation to send to each bucket, its effect on the samples, and the lifetime in seconds.
 fn operation(pieced: &PiecedTable, change: RowChange) -> (Operation, Became, Option<u32>) {
     let clustering = change.clustering;
     let row = pieced.row_column();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use recto_api::ErrorKind;
 
-/// Kind of a failure.
+/// Kind of failure of a store call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -13,17 +13,17 @@ pub enum StoreErrorKind {
     Unavailable,
     /// This process has closed the store. Further calls fail.
     Closed,
-    /// The deadline passed.
+    /// The deadline of the call passed.
     Timeout,
     /// Another process has the store open, or another writer changes the schema.
     Conflict,
-    /// The locations of rows in buckets became known too late: after the stamps of the write were
-    /// chosen, or after the data was read on which the write
-    /// [depends](crate::WriteOptions::looked_nanos). Start again with newer ones.
+    /// The store learned too late in which buckets the rows are: after the timestamps of the write were
+    /// chosen, or after the data was read on which the write [depends](crate::WriteOptions::looked_nanos).
+    /// Read again and repeat the write with newer timestamps.
     Moved,
     /// Credentials are missing, wrong, or lack a permission.
     Unauthorized,
-    /// A read crossed more tombstones than the store allows.
+    /// A read crossed more tombstones (deleted data that is still stored) than the store allows.
     Tombstones,
     /// The table does not exist, or its columns differ from those that the caller expects.
     Table,
@@ -33,7 +33,7 @@ pub enum StoreErrorKind {
     Version,
     /// The disk is full, or the operating system reported an error.
     Storage,
-    /// The store cannot serve such a request. This is a defect of the caller.
+    /// The request is not valid for this store. This is a defect of the caller.
     Invalid,
     /// Any other failure.
     Other,
@@ -70,8 +70,8 @@ impl StoreError {
         self
     }
 
-    /// Adds the node that received the request, as `address:port`. It is for logs, and not part of
-    /// the message.
+    /// Adds the node that received the request, as `address:port`. The node is for logs, and not part of the
+    /// message.
     #[must_use]
     pub fn with_node(mut self, node: impl Into<Box<str>>) -> Self {
         self.node = Some(node.into());
@@ -85,14 +85,14 @@ impl StoreError {
         self
     }
 
-    /// Prefixes the message with the subject of the error.
+    /// Prefixes the message with `what`: the operation or object that the error concerns.
     #[must_use]
     pub fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// Adds the cause.
+    /// Adds the error that caused this error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// Kind of a store. Code that keeps data in a store's own form ([`ScanPosition`](crate::ScanPosition)) keeps
-/// the kind with it. The abilities of a store are in its [`Limits`](crate::Limits), independent of its kind.
+/// Kind of a store. Data in a store's own form, such as a [`ScanPosition`](crate::ScanPosition), is valid
+/// only for stores of the same kind, so callers keep the kind with it. The abilities of a store are in its
+/// [`Limits`](crate::Limits), independent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreKind {

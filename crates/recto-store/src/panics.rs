@@ -1,4 +1,4 @@
-//! Panics that become errors.
+//! Conversion of panics to errors.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,7 +8,7 @@ use std::thread;
 static QUIET_HOOK: Once = Once::new();
 
 thread_local! {
-    /// True if a panic of this thread currently becomes an error.
+    /// True while this thread runs code whose panic becomes an error.
     static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
 }
 

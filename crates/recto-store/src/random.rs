@@ -1,11 +1,11 @@
 //! Small repeatable generator of random numbers for tests: the same seed gives the same run.
 
-/// `SplitMix64`: repeatable, fast, good enough for tests, and unsuitable for secrets.
+/// `SplitMix64` random generator: repeatable, fast, good enough for tests, and unsuitable for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Returns the sequence that `seed` determines.
+    /// Returns a generator whose sequence of numbers `seed` determines.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -7,31 +7,31 @@ use recto_model::{Bound, Cells, Table};
 
 use crate::{ConsistencyLevel, StoreError};
 
-/// Timestamp of a write, in microseconds since 1970: of two writes to a cell, the later one wins. At equal
+/// Timestamp of a write, in microseconds since 1970. Of two writes to a cell, the later one wins. At equal
 /// stamps a deletion wins, then the larger value, cell by cell, as in Cassandra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);
 
-/// Change made by a mutation. The cells of rows have the order of the table's regular columns.
+/// Change that a mutation makes to its partition. The cells of a row are in the order of the table's regular
+/// columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Puts a row, which exists afterwards even if all its cells are null.
     Put {
-        /// All clustering columns.
+        /// Cells of all clustering columns.
         clustering: Cells,
-        /// All regular columns.
+        /// Cells of all regular columns.
         cells: Cells,
-        /// True if the put replaces an existing row. Otherwise, a plain put is an *insert*, for
-        /// rows that never change. An existing row with other values is a conflict, if the store
-        /// [sees conflicts](crate::Limits::sees_conflicts). If the store does not, and in a
-        /// [`Cas`], columns that the put leaves null stay unchanged, so that Cassandra keeps no
-        /// tombstone per null.
+        /// True if the put replaces an existing row. Otherwise, a plain put is an *insert*, for rows that
+        /// never change. An insert conflicts with an existing row that has other values, if the store [sees
+        /// conflicts](crate::Limits::sees_conflicts). If the store does not, and in a [`Cas`], columns that
+        /// the put leaves null stay unchanged. Cassandra then keeps no tombstone for each null.
         replace: bool,
     },
     /// Sets some columns of a row, which exists afterwards. `columns` are indexes into the table's regular
     /// columns.
     Patch {
-        /// All clustering columns.
+        /// Cells of all clustering columns.
         clustering: Cells,
         /// Indexes of the regular columns.
         columns: Vec<u16>,
@@ -47,17 +47,17 @@ pub enum Operation {
     },
     /// Deletes a row.
     DeleteRow {
-        /// All clustering columns.
+        /// Cells of all clustering columns.
         clustering: Cells,
     },
-    /// Deletes the rows between two edges; static cells stay. Not allowed in a [`Cas`].
+    /// Deletes the rows between two edges, and keeps static cells. Not allowed in a [`Cas`].
     DeleteRange {
-        /// Start, in clustering order.
+        /// Start of the range, in clustering order.
         from: Bound,
-        /// End, in clustering order.
+        /// End of the range, in clustering order.
         to: Bound,
     },
-    /// Deletes the partition, statics included. Not allowed in a [`Cas`].
+    /// Deletes all rows and static cells of the partition. Not allowed in a [`Cas`].
     DeletePartition,
 }
 
@@ -66,31 +66,32 @@ pub enum Operation {
 pub struct Mutation {
     /// Change to make.
     pub operation: Operation,
-    /// Write timestamp. Required for plain writes. Must be absent in a [`Cas`], which gets a newer stamp than
-    /// the data that it changes. In a transaction each mutation follows the rule of its own kind of write.
+    /// Write timestamp. Required for plain writes. A [`Cas`] must not have one, because the store gives it a
+    /// newer stamp than that of the data that it changes. In a transaction each mutation follows the rule of
+    /// its own kind of write.
     pub stamp: Option<Stamp>,
     /// Lifetime of the written data in whole seconds, from 1 to
     /// [`MAX_TTL_SECONDS`](crate::check::MAX_TTL_SECONDS); `None`: unlimited. Ignored for deletions.
     pub ttl_seconds: Option<u32>,
 }
 
-/// Mutations of one partition, applied together.
+/// Mutations of one partition, which are applied together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionWrite {
-    /// The table.
+    /// Table that is written.
     pub table: Arc<Table>,
     /// Cells of all partition columns.
     pub partition: Cells,
-    /// Changes to make, in any order: stamps decide.
+    /// Changes to make, in any order. They take effect in the order of their stamps.
     pub mutations: Vec<Mutation>,
 }
 
 /// Atomicity of a write of several partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Atomicity {
-    /// All or none, eventually, even after crashes.
+    /// All partitions are eventually written, or none, even after crashes.
     Logged,
-    /// Each partition for itself.
+    /// Each partition is written as a whole or not at all, independently of the others.
     Each,
 }
 
@@ -101,18 +102,18 @@ pub struct WriteOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// Maximum duration of the call.
     pub timeout: Duration,
-    /// True if the call may return before the write is durable. Only for bulk loads, which end with
-    /// a durable write before they report rows as durable. Cassandra ignores it.
+    /// True if the call may return before the write is durable. Only for bulk loads. They end with a durable
+    /// write before they report rows as durable. Cassandra ignores this option.
     pub relaxed: bool,
-    /// If true, skips conflicting inserts and writes the rest. The outcome is then
-    /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not
-    /// [see conflicts](crate::Limits::sees_conflicts) ignores it.
+    /// True if conflicting inserts are skipped and the other mutations are applied. The outcome is then
+    /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not [see
+    /// conflicts](crate::Limits::sees_conflicts) ignores this option.
     pub row_by_row: bool,
     /// Time at which the caller began to read, by
-    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). For callers that write
-    /// with older stamps, on the basis of rows that they read. It matters for tables that are kept in buckets. Without it, the store
-    /// rejects such writes as [`Moved`](crate::StoreErrorKind::Moved) if their stamps are older than its
-    /// knowledge of the buckets. It never rejects relaxed writes without it for this reason.
+    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). It is for callers that
+    /// write with older stamps, on the basis of rows that they read, to tables that are kept in buckets.
+    /// Without it, the store rejects such writes as [`Moved`](crate::StoreErrorKind::Moved) if their stamps
+    /// are older than its knowledge of the buckets. Relaxed writes are never rejected for this reason.
     pub looked_nanos: Option<u64>,
 }
 
@@ -131,47 +132,51 @@ impl Default for WriteOptions {
 /// Outcome of a plain write.
 #[derive(Debug)]
 pub enum WriteOutcome {
-    /// Applied, and durable unless relaxed.
+    /// The write is applied, and durable unless it is relaxed.
     Done,
-    /// Applied [row by row](WriteOptions::row_by_row), and durable unless relaxed.
+    /// The write is applied [row by row](WriteOptions::row_by_row), and durable unless it is relaxed.
     Counted(RowsMet),
-    /// Nothing is applied: this mutation of the call inserts a row that exists with other values. The number
-    /// counts the mutations of all writes of the call, from 0. There may be further conflicts.
+    /// Nothing is applied, because the mutation with this index inserts a row that exists with other values.
+    /// The index counts the mutations of all writes of the call, from 0. There may be further conflicts.
     Conflict(usize),
-    /// May or may not be applied, now or later. Repeating the identical write resolves the outcome.
+    /// The write may or may not be applied, now or later. Repeating the identical write resolves the outcome.
     Unknown(StoreError),
-    /// Nothing was sent: the write exceeds a limit or is not allowed. Sending it again changes nothing.
+    /// Nothing was sent, because the write exceeds a limit or is not allowed. Sending it again has the same
+    /// result.
     Refused(StoreError),
 }
 
-/// Existing rows that the puts of a call found. Rows that an earlier attempt of the same call (with the same
-/// stamps) put do not count.
+/// Existing rows that the puts of a call found. Rows that an earlier attempt of the same call wrote, with the
+/// same stamps, do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowsMet {
-    /// Mutations that were skipped because another row exists. The numbers count the mutations of all writes
-    /// of the call, from 0, and are in no order.
+    /// Mutations that were skipped because a row with other values exists. Each is given by its index, which
+    /// counts the mutations of all writes of the call from 0. The indexes are in no order.
     pub conflicts: Vec<usize>,
-    /// Number of puts that replaced another row.
+    /// Number of puts that replaced a row with other values.
     pub replaced: u64,
-    /// Number of puts that found the same row.
+    /// Number of puts that found a row with the same values.
     pub repeated: u64,
 }
 
-/// Row of a condition.
+/// Address, within a partition, of the row that a condition reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowAddress {
-    /// Static columns; `column` is an index into the table's statics.
+    /// Static columns of the partition. The `column` of the condition is an index into the table's static
+    /// columns.
     Static,
-    /// Row with these clustering cells; `column` is an index into the table's regular columns.
+    /// Row with these clustering cells. The `column` of the condition is an index into the table's regular
+    /// columns.
     Row(Cells),
 }
 
-/// Column that must have a value (or null) for a [`Cas`] to apply. The columns of an absent row are null.
+/// Condition of a [`Cas`]: a column must have a given value, or be null. The columns of an absent row are
+/// null.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CasCondition {
-    /// Row of the column.
+    /// Address of the row that contains the column.
     pub row: RowAddress,
-    /// Index of the column.
+    /// Index of the column among the static or the regular columns.
     pub column: u16,
     /// Value that the column must have; `None`: null.
     pub expected: Option<Vec<u8>>,
@@ -181,10 +186,10 @@ pub struct CasCondition {
 ///
 /// A condition on a row needs a mutation of that row, and a condition on static columns needs any mutation
 /// (both are rules of CQL). Each row is written at most once, a patch names at least one column, and neither
-/// ranges nor the partition are deleted.
+/// ranges nor the partition may be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cas {
-    /// The table.
+    /// Table that is changed.
     pub table: Arc<Table>,
     /// Cells of all partition columns.
     pub partition: Cells,
@@ -199,20 +204,20 @@ pub struct Cas {
 pub enum CasOutcome {
     /// The conditions held and the mutations are applied.
     Applied,
-    /// A condition did not hold; nothing was applied.
+    /// A condition did not hold, so nothing was applied.
     NotApplied {
-        /// Current content of each condition's column, in the order of the conditions.
+        /// Current value of the column of each condition, in the order of the conditions.
         current: Vec<Option<Vec<u8>>>,
     },
-    /// May be applied, now or at any later time.
+    /// The write may be applied, now or at any later time.
     Unknown(StoreError),
-    /// Nothing was sent: the write exceeds a limit or is not allowed.
+    /// Nothing was sent, because the write exceeds a limit or is not allowed.
     Refused(StoreError),
 }
 
 impl Cas {
-    /// Returns whether its conditions hold, given the content of their columns in `current`, in the order of
-    /// the conditions.
+    /// Returns whether the conditions hold if their columns have the values `current`, in the order of the
+    /// conditions.
     pub fn holds(&self, current: &[Option<Vec<u8>>]) -> bool {
         let expected = self.conditions.iter().map(|condition| &condition.expected);
         expected.eq(current)
@@ -222,19 +227,21 @@ impl Cas {
 /// Outcome of a [transaction](crate::Store::transact).
 #[derive(Debug)]
 pub enum TransactionOutcome {
-    /// All conditions held, and all is applied.
+    /// All conditions held, and all writes are applied.
     Applied,
-    /// A condition did not hold; nothing was applied.
+    /// A condition did not hold, so nothing was applied.
     NotApplied {
-        /// For each conditional write, the current content of each condition's column. [`Cas::holds`] tells
-        /// from it whether the conditions hold.
+        /// For each conditional write, the current values of the columns in its conditions. [`Cas::holds`]
+        /// decides from them whether the conditions hold.
         current: Vec<Vec<Option<Vec<u8>>>>,
     },
-    /// Nothing is applied: this mutation inserts a row that exists with other values. The number counts the
-    /// mutations of all plain writes of the call, from 0. There may be further conflicts.
+    /// Nothing is applied, because the mutation with this index inserts a row that exists with other values.
+    /// The index counts the mutations of all plain writes of the call, from 0. There may be further
+    /// conflicts.
     Conflict(usize),
     /// The whole transaction may be applied, now or at any later time.
     Unknown(StoreError),
-    /// Nothing was sent: the transaction exceeds a limit or is not allowed, or the store has no transactions.
+    /// Nothing was sent, because the transaction exceeds a limit or is not allowed, or the store has no
+    /// transactions.
     Refused(StoreError),
 }

@@ -3,14 +3,14 @@
 use super::{Block, EntrySize, is_row};
 use crate::catalog::StoredTable;
 
-/// Divides rows into blocks.
+/// Builder that divides rows, which arrive in key order, into blocks.
 pub(crate) struct Builder<'t> {
     table: &'t StoredTable,
-    /// Number of rows of a block.
+    /// Number of rows of each block.
     size: u64,
     lower: Vec<u8>,
     block: Block,
-    /// Key of the last row.
+    /// Key of the row that was added last.
     last: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Adds the entry at `key`. Returns the previous block and its lower bound, if the row begins another one.
+    /// Adds the row at `key`. If the row begins a new block, returns the previous block and its lower bound.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Block)> {
         if !is_row(self.table, key) {
             return None;
@@ -51,7 +51,8 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Returns the shortest beginning of `next` that is greater than `last`.
+/// Returns the shortest prefix of `next` that is greater than `last`. It becomes the lower bound of the block
+/// that begins with `next`.
 fn separator<'k>(last: &[u8], next: &'k [u8]) -> &'k [u8] {
     let common = last
         .iter()

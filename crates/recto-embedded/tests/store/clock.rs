@@ -1,4 +1,4 @@
-//! The clock record of a store, by which a process notices that its clock is far ahead.
+//! Tests of the clock record of a store, by which a process notices that its clock is far ahead.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::support::{read_only, runtime};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const DAY_MICROS: i64 = 86_400_000_000;
-/// A day in 2026.
+/// Start of a day in 2026, in microseconds since 1970.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens a store with a clock that is about this number of days after the first day.
+/// Opens a store with a clock that is about `days` days after `START_MICROS`.
 fn open(path: &Path, days: i64, options: EmbeddedOptions) -> Arc<EmbeddedStore> {
     let environment = Environment::seeded(1, START_MICROS + days * DAY_MICROS);
     EmbeddedStore::open(path, options, environment).unwrap()

@@ -1,4 +1,4 @@
-//! The conformance suite of the storage interface, on the embedded store.
+//! Runs the conformance suite of the storage interface on the embedded store.
 
 use std::sync::{Arc, Mutex};
 

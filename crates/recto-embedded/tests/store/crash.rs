@@ -1,8 +1,8 @@
-//! A process is killed while it commits. Afterwards the store opens, and everything that the
-//! process acknowledged is present and whole.
+//! Checks that a store opens after its process was killed during commits, and that all data that the process
+//! acknowledged is present and complete.
 //!
-//! Each run kills at different moments. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats
-//! it. `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! Each run kills the process at different moments. A failed run prints its seed, and `RECTO_TEST_SEED=…`
+//! repeats it. `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -27,8 +27,8 @@ const WRITERS: i64 = 8;
 /// Number of kills in a normal run.
 const KILLS: u64 = 12;
 
-/// Returns the table with the turn of each writer: the number of its newest pair that a transaction
-/// wrote.
+/// Returns the table `turns`. It has one row for each writer, with the number of the newest pair that the
+/// writer wrote in a transaction.
 fn turns() -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
@@ -46,7 +46,8 @@ fn cell(number: i64) -> Cells {
     std::iter::once(Some(&number.to_be_bytes()[..])).collect()
 }
 
-/// Returns the change of a writer's turn from `before` to `number`.
+/// Returns a conditional write that changes the number in a writer's row of `turns` from `before` to
+/// `number`.
 fn turn(writer: i64, before: Option<i64>, number: i64) -> Cas {
     Cas {
         table: Arc::new(turns()),
@@ -68,7 +69,7 @@ fn turn(writer: i64, before: Option<i64>, number: i64) -> Cas {
     }
 }
 
-/// Returns the current turn of a writer.
+/// Returns the number in a writer's row of `turns`.
 async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
     let read = PointRead {
         table: Arc::new(turns()),
@@ -85,9 +86,9 @@ async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
     Some(i64::from_be_bytes(number))
 }
 
-/// Writes pairs of rows in two partitions, from several tasks, until the process is killed. Prints
-/// the acknowledged pairs. One of three writes is relaxed. It may therefore be lost, so it is not
-/// printed. Another one is a transaction, which also changes the writer's turn.
+/// Process that is killed: writes pairs of rows in two partitions, from several tasks, and prints the
+/// acknowledged pairs. One of three writes is relaxed. It may be lost, so it is not printed. Another one is a
+/// transaction, which also changes the writer's row of `turns`.
 #[test]
 fn child() {
     let Ok(directory) = std::env::var(DIRECTORY) else {
@@ -142,7 +143,8 @@ fn child() {
     });
 }
 
-/// Runs the child for a while, and kills it. Returns the pairs that the child acknowledged.
+/// Runs the child process for the duration `after`, and kills it. Returns the pairs that the child
+/// acknowledged.
 fn crash(directory: &Path, after: Duration) -> BTreeSet<i64> {
     // Remove the name of this program from the module path, because the test harness does not
     // expect it.

@@ -1,4 +1,4 @@
-//! Flipped bits cause an error or are found by a check. They never cause a wrong row or a panic.
+//! Checks that flipped bits cause an error or are found by a check, and never cause a wrong row or a panic.
 #![allow(clippy::cast_possible_wrap)] // the counts of these tests are small
 
 use std::collections::BTreeSet;
@@ -26,7 +26,8 @@ fn fresh(path: &Path) -> Vec<u8> {
     fs::read(path.join("data.redb")).unwrap()
 }
 
-/// If one row's value is changed in the file, the engine does not notice, but the row's checksum does.
+/// A changed value in the file is an error of the row's checksum, although the engine does not notice the
+/// change. The error names the table and the key.
 #[test]
 fn a_changed_value_is_an_error_that_names_table_and_key() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,13 +117,13 @@ fn a_damaged_row_is_replaced_or_deleted() {
 const PAGE_BYTES: usize = 4_096;
 const BRANCH: u8 = 2;
 const FEWER_ROWS: i64 = 1_200;
-/// Number of rows in a run.
+/// Number of new rows that are written together, before the existing rows.
 const RUN_ROWS: i64 = 20;
 /// Number of bits that a normal run flips.
 const DRAWS: u64 = 60;
 
-/// Returns the positions of page numbers in inner pages. They follow the kind, the number of keys, and a checksum for
-/// each child.
+/// Returns the positions of the page numbers in inner pages of the file. In such a page, they follow the page
+/// kind, the number of keys, and one checksum for each child.
 fn page_numbers(data: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     for (page, bytes) in data.chunks(PAGE_BYTES).enumerate().skip(1) {
@@ -135,10 +136,10 @@ fn page_numbers(data: &[u8]) -> Vec<usize> {
     places
 }
 
-/// One flipped bit of a page number leads to another page: a free page that will be written soon, a used page, or a
-/// missing page. (The engine panicked while it held a lock, and panicked again while it unwound, so the process
-/// aborted.) Reads and writes are correct or report an error, rows never disappear silently, and the store continues to
-/// work.
+/// A flipped bit in a page number never causes wrong results. The number then refers to another page: a free
+/// page that will be written soon, a used page, or a missing page. Reads and writes are correct or report an
+/// error, no row disappears silently, and the store continues to work. Without verification, the engine
+/// panicked while it held a lock, panicked again while it unwound, and ended the process.
 #[test]
 fn reports_damaged_page_numbers_and_continues() {
     let disk = Disk::new();
@@ -220,7 +221,7 @@ fn reports_damaged_page_numbers_and_continues() {
     assert!(open_on(&disk).is_ok());
 }
 
-/// Runs all steps of a scrub. Returns the number of rows and the problems.
+/// Runs all steps of a scrub. Returns the number of verified rows, and the problems that were found.
 async fn scrubbed(store: &EmbeddedStore, most_bytes: u64) -> (u64, Vec<String>) {
     let (mut position, mut rows, mut problems) = (ScrubPosition::default(), 0, Vec::new());
     loop {
@@ -235,8 +236,8 @@ async fn scrubbed(store: &EmbeddedStore, most_bytes: u64) -> (u64, Vec<String>) 
     }
 }
 
-/// The scrub reads the file in small steps while the store is in use. It reads every row of an undamaged file once. It
-/// finds damage in a file even while the engine has the undamaged pages in memory.
+/// A scrub reads an open file in small steps, and reads every row of an undamaged file once. It finds damage
+/// in the file even if the engine has the undamaged pages in memory.
 #[test]
 fn a_scrub_finds_damage_under_a_store_that_is_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -295,7 +296,7 @@ fn other_table() -> Arc<Table> {
     Arc::new(Table::new("elsewhere", columns, TableOptions::default()).unwrap())
 }
 
-/// A file without its end is reported as damaged.
+/// A file that was truncated is reported as damaged.
 #[test]
 fn a_file_cut_short_is_damaged() {
     let directory = tempfile::tempdir().unwrap();
@@ -328,8 +329,8 @@ fn places_of(data: &[u8], needle: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Bits are flipped all over the file. Every read returns correct rows or an error, and the check finds damage in used
-/// parts.
+/// Every read of a file with one flipped bit returns correct rows or an error, wherever the bit is. The check
+/// finds damage in used parts of the file.
 #[test]
 fn flipped_bits_are_never_wrong_rows() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Flipped bits in keys. Every read returns an error that reports the damage, or the complete correct result, but never
-//! fewer rows without an error. In pages without rows, a read is correct, returns an error, or a check finds the
-//! damage.
+//! Checks of flipped bits in keys. Every read reports the damage, or returns the complete correct result. It
+//! never returns fewer rows without an error. A flipped bit in an inner page may stay unnoticed by a read,
+//! but then a check finds it.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,8 @@ fn places(data: &[u8], needle: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the result of a read, or `None` after an error that reports damage.
+/// Returns the value of a successful read, or `None` if the read reported damage. Panics after any other
+/// error.
 fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
     match read {
         Ok(read) => Some(read),
@@ -83,7 +84,7 @@ fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
     }
 }
 
-/// Numbers of results of the reads of one damaged file.
+/// Numbers of correct reads, failed reads and wrong reads of one damaged file.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     right: usize,
@@ -107,7 +108,7 @@ impl Tally {
     }
 }
 
-/// Reads the carriers of a file in every way.
+/// Reader that reads the carriers of a file in every way, and counts the results.
 struct Reader {
     snapshot: Arc<dyn Snapshot>,
     table: Arc<Table>,
@@ -239,7 +240,7 @@ impl Reader {
     }
 }
 
-/// Reads the file in every way, with bounds near `around`.
+/// Reads the file in every way, with edges near the row numbers `around`.
 async fn read_all(store: &EmbeddedStore, around: &[i64]) -> Tally {
     let Some(mut reader) = told(Reader::new(store), "a snapshot") else {
         return Tally {
@@ -278,14 +279,14 @@ fn inspect(path: &Path, data: &[u8], around: &[i64]) -> (Tally, bool) {
 /// Environment variable with the factor for the number of cases.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
-/// Returns the step between tested positions. A long run tests all positions.
+/// Returns the distance between tested positions: `usual` in a normal run, and smaller in a long run.
 fn step(usual: usize) -> usize {
     let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
     (usual / scale).max(1)
 }
 
-/// Flips every bit of the key of a row in the middle. Also flips some bits of the keys of its
-/// neighbor, the first row, the last row, and the static row.
+/// Reads report every flipped bit in the key of a row in the middle, or are still correct. The test also
+/// flips some bits in the keys of the neighboring row, the first row, the last row, and the static row.
 #[test]
 fn every_bit_of_a_key_is_told_of() {
     let directory = tempfile::tempdir().unwrap();
@@ -338,8 +339,8 @@ fn every_bit_of_a_key_is_told_of() {
     assert!(total.errors > 1_000, "hardly any read met the damage: {total:?}");
 }
 
-/// Inner pages contain keys and page numbers, which the engine does not check in a read. Reads notice a misplaced
-/// bound. The check finds a wrong page number.
+/// Damage of inner pages, which contain keys and page numbers, is noticed by a read or found by a check.
+/// Reads notice a damaged key, and the check finds a wrong page number.
 #[test]
 fn damaged_branches_are_noticed_or_found() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Directories that open, and directories that are rejected and stay unchanged.
+//! Tests of the directories that can be opened as a store, and of those that are rejected and stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -170,7 +170,7 @@ fn making_a_store_goes_on_after_a_crash_at_any_point() {
     });
 }
 
-/// Read-only options create no store. A store that was never whole does not count as a store.
+/// Opening with read-only options creates no store. An incomplete store does not count as an existing store.
 #[test]
 fn only_what_is_to_make_a_store_makes_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn only_what_is_to_make_a_store_makes_one() {
     assert!(error.to_string().contains("unfinished backup"), "{error}");
 }
 
-/// The first process that reads a store after a crash recovers it.
+/// The first of several readers that open a store after a crash repairs it, and then all can read it.
 #[test]
 fn opens_read_only_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();

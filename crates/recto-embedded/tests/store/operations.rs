@@ -1,4 +1,4 @@
-//! Backup, compaction, check and statistics of a store in use.
+//! Tests of backup, compaction, check and statistics while the store is in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,8 +60,8 @@ fn a_backup_is_one_moment_of_a_store_that_is_written() {
         assert_eq!(left[60_000..], right, "a backup is one moment");
         assert_eq!((left.len() + right.len()) as u64, report.rows);
         assert!(copy.check(|_| ()).await.unwrap().is_sound());
-        // The backup is a normal store: a table that is created in it gets its own number, and so
-        // has no old rows.
+        // The backup is a normal store. A table that is created in it gets a new number, and therefore has no
+        // rows of a dropped table.
         copy.drop_table("flights").await.unwrap();
         copy.create_table(&table()).await.unwrap();
         assert_eq!(scanned(&copy, &table()).await.unwrap(), 0);
@@ -185,7 +185,8 @@ fn compaction_gives_space_back_while_readers_read() {
     });
 }
 
-/// Returns the sizes of a closed store, in bytes: of its rows, of their pages, and of the file.
+/// Returns sizes of a closed store, in bytes: the size of its rows, of the pages with these rows, and of the
+/// file.
 fn sizes(path: &std::path::Path) -> (u64, u64, u64) {
     let file = path.join("data.redb");
     let database = redb::ReadOnlyDatabase::open(&file).unwrap();
@@ -267,8 +268,8 @@ fn ended_rows_are_counted_and_compacted_away() {
     });
 }
 
-/// A thread on which others depend reads at most a limited number of rows, including expired rows that are not
-/// returned.
+/// A read on the calling thread stops after a limited number of rows. Expired rows count too, although they
+/// are not returned.
 #[test]
 fn many_ended_rows_are_not_walked_at_once() {
     let directory = tempfile::tempdir().unwrap();

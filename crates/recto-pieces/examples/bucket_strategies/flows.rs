@@ -1,4 +1,4 @@
-//! Flows of rows: the arrival time, partition, key and size of each row.
+//! Flows of arriving rows: the arrival time, partition, key and size of each row.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(crate) struct Coming {
     pub(crate) partition: u32,
     /// Value by which the row is ordered.
     pub(crate) order: i64,
-    /// Length of its text in bytes.
+    /// Length of the text of the row in bytes.
     pub(crate) text: usize,
 }
 
-/// Flow of rows.
+/// Sequence of rows that arrive in a run.
 pub(crate) struct Flow {
     pub(crate) name: String,
     /// Target size of a bucket, in bytes.
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(crate) widths: &'static [(&'static str, i64)],
 }
 
-/// Random numbers from a seed: `SplitMix64`.
+/// Generator of reproducible random numbers from a seed: `SplitMix64`.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -62,9 +62,9 @@ impl Random {
 /// Order in which the rows of a burst arrive.
 enum Order {
     OfKeys,
-    /// The last row arrives first.
+    /// The row with the last key arrives first.
     Reversed,
-    /// The rows have no order, and their keys are among those of all other rows.
+    /// The rows arrive in no order, and their keys are spread among the keys of the other rows.
     None,
 }
 
@@ -162,8 +162,7 @@ impl Flow {
         all
     }
 
-    /// Returns a flow with `rate` rows per second, which depends on the time. One row in a hundred
-    /// is late by up to an hour.
+    /// Returns a flow with `rate(time)` rows per second. One row in a hundred arrives up to an hour late.
     fn drawn(name: &str, count: usize, rate: impl Fn(i64) -> f64) -> Self {
         let mut random = Random::new(count as u64 + name.len() as u64);
         let (mut rows, mut at) = (Vec::with_capacity(count), 0.0_f64);
@@ -252,7 +251,7 @@ impl Flow {
         }
     }
 
-    /// Returns commits, each at its commit time, ordered by author time.
+    /// Returns a flow of commits. Each arrives at its commit time, and is ordered by its author time.
     fn commits(path: &str) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let times = text.lines().map(|line| {
@@ -307,7 +306,7 @@ fn row(after_ms: i64, random: &mut Random) -> Coming {
     }
 }
 
-/// Returns the days since 1970 of a day of the Gregorian calendar.
+/// Returns the number of days from 1970 to a day of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 {
         (year, month - 3)

@@ -8,9 +8,9 @@
 //! cargo run --release -p recto-pieces --example bucket_strategies -- /tmp/flights.csv /tmp/commits.txt
 //! ```
 //!
-//! A third argument is a part of a flow's name; the other flows are skipped. Rows of the random flows have about a
-//! hundred bytes, and a bucket has a megabyte. So a bucket has as many rows as one of ten megabytes with rows of a
-//! kilobyte, at a tenth of the memory.
+//! A third argument is a part of a flow's name, and the program skips all other flows. Rows of the random
+//! flows have about a hundred bytes, and a bucket has a megabyte. A bucket of ten megabytes with rows of a
+//! kilobyte has the same number of rows, but would need ten times the memory.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

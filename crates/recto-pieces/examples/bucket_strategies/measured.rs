@@ -1,4 +1,4 @@
-//! Measurements, and a comparison with buckets by time.
+//! Measurements of a run, and a comparison with buckets by time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::store::RequestCounts;
 
 const PAGE_ROWS: usize = 51;
 
-/// Number of buckets that each page was read from.
+/// Number of buckets from which each page was read.
 #[derive(Default)]
 pub(crate) struct Pages(Vec<usize>);
 

@@ -19,12 +19,12 @@ use crate::measured::{Measured, Pages};
 use crate::store::{Counting, Noting, RequestCounts, environment, key_cells, stamps};
 
 const PROCESSES: usize = 8;
-/// Time limit of a call.
+/// Time limit of a call of the engine.
 const TIME: Duration = Duration::from_secs(30);
 /// Rows of a page, plus one row that shows whether there are more.
 const PAGE_ROWS: u32 = 51;
-/// Numbers of pages that are read while rows arrive, and after each burst. One page in ten is the newest; the others
-/// are at rows of the burst.
+/// Number of pages that are read while rows arrive, and number of pages that are read after each burst.
+/// One page in ten has the newest rows. The others are at rows of the burst.
 const PAGES: usize = 3_000;
 const PAGES_AFTER_A_BURST: usize = 400;
 /// Number of times that the sizes of buckets are measured.
@@ -32,7 +32,7 @@ const LOOKS: usize = 40;
 /// Duration without load at the end, in which buckets that became too large in a burst are split.
 const CALM: Duration = Duration::from_secs(600);
 
-/// Divisor: a row has at most this fraction of a bucket's target size.
+/// Minimum ratio of the target size of a bucket to the size of a row.
 const ROW_PART: u64 = 160;
 
 /// Keys, each with the counted bytes of its row.
@@ -159,7 +159,7 @@ impl All {
         self.processes[process].partition(&self.pieced, cells).unwrap()
     }
 
-    /// Writes a row. It counts as stored when the write is done.
+    /// Writes a row. The row is recorded as stored after the write is done.
     fn write(self: &Rc<Self>, number: usize, row: Coming, process: u64) -> impl Future<Output = ()> + use<> {
         let partition = self.partition(process as usize, row.partition);
         let clustering = key_cells(row.order, number as u64);
@@ -183,7 +183,7 @@ impl All {
         }
     }
 
-    /// Reads a page of a partition: the newest rows, or the rows before or after one of some rows.
+    /// Reads a page of a partition: the newest rows, or the rows before or after a random row of `some`.
     async fn page(&self, partition: u32, random: &mut Random, some: Option<&[Coming]>, pages: &mut Pages) {
         let process = random.below(PROCESSES as u64) as usize;
         let cells = std::iter::once(Some(&partition.to_be_bytes()[..])).collect();
@@ -228,7 +228,7 @@ impl All {
         windows
     }
 
-    /// Returns the size of each bucket, from the rows that arrived.
+    /// Returns the size of each bucket in bytes, computed from the rows that arrived.
     async fn sizes(&self) -> BTreeMap<(u32, u64), u64> {
         let numbers: Vec<u32> = self.rows.borrow().keys().copied().collect();
         let mut sizes = BTreeMap::new();

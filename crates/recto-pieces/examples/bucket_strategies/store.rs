@@ -17,11 +17,11 @@ use recto_store::{
 };
 use tokio::time::Instant;
 
-/// Latency of a request.
+/// Simulated latency of a request.
 const REQUEST: Duration = Duration::from_millis(2);
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// Numbers of requests.
+/// Numbers of requests by kind.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounts {
     pub(crate) conditional: AtomicU64,
@@ -135,7 +135,7 @@ impl SnapshotWrapper for Noting {
     }
 }
 
-/// Exact clocks.
+/// Clocks without errors, which follow the virtual time of the runtime.
 struct Clocks {
     start: Instant,
     drawn: AtomicU64,

@@ -13,7 +13,7 @@ use crate::bytes::{read_bytes, read_cells, read_length, take, write_bytes, write
 use crate::limits::MAX_SCANNED_PARTITIONS;
 use crate::shards;
 
-/// Version of the encoding of positions.
+/// Version of the encoding of a scan position.
 const POSITION_VERSION: u8 = 1;
 
 pub(super) struct Scan<'s> {
@@ -26,11 +26,11 @@ pub(super) struct Scan<'s> {
 /// Position of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Position {
-    /// Partitions that the scan has met and not yet read.
+    /// Partitions that the scan has found but not yet read.
     waiting: VecDeque<Cells>,
     /// Last row that was read from the first waiting partition.
     behind: Option<Cells>,
-    /// Position from which the scan meets further partitions.
+    /// Position from which the scan finds further partitions.
     met: Met,
 }
 
@@ -43,7 +43,7 @@ enum Met {
 }
 
 impl Scan<'_> {
-    /// Returns at most `limit` partitions.
+    /// Returns the keys of at most `limit` partitions.
     pub(super) async fn partitions(
         &self,
         after: Option<&ScanPosition>,
@@ -93,22 +93,23 @@ impl Scan<'_> {
         Ok(read)
     }
 
-    /// Looks for further partitions. Returns whether there may be any.
+    /// Finds further partitions. Returns whether more partitions may follow.
     async fn meet(&self, at: &mut Position) -> Result<bool, StoreError> {
         let after = match &at.met {
             Met::None => None,
             Met::UpTo(position) => Some(position.clone()),
             Met::All => return Ok(false),
         };
-        // Request the maximum number, because most results may be further buckets of partitions
-        // that were met before.
+        // Request the maximum number, because most results may be further buckets of partitions that were
+        // already found.
         let met = self.partitions(after.as_ref(), MAX_SCANNED_PARTITIONS).await?;
         at.waiting = met.rows.iter().map(|row| row.to_cells()).collect();
         at.met = met.next.map_or(Met::All, Met::UpTo);
         Ok(true)
     }
 
-    /// Reads waiting partitions concurrently. Requests all missing rows from each of them.
+    /// Reads waiting partitions concurrently. Requests from each of them as many rows as the result still
+    /// lacks.
     async fn read_waiting(
         &self,
         at: &mut Position,

@@ -1,4 +1,4 @@
-//! Writes to tables that are kept in buckets, together with the other writes of a call.
+//! Writes to tables that are kept in buckets, and the other writes of the same call.
 
 use recto_protocol::buckets::Unrouted;
 use recto_store::{
@@ -14,7 +14,8 @@ use crate::sending::refused;
 use crate::writer::{Change, Ended, Group, MapFreshness, RowChange, RowWrite};
 
 impl BucketedStore {
-    /// Writes rows to their buckets.
+    /// Writes rows of tables that are kept in buckets to their buckets, together with writes to other
+    /// tables.
     pub(super) async fn write_rows(
         &self,
         writes: Vec<PartitionWrite>,
@@ -97,7 +98,7 @@ fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
     }
 }
 
-/// Returns a mutation as the write of a row of the stored table.
+/// Returns the write of a row of the stored table that a mutation of the logical table requires.
 pub(super) fn row(
     bucketed: &Bucketed,
     partition: &Partition,

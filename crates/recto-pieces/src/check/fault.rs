@@ -1,9 +1,9 @@
-//! Faults of buckets.
+//! Faults that a check of buckets can find.
 
 use recto_model::Cells;
 use recto_protocol::buckets::Bucket;
 
-/// Kind of a fault.
+/// Kind of a fault of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -11,37 +11,37 @@ pub enum FaultKind {
     Damaged,
     /// Buckets have rows, but the range map is missing.
     Lost,
-    /// A time bucket has rows, but the registry does not have it. So no read finds these rows.
+    /// A time bucket has rows but no entry in the registry of time buckets, so no read finds these rows.
     Unregistered,
     /// Bucket 0 has no mark that the partition exists, so scans do not find the partition.
     Unmarked,
     /// A split is unfinished, and no process has continued it for a long time.
     HalfDone,
-    /// A row is in a wrong bucket, so no read finds it. Or a row is in a wrong shard, so pages show it, but a read by
-    /// its key does not find it.
+    /// A row is in a wrong bucket, so no read finds it. Or a row is in a wrong shard of its bucket: pages
+    /// show it, but a read by its key does not find it.
     Stray,
-    /// A row is in a wrong bucket or shard, and also in the right one.
+    /// A row is in a wrong bucket or shard, and a row with the same key is in the right one.
     Double,
-    /// A row exists below the retention bound.
+    /// A row is stored although it is below the retention bound, so it should have been removed.
     BelowFloor,
     /// A row should be sampled, but its sample is missing.
     SampleMissing,
-    /// A sample does not match its row.
+    /// A sample contradicts its row.
     SampleWrong,
-    /// A sample has no row.
+    /// A sample has no row, so it falsely adds to the size of the bucket.
     SampleOrphan,
-    /// A bucket exceeds its maximum size. Its rows are in the right place, so nothing is wrong.
+    /// A bucket exceeds its maximum size. Reads and writes still work, so no repair is needed.
     TooLarge,
 }
 
-/// Outcome of a fault.
+/// Outcome of the repair of a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// No repair was attempted.
+    /// The check did not attempt a repair.
     Left,
     /// The fault was repaired.
     Mended,
-    /// A repair was requested, but the fault remains, for this reason.
+    /// A repair failed, for this reason.
     Stays(String),
 }
 
@@ -56,19 +56,19 @@ pub struct Fault {
     pub bucket: Option<Bucket>,
     /// Clustering key of the row with the fault, if the fault concerns one row.
     pub clustering: Option<Cells>,
-    /// Further details.
+    /// Details for the operator, such as the reason or the size.
     pub detail: String,
-    /// Outcome.
+    /// Whether the fault was repaired.
     pub outcome: FaultOutcome,
 }
 
 impl FaultKind {
-    /// Returns whether the fault requires action.
+    /// Returns whether an operator must act on faults of this kind.
     pub fn is_wrong(self) -> bool {
         self != Self::TooLarge
     }
 
-    /// Returns the name of the kind.
+    /// Returns the name of the kind in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Damaged => "damaged_directory",

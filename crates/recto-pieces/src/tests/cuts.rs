@@ -6,11 +6,12 @@ use recto_store::PointRead;
 
 use super::*;
 
-/// Time after which old buckets are removed. A removal that is noticed during another removal takes place after it.
+/// Time after which old buckets are removed. A removal of the same partition may have to wait for an
+/// earlier one.
 const CLEARED: Duration = Duration::from_secs(9_000);
 
 impl Stream {
-    /// Writes rows of 900 bytes, with a pause after each.
+    /// Writes rows of 900 bytes, and pauses after each row.
     pub(super) async fn fill(&self, ats: impl Iterator<Item = i64>, pause: Duration) {
         let text = "x".repeat(900);
         for at in ats {
@@ -195,7 +196,7 @@ async fn a_cut_left_half_done_is_gone_on_with() {
     }
 }
 
-/// Makes this number of steps of a split.
+/// Makes the first `steps` steps of a split at an edge, and leaves the split unfinished.
 pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
     let (pieces, place) = (&stream.pieces, &stream.partition.place);
     let cut = Cut {

@@ -1,4 +1,4 @@
-//! Tests of range maps in their table.
+//! Tests of reads and changes of stored range maps.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Decision, Directory, Figures, Piece, Roles, Sampling};
@@ -23,7 +23,7 @@ fn piece(start: &[u8], bucket: u64) -> Piece {
     }
 }
 
-/// Returns a range map with this number of key ranges. Its edges are numbers of two bytes.
+/// Returns a range map with `pieces` key ranges. Its edges are numbers of two bytes.
 fn directory(stream: &Stream, pieces: u16) -> Directory {
     let mut directory = Directory::absent(SAMPLING, stream.pieces.protocol);
     directory.version = 1;
@@ -145,7 +145,7 @@ async fn reports_an_invalid_range_map() {
     );
 }
 
-/// Store whose range maps change between two reads.
+/// Store in which another process changes range maps between two reads.
 struct Changing {
     inner: Arc<dyn Store>,
     outcome: std::sync::Mutex<Option<CasOutcome>>,

@@ -1,4 +1,5 @@
-//! Tests of the estimated number of rows of a partition with very many key ranges, by sums and a few reads of samples.
+//! Tests of the estimated number of rows of a partition with very many key ranges. The estimate uses sums
+//! and a few reads of samples.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Directory, Figures, Piece, Roles, Span};
@@ -8,20 +9,21 @@ use crate::limits::{MAX_BLOCK_PIECES, MAX_CERTAIN_PIECES, MAX_DRAWN_PIECES};
 use crate::sums::Block;
 use crate::survey::Survey;
 
-/// Number of positions of each key range; greater than the number of key ranges that are split off one.
+/// Number of possible row positions in each key range. It exceeds the number of parts into which a test
+/// splits a key range.
 const EACH: i64 = 100;
-/// Size of rows that are all sampled, in bytes.
+/// Size of a row in bytes at which every row is sampled.
 const ROW_BYTES: usize = 12_000;
 
 impl Stream {
-    /// Writes a range map with this number of key ranges.
+    /// Writes a range map with `pieces` key ranges.
     async fn is_cut_into(&self, pieces: i64) {
         let few: Vec<_> = (0..200_i64).map(|piece| (piece * EACH, roles(piece))).collect();
         self.is_kept_in(&few).await;
         self.is_cut_on(200, pieces).await;
     }
 
-    /// Adds key ranges to a range map, one window at a time.
+    /// Adds key ranges up to the number `pieces` to a range map, one window at a time.
     async fn is_cut_on(&self, from: i64, pieces: i64) {
         for first in (from..pieces).step_by(100) {
             let before = self.window_at((first - 1) * EACH).await;
@@ -37,8 +39,7 @@ impl Stream {
         }
     }
 
-    /// Sets the recorded number of rows of each key range; `None`: no record. All rows as large as those of these tests
-    /// are sampled.
+    /// Sets the row count that the range map records for each key range. `None` removes the record.
     async fn records(&self, rows: impl Fn(u64) -> Option<u64>) {
         let mut next = Some(Vec::new());
         while let Some(key) = next {
@@ -87,7 +88,7 @@ impl Stream {
         summed.expect("it is written");
     }
 
-    /// Writes all sums again from the current range map.
+    /// Writes all sums again, from the current range map.
     async fn sums_up(&self) {
         let starts = self.blocks().await.into_iter().map(|block| block.start);
         let starts: Vec<_> = std::iter::once(Vec::new()).chain(starts).collect();
@@ -103,7 +104,7 @@ impl Stream {
     }
 }
 
-/// Asserts that the true number is within the interval. Returns the width of the interval.
+/// Asserts that the true number of rows is within the error of the estimate. Returns this error.
 fn holds(survey: &Survey, truth: u64) -> u64 {
     let (rows, error) = (survey.figures.rows, survey.figures.rows_error());
     assert!(rows.abs_diff(truth) <= error, "{rows} ± {error}, and not {truth}");

@@ -1,4 +1,4 @@
-//! Tests of copies of rows with expired cells, and with columns that other processes added.
+//! Tests that a split copies rows with expired cells, and rows with columns that other processes added.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Copying, Span};
@@ -87,7 +87,7 @@ async fn rows_are_copied_whatever_has_expired_of_them() {
     }
 }
 
-/// Returns the table of a process that knows a column that another process does not know.
+/// Returns the table with a column `extra` that the other process does not know.
 fn with_a_column(stream: &Stream) -> Arc<Table> {
     let table = &stream.pieced.table;
     let added = column("extra", Type::Text, ColumnKind::Regular(WriteKind::Plain));

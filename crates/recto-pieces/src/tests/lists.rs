@@ -1,4 +1,4 @@
-//! Tests of listings of buckets, and of repairs on demand, without transactions.
+//! Tests of listings of buckets, and of repairs on demand, on stores without transactions.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Roles};

@@ -1,4 +1,4 @@
-//! Tests that room is made for rows before they arrive, and that a load waits if there is too little room.
+//! Tests that buckets are split before a load, and that a load waits if its buckets are too full.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Roles};
@@ -21,7 +21,7 @@ impl Stream {
         ats.map(coming).collect()
     }
 
-    /// Loads rows at once. No load waits if there is enough room.
+    /// Loads all rows in one group. The load does not wait if the buckets have room for the rows.
     async fn load(&self, ats: impl Iterator<Item = i64>) {
         let text = "x".repeat(ROW_BYTES);
         let rows = ats.map(|at| {

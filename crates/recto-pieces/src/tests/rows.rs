@@ -1,4 +1,4 @@
-//! Tests of writes of rows to the buckets that take them, and of reads from the buckets that have them.
+//! Tests that rows are written to the buckets that take them, and read from the buckets that have them.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::PiecesErrorKind;
 const ALL: u32 = 1_000;
 
 impl Stream {
-    /// Writes a range map with key ranges that begin at these times. The roles name the buckets that are read, and the
-    /// buckets that take writes and deletions.
+    /// Writes a range map with key ranges that begin at these times. The roles say for each key range
+    /// which bucket is read, and which further buckets take writes and deletions.
     pub(super) async fn is_kept_in(&self, pieces: &[(i64, Roles)]) -> Directory {
         let before = self.partition.directory(TIME).await.expect("it is read");
         let mut put = before.clone();
@@ -49,7 +49,7 @@ impl Stream {
         );
     }
 
-    /// Returns all rows of a bucket, including hidden ones.
+    /// Returns all rows of a bucket, including rows that reads hide.
     pub(super) async fn in_bucket(&self, bucket: u64) -> Vec<(i64, String)> {
         let mut slice = self.slice(ReadDirection::Forward, 100_000);
         slice.partition = self.partition.place.bucket_partition(Bucket(bucket));
@@ -178,7 +178,8 @@ async fn a_slice_goes_through_pieces_in_both_directions() {
 }
 
 impl Stream {
-    /// Writes a range map with more key ranges than a window has. Their buckets are empty.
+    /// Writes a range map of more key ranges than one window has. The buckets of these key ranges are
+    /// empty.
     pub(super) async fn is_kept_in_windows(&self) {
         let pieces: Vec<_> = (0..90_i64)
             .map(|number| (number * 2, of(number.cast_unsigned())))
@@ -295,7 +296,7 @@ async fn writes_go_wherever_the_piece_takes_them() {
 }
 
 impl Stream {
-    /// Writes a row directly to a bucket.
+    /// Writes a row to a bucket of the underlying store, as a misplaced row.
     async fn plant(&self, bucket: u64, at: i64, stamp: i64) {
         let put = Operation::Put {
             clustering: clustering(at, "a"),
@@ -322,7 +323,7 @@ async fn a_wrong_guess_is_removed() {
         "it was guessed, and removed"
     );
     assert_eq!(stream.in_bucket(1).await, rows(12..13));
-    // Reads hide a row in a bucket that its key does not belong to.
+    // Reads hide a row in a bucket that does not have the row's key range.
     stream.plant(0, 11, 5).await;
     assert_eq!(stream.all().await, rows(12..13));
 }

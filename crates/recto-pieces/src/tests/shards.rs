@@ -1,5 +1,5 @@
-//! Tests of buckets with shards: reads return their rows in one order, and each row stays in its shard during a split
-//! and the removal of the old bucket.
+//! Tests of buckets with shards: reads merge the rows of all shards in order. Each row stays in its shard
+//! during a split and the removal of the old bucket.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Stream {
         all
     }
 
-    /// Returns all rows, by pages of at most this number of rows and bytes.
+    /// Returns all rows, read by pages of at most `limit` rows and `max_bytes` bytes.
     async fn paged(&self, direction: ReadDirection, limit: u32, max_bytes: u64) -> Vec<i64> {
         let (mut rows, mut slice) = (Vec::new(), self.slice(direction, limit));
         loop {
@@ -99,7 +99,8 @@ async fn shards_are_read_in_one_order() {
     }
 }
 
-/// A row of one shard is final only up to the position that all other shards have reached.
+/// Checks that pages are complete if all of their rows are in one shard. A row is final only up to the
+/// position that all other shards have reached.
 #[tokio::test(start_paused = true)]
 async fn fills_pages_from_a_single_shard() {
     let stream = stream(Direction::Ascending).await;

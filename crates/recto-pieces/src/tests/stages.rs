@@ -1,5 +1,5 @@
-//! Tests of the numbers of sequential requests and of all requests of writes and reads, if no valid range map is
-//! cached.
+//! Tests of the cost of writes and reads without a valid cached range map: the number of sequential
+//! requests, and the number of all requests.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::limits::MAX_DIRECTORIES_AT_ONCE;
 use crate::samples;
 use crate::writer::{Ended, Group, MapFreshness, RowWrite};
 
-/// Duration of each request.
+/// Simulated duration of each request.
 const STAGE: Duration = Duration::from_millis(10);
 
 /// Numbers of requests and of written partitions, by table.
@@ -98,7 +98,7 @@ async fn slow_of(pieced: Arc<PiecedTable>) -> (Stream, Arc<RequestCounts>) {
     (stream, asked)
 }
 
-/// Returns the number of sequential requests of a task.
+/// Returns the result of a task, and the number of its sequential requests, computed from its duration.
 async fn stages<T>(work: impl Future<Output = T>) -> (T, u128) {
     let begun = tokio::time::Instant::now();
     let done = work.await;
@@ -110,7 +110,7 @@ fn of(bucket: u64) -> Roles {
 }
 
 impl Stream {
-    /// Repeats a write until its timestamps are new enough.
+    /// Writes rows. Repeats the write with newer timestamps if rows moved to other buckets.
     async fn put_all_together(&self, rows: &[(&Partition, i64)], atomicity: Atomicity) {
         while self.put_together(rows, atomicity).await != Ended::Done {}
     }

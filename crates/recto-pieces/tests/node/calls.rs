@@ -1,4 +1,4 @@
-//! Counts of the requests that a process sends to the store, by table.
+//! Counters of the requests that a process sends to the store, by table.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use recto_store::{
     WriteOptions, WriteOutcome,
 };
 
-/// Kind of a request.
+/// Kind of a request to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     Write,

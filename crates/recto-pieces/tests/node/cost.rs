@@ -1,4 +1,5 @@
-//! Cost of requests. Times are printed but not checked, because other tests run concurrently.
+//! Measurements of the cost of requests. The durations are printed but not checked, because other tests
+//! run concurrently.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,12 @@ use crate::process::{Process, Setting, short_protocol};
 /// Number of turns, in which the kinds of writes alternate.
 const TURNS: i64 = 20;
 const WRITES: i64 = 250;
-/// Number of rows of a flow, and the number of rows that arrive in each of its turns.
+/// Number of rows of a flow of rows, and the number of rows that arrive in each of its turns.
 const FLOW: i64 = 30_000;
 const AT_ONCE: i64 = 50;
 const EACH_TURN: Duration = Duration::from_millis(25);
 
-/// Writes a row in the way of a table without buckets.
+/// Writes a row as a table without buckets would be written.
 async fn write_plainly(process: &Process, at: i64, text: &[u8]) {
     let partition = [&b"plain"[..], &0_i64.to_be_bytes()];
     let put = Operation::Put {
@@ -97,8 +98,8 @@ async fn a_write_is_about_one_request() {
     assert_eq!(calls("recto_buckets", Call::SerialRead), 0);
 }
 
-/// Checks that a flow with increasing keys needs few conditional writes. A bucket has as many rows as a bucket of 10 MB
-/// has rows of 600 bytes.
+/// Checks that a flow of rows with increasing keys needs few conditional writes. A bucket has as many rows
+/// as a bucket of 10 MB with rows of 600 bytes.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: a flow of 30,000 rows, minutes in all"]
 async fn a_flow_costs_few_conditional_writes() {

@@ -1,10 +1,13 @@
-//! Tests of processes that are killed, or that stop while all buckets are split and cleared. The tests stop a process
-//! at each step by its name: before its call to the store, or after the call is done but before its result arrives.
-//! Other processes write, delete and page concurrently, and continue the unfinished work. Each page shows the writes
-//! that were acknowledged before it. In the end, all splits are complete and all old buckets are cleared.
+//! Tests of processes that are killed, or that stop for a time, while all buckets are split and old
+//! buckets are cleared.
 //!
-//! For each step, one side is drawn at random; `RECTO_TEST_SEED=…` repeats a choice. `RECTO_TEST_SCALE=2` or more tests
-//! both sides.
+//! A process stops at each named step: before its call to the store, or after the call is done but before
+//! its result arrives. Other processes write, delete and read pages concurrently, and continue the
+//! unfinished work. The tests check that each page shows the writes that were acknowledged before it. They
+//! also check that all splits are complete in the end, and that all old buckets are cleared.
+//!
+//! For each step, one of the two moments is drawn at random, and `RECTO_TEST_SEED=…` repeats a choice.
+//! `RECTO_TEST_SCALE=2` or more tests both moments.
 
 use std::io::Write as _;
 use std::process::Child;
@@ -30,7 +33,7 @@ use crate::point::{Does, POINTS};
 use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
-/// Variables that pass the task and the stop point to a child process.
+/// Environment variables that pass the task and the stop point to a child process.
 const STREAM: &str = "RECTO_TEST_STREAM";
 const POINT: &str = "RECTO_TEST_POINT";
 const SIDE: &str = "RECTO_TEST_SIDE";
@@ -41,19 +44,19 @@ const OVER: &str = "over";
 const LANES: usize = 6;
 /// Time limit for a process to reach its stop point, or to print that it is done.
 const HEARD: Duration = Duration::from_secs(60);
-/// Time limit for all splits and clearing.
+/// Time limit until all splits are complete and all old buckets are cleared.
 const SETTLED: Duration = Duration::from_secs(600);
-/// Time limit of the operation of a process that stops meanwhile.
+/// Time limit of an operation of a process that stops for a time in the middle of it.
 const LONG: Duration = Duration::from_secs(300);
-/// Duration for which a process that was stopped continues its work.
+/// Time that a process gets to continue its work after a stop.
 const GOES_ON: Duration = Duration::from_millis(1_500);
 const ROWS: i64 = 300;
-/// Pause of a writer or a reader.
+/// Pause of a writer or a reader between two operations.
 const REST: Duration = Duration::from_millis(20);
-/// Row in a range that is moved. No other process writes this row.
+/// Key of a row in a key range that is copied to another bucket. Only one process writes this row.
 const OWN_KEY: i64 = (1 << 39) + 1;
 
-/// Way in which a process is cut off.
+/// Way in which a process is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Killed,
@@ -88,8 +91,8 @@ fn setting(stream: String) -> Setting {
     }
 }
 
-/// Returns each step with each way to cut a process off, on one of the sides or on both. Skips a killed process that
-/// would only read a page: it leaves nothing to check.
+/// Returns each step with each way to interrupt a process, before the call, after it, or both. Leaves out
+/// a killed process that only reads a page, because that has no effect to check.
 fn scenarios() -> Vec<Scenario> {
     let drawn = || u64::from_be_bytes(Environment::system().random());
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
@@ -196,7 +199,7 @@ async fn fill(one: &Arc<One>) -> Vec<i64> {
     keys
 }
 
-/// Writes and deletes existing rows only, so that the splits complete.
+/// Overwrites and deletes only existing keys, so that buckets do not grow and the splits complete.
 async fn writes(one: Arc<One>, keys: Vec<i64>, mut random: Random) {
     while !one.shared.is_over.load(Ordering::Relaxed) {
         let at = keys[usize::try_from(random.below(ROWS)).unwrap()];
@@ -214,7 +217,7 @@ async fn pages(one: Arc<One>, mut random: Random) {
     }
 }
 
-/// Waits until no range is being split and no old bucket is left to clear.
+/// Waits until no key range is being split and no old bucket must be cleared.
 async fn settled(one: &One, name: &str) {
     let begun = Instant::now();
     loop {
@@ -231,7 +234,7 @@ async fn settled(one: &One, name: &str) {
     }
 }
 
-/// Adds the process's output to the history, like the results of other processes.
+/// Adds the results that the process printed to the history, like the results of other processes.
 fn hear(one: &One, own: Option<Number>, begun: u64, heard: &[String]) {
     let history = &one.shared.history;
     let mut rows = Vec::new();
@@ -259,7 +262,7 @@ fn hear(one: &One, own: Option<Number>, begun: u64, heard: &[String]) {
     }
 }
 
-/// Process that is cut off.
+/// Child process that is interrupted at a stop point.
 struct Cutting {
     child: Child,
     heard: Option<Receiver<String>>,
@@ -281,7 +284,7 @@ impl Cutting {
         }
     }
 
-    /// Returns the lines that the process prints before this word.
+    /// Returns the lines that the process prints before the line `word`.
     async fn hear_until(&mut self, word: &'static str) -> Vec<String> {
         let heard = self.heard.take().unwrap();
         let hearing = tokio::task::spawn_blocking(move || {
@@ -317,7 +320,7 @@ fn process_that_is_cut_off() {
     crate::cut::wait_for_word();
 }
 
-/// Runs the child process on one thread, so that it stops as a whole.
+/// Runs the child process on one thread, so that the whole process stops at its stop point.
 async fn act() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let point = Point::of(&variable(POINT));

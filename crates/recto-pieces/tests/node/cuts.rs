@@ -1,4 +1,4 @@
-//! Tests of complete splits, from a sample to the clearing.
+//! Tests of complete splits, from the first sample to the clearing of the old bucket.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use recto_protocol::buckets::{Directory, Shards};
 
 use crate::process::{Process, Setting, TIME, patch, put, short_protocol};
 
-/// Time limit for all splits and clearing.
+/// Time limit until all splits are complete and all old buckets are cleared.
 const SETTLED: Duration = Duration::from_secs(600);
 /// Pause of a writer after a put.
 const PUT_PAUSE: Duration = Duration::from_millis(40);
@@ -26,7 +26,8 @@ fn setting(direction: Direction, stream: &str, samples: u32) -> Setting {
     }
 }
 
-/// Waits until all due splits are complete and all old buckets are cleared. Returns the number of ranges.
+/// Waits until all due splits are complete and all old buckets are cleared. Returns the number of key
+/// ranges.
 async fn settled(process: &Process) -> usize {
     let begun = Instant::now();
     loop {

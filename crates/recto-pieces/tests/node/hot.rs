@@ -1,5 +1,5 @@
-//! Tests of several processes that write, page and split one partition at full speed. Each page shows the writes that
-//! were acknowledged before it.
+//! Tests of several processes that write to one partition, read pages of it and split it at full speed.
+//! The tests check that each page shows the writes that were acknowledged before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const WRITERS: u64 = 8;
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Duration of the load at full speed.
 const STORM: Duration = Duration::from_secs(15);
-/// Time limit for all splits.
+/// Time limit until all splits are complete.
 const SETTLED: Duration = Duration::from_secs(600);
 /// Upper bound of the keys that are written in random order.
 const SPREAD: i64 = 1 << 40;
@@ -40,12 +40,12 @@ pub(crate) struct Run {
     pub(crate) direction: Direction,
     /// True if the clocks of the processes differ by an hour. Each process then has its own keys.
     pub(crate) is_apart: bool,
-    /// Number of keys, of ten, that increase with the arrival of rows.
+    /// Number of keys in ten that increase with the arrival of rows. The other keys are random.
     pub(crate) in_order: i64,
     pub(crate) shards: u8,
 }
 
-/// Random numbers from a seed.
+/// Generator of random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -118,7 +118,7 @@ impl One {
         }
     }
 
-    /// Puts a row, sets a part of it, or deletes it.
+    /// Puts a row, overwrites only its text, or deletes it.
     pub(crate) async fn writes_one(&self, at: i64, is_put: bool, random: &mut Random) {
         let history = &self.shared.history;
         let number = history.tries(at, is_put);
@@ -315,7 +315,7 @@ async fn settled(all: &[Arc<One>]) {
     }
 }
 
-/// Returns the number of sampled rows of the bucket that has the most.
+/// Returns the number of sampled rows in the bucket that has the most of them.
 async fn fullest(process: &Process, windows: &[Directory]) -> usize {
     let mut fullest = 0;
     let rows = process.rows(ReadDirection::Forward, 5_000).await;

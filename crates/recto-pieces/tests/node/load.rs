@@ -23,14 +23,15 @@ use crate::process::{TIME, keyspace};
 use crate::{SCALE_VARIABLE, number};
 
 const TARGET: u64 = 1 << 20;
-/// Number of all flights, and the default divisor: one part of the flights is loaded.
+/// Number of flights in the whole file, and the divisor that reduces the number of loaded flights by
+/// default.
 const ALL: usize = 336_776;
 const PARTS: usize = 16;
 /// Sizes of a load: rows of a call, rows of one partition's write, and concurrent calls.
 const CALL: usize = 1_000;
 const TOGETHER: usize = 50;
 const CALLS: usize = 8;
-/// Interval of the rows that are announced before the load: one row in 16.
+/// Sampling interval: one row in 16 is announced before the load, so that buckets can be split in advance.
 const EACH: u32 = 16;
 const ROOM_TIME: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(600);
@@ -103,7 +104,7 @@ fn table(name: &str, buckets: Option<BucketBound>) -> Table {
     Table::new(name, columns, options).unwrap()
 }
 
-/// Returns the writes of the rows, in the given order. Adjacent rows of a partition form one write.
+/// Returns the writes that put the rows in the given order. Adjacent rows of a partition form one write.
 fn writes(table: &Arc<Table>, rows: &[&Flight]) -> Vec<PartitionWrite> {
     let mut writes: Vec<PartitionWrite> = Vec::new();
     for row in rows {
@@ -206,7 +207,8 @@ impl Loaded {
         ["EWR", "JFK", "LGA"].map(partition).into_iter().collect()
     }
 
-    /// Makes all due splits. Returns the number of ranges, and the bytes of the largest bucket.
+    /// Makes all due splits. Returns the number of key ranges, and the size of the largest bucket in
+    /// bytes.
     async fn mended(&self, name: &str) -> (usize, u64) {
         let begun = Instant::now();
         let (mut pieces, mut largest) = (0, 0);

@@ -1,22 +1,22 @@
-//! Points at which a process is cut off, each identified by the calls to the store that lead to it.
+//! Points at which the tests interrupt a process. The calls to the store that precede a point identify it.
 
 use recto_model::Slice;
 use recto_store::{Cas, Operation, PartitionWrite};
 
 use crate::cut::{Point, point};
 
-/// Call, by its subject.
+/// Kind of a call to the store, by the data that it concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     /// Marks bucket 0.
     Root,
     /// Changes the range map.
     Directory,
-    /// Writes rows: those of a client, or copied rows.
+    /// Writes rows of a client, or rows that a split copies.
     Rows,
     /// Writes samples.
     Samples,
-    /// Deletes the rows of an old range from a bucket.
+    /// Deletes the rows of a key range from the old bucket of a split.
     Range,
     /// Reads rows.
     Page,
@@ -26,14 +26,14 @@ pub(crate) enum Call {
     Other,
 }
 
-/// Operation of the process that is cut off.
+/// Operation of the process that is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     /// Splits the partition, and clears old buckets.
     Cut,
     /// Puts a row.
     Put,
-    /// Sets a part of an existing row.
+    /// Overwrites one column of an existing row.
     Patch,
     /// Deletes an existing row.
     Delete,
@@ -43,7 +43,7 @@ pub(crate) enum Does {
 
 use Call::{Directory, Page, Range, Root, Rows, Samples};
 
-/// All points.
+/// All points at which the tests interrupt a process.
 pub(crate) const POINTS: [Point; 16] = [
     point("mark-root", Does::Cut, &[Root]),
     point("takes-deletions", Does::Cut, &[Directory]),
@@ -76,7 +76,7 @@ pub(crate) const POINTS: [Point; 16] = [
 ];
 
 impl Call {
-    /// Returns the call of a plain write.
+    /// Returns the kind of call that a plain write is.
     pub(crate) fn write(write: &PartitionWrite) -> Self {
         let has = |is: fn(&Operation) -> bool| write.mutations.iter().any(|one| is(&one.operation));
         match write.table.name() {
@@ -87,7 +87,7 @@ impl Call {
         }
     }
 
-    /// Returns the call of a read of a slice.
+    /// Returns the kind of call that a read of a slice is.
     pub(crate) fn read(slice: &Slice) -> Self {
         if slice.table.name().starts_with("recto_") {
             Self::Other
@@ -96,7 +96,7 @@ impl Call {
         }
     }
 
-    /// Returns the call of a conditional write.
+    /// Returns the kind of call that a conditional write is.
     pub(crate) fn cas(_: &Cas) -> Self {
         Self::Directory
     }

@@ -19,13 +19,14 @@ use crate::keyspace;
 
 /// Time limit of a request.
 pub(crate) const TIME: Duration = Duration::from_secs(10);
-/// Positions of the order column and the text column, counted from the last column; and the position of the text among
-/// the regular columns.
+/// Positions of the order column and the text column, counted from the last column, and the position of
+/// the text column among the regular columns.
 const AT_FROM_END: usize = 5;
 const TEXT_FROM_END: usize = 1;
 const TEXT: u16 = 2;
 
-/// Returns the product's protocol, with waits of a fifth or less, because the clocks of one machine do not stop.
+/// Returns the product's protocol with waits of at most a fifth. The longer waits cover stopped clocks,
+/// and the clocks of one machine do not stop.
 pub(crate) fn short_protocol() -> Protocol {
     let mut protocol = Protocol::default();
     protocol.short_life_ms = 400;
@@ -84,7 +85,7 @@ pub(crate) struct Process {
     pub(crate) newest_stamp: Arc<AtomicI64>,
 }
 
-/// Variable that passes the keyspace to a child process.
+/// Environment variable that passes the keyspace to a child process.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
 
 /// Returns the keyspace of all tests of this program.
@@ -130,7 +131,7 @@ impl Process {
         Box::pin(Self::start_over(setting, off_micros, |store| store)).await
     }
 
-    /// Starts a process with a store that `over` wraps.
+    /// Starts a process whose store `over` wraps, for example to count requests.
     pub(crate) async fn start_over(
         setting: &Setting,
         off_micros: i64,
@@ -284,7 +285,7 @@ fn stream(setting: &Setting) -> Cells {
     std::iter::once(Some(setting.stream.as_bytes())).collect()
 }
 
-/// Returns a change that puts a row, with nulls.
+/// Returns a change that puts a row, with null in each cell that is not given.
 pub(crate) fn put(note: Option<&[u8]>, text: Option<&[u8]>, ttl_seconds: Option<u32>) -> Change {
     Change::Put {
         cells: [note, None, text].into_iter().collect(),
@@ -293,7 +294,7 @@ pub(crate) fn put(note: Option<&[u8]>, text: Option<&[u8]>, ttl_seconds: Option<
     }
 }
 
-/// Returns a change that sets only the text.
+/// Returns a change that overwrites only the text of a row.
 pub(crate) fn patch(text: &[u8]) -> Change {
     Change::Patch {
         columns: vec![TEXT],
@@ -317,7 +318,7 @@ pub(crate) fn said(read: &RowsRead) -> Vec<(i64, Vec<u8>)> {
     read.rows.iter().map(row).collect()
 }
 
-/// Splitter, which runs until this is dropped.
+/// Running splitter. Dropping this value stops the splitter.
 pub(crate) struct Working(JoinHandle<()>);
 
 impl Drop for Working {

@@ -1,4 +1,4 @@
-//! Tests of rows that are written, patched and deleted, and that expire, read in both directions.
+//! Tests that read rows in both directions after they were written, patched or deleted, or have expired.
 
 use std::time::Duration;
 

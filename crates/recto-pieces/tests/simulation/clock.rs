@@ -7,7 +7,7 @@ use std::time::Duration;
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Start of the run on an exact clock: a day in 2026, in microseconds.
+/// Time at which each run starts, by an exact clock: a day in 2026, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 /// Interval at which the clocks of a process stop.
 const STANDSTILL_EVERY: Duration = Duration::from_secs(30);
@@ -46,18 +46,19 @@ impl Random {
 /// Clocks of one process, as the source of an environment.
 pub(crate) struct Clocks {
     pub(crate) start: Instant,
-    /// Error of the wall clock, in microseconds. The next field is a time, and the further error from that time on.
+    /// Error of the wall clock, in microseconds. The field `set` has a time, and a further error from that
+    /// time on.
     pub(crate) off_micros: i64,
     pub(crate) set: (Duration, i64),
     /// Duration for which the clocks stop in each interval.
     pub(crate) standstill: Duration,
-    /// Speed of the clock that determines waits, as a multiple of the real speed.
+    /// Speed of the clock by which the process waits, as a multiple of the real speed.
     pub(crate) speed: u64,
     pub(crate) random: Random,
 }
 
 impl Clocks {
-    /// Returns an exact clock.
+    /// Returns clocks without errors.
     pub(crate) fn right(start: Instant, seed: u64) -> Self {
         Self {
             start,

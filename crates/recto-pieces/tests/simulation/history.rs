@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Mutex;
 
-/// Event in the history, counted from 1.
+/// Number of an event in the history, counted from 1.
 pub(crate) type Moment = u64;
-/// Number of a write.
+/// Number of a write in the history.
 pub(crate) type Number = usize;
 
 #[derive(Default)]
@@ -29,21 +29,22 @@ struct Write {
     begun: Moment,
     /// Event of the acknowledgment, and the timestamp of the write.
     acknowledged: Option<(Moment, i64)>,
-    /// Upper bound of the timestamps of all attempts.
+    /// Upper bound of the timestamps that all attempts of the write used.
     newest_stamp: i64,
-    /// Event when the writer received the outcome, or ended.
+    /// Event at which the writer received the outcome, or at which its process ended.
     ended: Moment,
 }
 
-/// Page that was read.
+/// Result of the read of a page.
 pub(crate) struct Page {
     pub(crate) begun: Moment,
     pub(crate) is_backward: bool,
-    /// Key after which the page begins, in its direction; `None`: at the first row.
+    /// Key after which the page begins, in the direction of the read. `None`: the page begins at the first
+    /// row.
     pub(crate) after: Option<i64>,
     /// Last key of the page; `None`: the page reached the end.
     pub(crate) to: Option<i64>,
-    /// Keys, and the number of the write that made each row.
+    /// Keys of the rows. With each key, the number of the write that put the row.
     pub(crate) rows: Vec<(i64, Number)>,
 }
 
@@ -81,7 +82,8 @@ impl History {
         (write.newest_stamp, write.ended) = (stamp, moment);
     }
 
-    /// Records a write with an unknown outcome. Its timestamp is at most `newest_stamp`.
+    /// Records that the outcome of a write is unknown. The timestamp of the write is at most
+    /// `newest_stamp`.
     pub(crate) fn gives_up(&self, number: Number, newest_stamp: i64) {
         let moment = self.now();
         let write = &mut self.said().writes[number];
@@ -92,7 +94,7 @@ impl History {
         self.said().wrong.get_or_insert(wrong);
     }
 
-    /// Checks a page.
+    /// Checks the rows of a page against the writes of the history.
     pub(crate) fn reads(&self, page: &Page) {
         let ended = self.now();
         let mut said = self.said();
@@ -158,10 +160,15 @@ impl HistoryState {
         keys.find_map(|key| self.wrong_at(*key, rows.get(key).copied(), page.begun, ended))
     }
 
-    /// Returns the error if a key cannot have been in the state that was read. The row must not be older than a put
-    /// that was acknowledged before, or than a deletion of puts that had ended before the deletion began. If clocks
-    /// differ, a put may have an older timestamp than a deletion before it; the row may then exist or not. The row may
-    /// be missing only if no put was acknowledged, or if a deletion may be newer than all acknowledged puts.
+    /// Returns an error if the row `read` of a key cannot have been in the state of the store during the
+    /// read.
+    ///
+    /// - The row must not be older than a put that was acknowledged before the read.
+    /// - The row must not be older than a deletion, if its puts had ended before the deletion began. If
+    ///   clocks differ, a put may have an older timestamp than an earlier deletion. Then the row may exist
+    ///   or not.
+    /// - The row may be missing only if no put was acknowledged, or if a deletion may be newer than all
+    ///   acknowledged puts.
     fn wrong_at(&self, key: i64, read: Option<Number>, begun: Moment, ended: Moment) -> Option<String> {
         let all = self.of_key.get(&key)?;
         let all = || all.iter().map(|number| (*number, &self.writes[*number]));

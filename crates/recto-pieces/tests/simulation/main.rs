@@ -1,10 +1,13 @@
-//! Simulation of the product's engine in virtual time. Several processes write, delete, page and split. Their clocks
-//! differ, are set, and stop for less than the allowed duration. The processes are paused and crash. They use one store
-//! without transactions that loses, delays and repeats requests. All of this is drawn from a seed. A page that begins
-//! after the acknowledgment of a write shows that write or a later one, once and in order. At the end, the range map is
-//! complete, all old buckets are cleared, and no bucket is too large.
+//! Simulation of the product's engine in virtual time. Several processes write, delete, read pages and
+//! split buckets. Their clocks differ, are set, and stop for less than the allowed duration. The processes
+//! pause and crash. They use one store without transactions that loses, delays and repeats requests. A
+//! seed determines all of this.
 //!
-//! `RECTO_TEST_SEED=…` repeats one seed step by step. `RECTO_TEST_SCALE=20` runs twenty times as many seeds.
+//! A page that begins after the acknowledgment of a write shows that write or a later one, once and in
+//! order. At the end, the range map is complete, all old buckets are cleared, and no bucket is too large.
+//!
+//! `RECTO_TEST_SEED=…` repeats the run of one seed exactly. `RECTO_TEST_SCALE=20` runs twenty times as
+//! many seeds.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod clock;
@@ -20,11 +23,11 @@ use crate::world::{Broken, run};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of seeds in the push set.
+/// Number of seeds of the simulation that runs at each push.
 const SEEDS: u64 = 20;
-/// Number of seeds in the slow set.
+/// Number of seeds of the slow simulation.
 const SLOW_SEEDS: u64 = 100;
-/// Maximum number of seeds until the simulation notices that a part of the protocol is left out.
+/// Maximum number of seeds that the simulation may need to detect a missing part of the protocol.
 const MAX_SEEDS_TO_NOTICE: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
@@ -54,7 +57,8 @@ fn each_page_is_current_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment names, or `count` seeds times the scale that the environment names.
+/// Runs the seed that the environment variable names. If it names none, runs `count` seeds, multiplied by
+/// the scale.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -86,7 +90,8 @@ fn a_seed_replays_exactly() {
     }
 }
 
-/// Checks that the simulation reports an error if a part that the protocol needs is left out.
+/// Checks that the simulation detects a missing part of the protocol, and reports one of the errors
+/// `says`.
 fn notices(broken: Broken, says: &[&str]) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
         if let Err(wrong) = in_virtual_time(seed, Some(broken))

@@ -1,4 +1,4 @@
-//! One process: the engine, its writers and readers, and its splitter.
+//! One simulated process: the engine, its writers and readers, and its splitter.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use crate::clock::Random;
 use crate::history::{History, Number, Page};
 
-/// Number of samples of a bucket. It is small, so that there are many buckets.
+/// Number of samples at which a bucket is split. It is small, so that there are many buckets.
 pub(crate) const SAMPLES: u32 = 4;
 const TARGET: u64 = 64 << 10;
 const LARGEST: u64 = 5_000;
-/// Minimum bytes of a row. About every third row is sampled.
+/// Minimum size of a row in bytes. At this size, about one row in three is sampled.
 const MIN_ROW: u64 = 1_500;
 /// Number of keys that are written in random order.
 const KEYS: u64 = 60;
@@ -35,14 +35,14 @@ const TIME: Duration = Duration::from_secs(8);
 pub(crate) struct Setting {
     pub(crate) pieced: Pieced,
     direction: Direction,
-    /// Number of writes, of ten, whose keys increase with time.
+    /// Number of writes in ten whose keys increase with time. The other keys are random.
     in_order: u64,
-    /// Maximum pause of a writer, in milliseconds.
+    /// Maximum pause of a writer between two writes, in milliseconds.
     rest_millis: u64,
     next_key: AtomicI64,
 }
 
-/// The table.
+/// The table whose rows the processes write, for the engine and as the store has it.
 pub(crate) struct Pieced(Arc<PiecedTable>, Arc<Table>);
 
 impl Pieced {
@@ -51,7 +51,7 @@ impl Pieced {
     }
 }
 
-/// Work of a process.
+/// Tasks that a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     All,
@@ -161,7 +161,7 @@ impl Process {
         })
     }
 
-    /// Starts the work of the process's role. It runs until the process ends.
+    /// Starts the tasks of the process's role. They run until the process ends.
     pub(crate) fn work(&mut self) {
         if self.role != Role::Uses {
             self.cuts();
@@ -395,7 +395,7 @@ impl Parts {
     }
 }
 
-/// Write whose outcome no caller has received.
+/// Write that has begun and has no outcome yet.
 struct Running<'p>(Option<(Number, &'p Parts)>);
 
 impl Drop for Running<'_> {

@@ -1,5 +1,5 @@
-//! One run: processes on a faulty store, which start, crash and end; and the check of the remaining state after the
-//! faults.
+//! One run of the simulation: processes on a faulty store start, crash and end. After the faults, the run
+//! checks the remaining state.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -26,11 +26,12 @@ use crate::process::{Process, Role, SAMPLES, Setting, key_of};
 const PROCESSES: u64 = 3;
 /// Maximum error of a wall clock, in microseconds.
 const OFF_MICROS: u64 = 60_000_000;
-/// Maximum duration for which clocks stop repeatedly, in milliseconds. It is below the duration that waits allow for.
+/// Maximum duration of a repeated stop of a clock, in milliseconds. It is below the duration that the
+/// protocol allows for.
 const STANDSTILL_MILLIS: u64 = 2_900;
-/// Duration of the faults.
+/// Duration of the part of a run with faults.
 const STORM: Duration = Duration::from_secs(100);
-/// Maximum duration of a request whose process crashed after it was sent.
+/// Maximum time for which a request remains under way after its process has crashed.
 const ENDED: Duration = Duration::from_secs(1);
 /// Maximum pause of a process, in milliseconds.
 const PAUSE_MILLIS: u64 = 15_000;
@@ -38,22 +39,23 @@ const PAUSE_MILLIS: u64 = 15_000;
 const CALM_ROUNDS: u32 = 60;
 const CALM: Duration = Duration::from_secs(600);
 
-/// Part of the protocol that is left out.
+/// Part of the protocol that a run leaves out, to check that the simulation detects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// The splitter waits by a clock that is a thousand times too fast.
     Waits,
     /// Copied rows are not written.
     Copies,
-    /// Rows are copied with the current timestamp.
+    /// Rows are copied with the current timestamp instead of their own.
     Stamps,
-    /// Clocks of writers and readers stop for longer than allowed.
+    /// Clocks of writers and readers stop for longer than the protocol allows.
     Lives,
     /// Conditional writes are applied regardless of their conditions.
     Conditions,
 }
 
-/// Runs one seed. Returns a summary, which can be compared with other runs, or the inconsistency.
+/// Runs the simulation with one seed. Returns a summary that is equal for equal runs, or the error that it
+/// found.
 pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     LocalSet::new().run_until(storm(seed, broken)).await
 }
@@ -198,8 +200,8 @@ async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
     Err(format!("not all is cut, or cleared: {stands}"))
 }
 
-/// Store of one process that is paused at times. During a pause, requests that were sent remain under way, and answers
-/// wait for its end.
+/// Store of one process that pauses at times. During a pause, requests that were sent remain under way,
+/// and the process receives their results after the pause.
 struct Paused {
     inner: Arc<dyn Store>,
     until: Arc<Mutex<Instant>>,

@@ -1,4 +1,5 @@
-//! The local clock compared with the clocks of the store's nodes.
+//! Guard against a wrong local clock for stores with nodes: compares the local clock with the clocks of the
+//! nodes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,12 +10,13 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::{ClockState, ClockStatus, micros};
 use crate::StoreError;
 
-/// Difference between clocks above which a process warns.
+/// Difference between the local clock and the clock of a node above which a process warns.
 const MAX_DIFFERENCE: Duration = Duration::from_secs(2);
-/// Maximum difference between the clocks of machines with a time service. A clock that is further ahead
-/// deletes nothing by time, and stamps no writes.
+/// Maximum difference between the clocks of machines with a time service. A process whose clock is further
+/// ahead of one node deletes no expired data. If it is further ahead of all nodes, the process also gives
+/// writes no timestamps.
 const MAX_AHEAD: Duration = Duration::from_secs(5);
-/// Time after which clocks are compared again.
+/// Time after which a comparison is too old, and the clocks are compared again.
 const LASTS: Duration = Duration::from_secs(30);
 /// Maximum difference between the advance of the local wall clock and the time elapsed since the last
 /// comparison. A larger difference means that the wall clock was set, and clocks are compared again.
@@ -25,7 +27,7 @@ const MAX_DRIFT: Duration = Duration::from_secs(1);
 pub struct ClockReading {
     /// Microseconds by which the local clock is ahead; negative if it is behind.
     pub ahead_micros: i64,
-    /// Maximum error of that value: half of the round trip.
+    /// Maximum error of `ahead_micros`: half of the round trip.
     pub error_micros: i64,
 }
 
@@ -48,7 +50,7 @@ impl ClockReading {
 pub struct ComparedClock {
     environment: Environment,
     last: Mutex<Option<Comparison>>,
-    /// Lock of the task that compares the clocks for all callers.
+    /// Lock that the task holds while it compares the clocks for all callers.
     comparing: AsyncMutex<()>,
 }
 
@@ -60,7 +62,7 @@ struct Comparison {
 }
 
 impl ComparedClock {
-    /// Creates a clock that was not compared yet.
+    /// Creates a guard for the clock of `environment`. No comparison was made yet.
     pub fn new(environment: Environment) -> Self {
         Self {
             environment,
@@ -69,8 +71,8 @@ impl ComparedClock {
         }
     }
 
-    /// Compares clocks by `read` if the last comparison is older than 30 seconds or the clock was set since.
-    /// `read` must end within `timeout`. Concurrent callers share one comparison.
+    /// Compares clocks by `read` if the last comparison is older than 30 seconds, or if the clock was set
+    /// since then. `read` must end within `timeout`. Concurrent callers share one comparison.
     pub async fn compare<F>(&self, timeout: Duration, read: F)
     where
         F: Future<Output = Result<Vec<ClockReading>, StoreError>>,
@@ -98,10 +100,9 @@ impl ComparedClock {
         });
     }
 
-    /// Returns whether the local clock may stamp writes, by the last comparison. Compares clocks by `compare`
-    /// if a comparison is due. Waits at most `wait` for the first comparison and for the first one after the
-    /// clock was set, and does not wait for others. `compare` calls [`compare`](Self::compare), in its own
-    /// task.
+    /// Returns whether the local clock may give timestamps to writes, according to the last comparison. If a
+    /// comparison is due, runs `compare` in its own task, which must call [`compare`](Self::compare). Waits
+    /// at most `wait`, and only for the first comparison and for the first one after the clock was set.
     pub async fn may_stamp<F>(&self, wait: Duration, compare: impl FnOnce() -> F) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
@@ -118,8 +119,8 @@ impl ComparedClock {
         !self.status().refuses_stamps
     }
 
-    /// Returns whether the local clock may delete by the last comparison. Returns `false` if there is no
-    /// recent comparison.
+    /// Returns whether the last comparison permits this process to delete expired data. Returns `false` if
+    /// there is no recent comparison.
     pub fn allows(&self) -> bool {
         let may_delete = |comparison: Comparison| {
             let state = comparison.status.state;
@@ -128,7 +129,7 @@ impl ComparedClock {
         self.fresh().is_some_and(may_delete)
     }
 
-    /// Returns the state of the clock by the last comparison.
+    /// Returns the state of the local clock according to the last comparison.
     pub fn status(&self) -> ClockStatus {
         let last = *self.last();
         last.map(|comparison| comparison.status).unwrap_or_default()
@@ -158,8 +159,8 @@ impl ComparedClock {
 
 fn status_of(readings: &[ClockReading]) -> ClockStatus {
     let mut ahead = readings.iter().map(|reading| reading.is_far_ahead());
-    // Refuse timestamps only if this clock is ahead of every node, because one node whose clock is
-    // behind must not stop all writes.
+    // Refuse timestamps only if this clock is ahead of every node. A single node whose clock is behind must
+    // not stop all writes.
     let refuses_stamps = !readings.is_empty() && ahead.clone().all(|is_far| is_far);
     let state = if ahead.any(|is_far| is_far) {
         ClockState::AheadOfNodes
@@ -170,8 +171,8 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     };
     let ahead = readings.iter().map(|reading| reading.ahead_micros);
     let ahead_micros = match state {
-        // Report how far this clock is ahead, because that stops deletions, even if the clock of
-        // another node differs more.
+        // Report how far this clock is ahead of a node, because that stops deletions. The clock of another
+        // node may differ more in the other direction.
         ClockState::AheadOfNodes => ahead.max(),
         _ => ahead.max_by_key(|ahead| ahead.saturating_abs()),
     };
@@ -182,7 +183,8 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     }
 }
 
-/// Compares the local clock with the clock of a node, which `ask` reads in microseconds since 1970.
+/// Compares the local clock with the clock of a node. `ask` reads the node's clock in microseconds since
+/// 1970.
 ///
 /// # Errors
 /// The errors of `ask`.
@@ -212,7 +214,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Nodes with these readings of their clocks. `None`: the nodes do not answer.
+    /// Simulated nodes that return these readings of their clocks. `None`: the nodes do not answer.
     struct Nodes {
         readings: Option<Vec<i64>>,
         comparisons: AtomicU64,
@@ -339,8 +341,8 @@ mod tests {
         // After the clock is corrected, the next comparison allows timestamps again.
         clocks.pass(1, -3_600);
         assert!(clock.may_stamp(wait, compare(0, quick)).await);
-        // The last comparison is old. The write uses it nevertheless, and does not wait for the
-        // next comparison.
+        // The last comparison is old. The write uses it nevertheless, and does not wait for the next
+        // comparison.
         clocks.pass(31, 31);
         assert!(clock.may_stamp(wait, compare(3_600, quick)).await);
         tokio::time::sleep(slow).await;

@@ -1,4 +1,5 @@
-//! Columns that are added to tables with rows, and clients that still use the earlier form of a table.
+//! Behaviors of added columns: columns are added to tables with rows, while clients still use the earlier
+//! definition.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Number of rows of one page of a scan.
+/// Maximum number of rows that one call of a scan returns.
 const SCAN_ROWS: u32 = 3;
 
 /// Returns `table` with additional columns.
@@ -52,7 +53,7 @@ async fn table(bench: &dyn Bench, prefix: &str) -> Fixture {
     Fixture::new(bench, prefix, columns).await
 }
 
-/// Returns a row of `p = 1`: clustering, static and regular cells.
+/// Returns a row of partition `p = 1`, with the clustering cell `c` and the given static and regular cells.
 fn row<const N: usize>(c: i32, rest: [Option<&[u8]>; N]) -> Cells {
     let head = ints([1, c]);
     head.iter().chain(rest).collect()
@@ -301,8 +302,8 @@ pub async fn adding_is_idempotent(bench: &dyn Bench) {
     second.drop().await;
 }
 
-/// Checks that a change which is not an addition is rejected, and changes nothing. The error names the
-/// difference.
+/// Checks that a change that is not an addition of columns is rejected, and changes nothing. The error names
+/// the difference.
 pub async fn other_changes_are_refused(bench: &dyn Bench) {
     let fixture = table(bench, "added_r").await;
     let key = [
@@ -370,9 +371,9 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks columns of an earlier addition that no user knows. A later addition adopts the ones that it
-/// contains too. If it lacks one, it is rejected with the name of the column, or the table no longer has the
-/// column.
+/// Checks columns that an earlier, interrupted addition left, and that no client knows. If a later addition
+/// contains such a column, it adopts the column. If it lacks the column, it is rejected with the name of the
+/// column, or it removes the column from the table.
 pub async fn adopts_or_rejects_columns_of_another_addition(bench: &dyn Bench) {
     let recorded = table(bench, "added_l").await;
     recorded
@@ -412,7 +413,7 @@ pub async fn adopts_or_rejects_columns_of_another_addition(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that a client that uses the earlier form of the table reads, writes and deletes as before. Its
+/// Checks that a client with the earlier definition of the table reads, writes and deletes as before. Its
 /// writes do not change the added columns, and a row exists if only these columns have values.
 pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
     let before = table(bench, "added_o").await;
@@ -505,8 +506,8 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
     after.drop().await;
 }
 
-/// Checks that conditional writes of a client that uses the earlier form of the table do not change the added
-/// columns either.
+/// Checks that conditional writes of a client with the earlier definition of the table do not change the
+/// added columns.
 pub async fn conditional_writes_to_the_table_as_it_was(bench: &dyn Bench) {
     let before = conditional_table(bench, "added_d").await;
     let after = extend(&before, [conditional("m")]).await;
@@ -554,7 +555,8 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
     early.drop().await;
 }
 
-/// Checks that a snapshot from before the addition continues to read the earlier form of the table.
+/// Checks that a snapshot from before the addition continues to serve reads with the earlier definition of
+/// the table.
 pub async fn views_from_before(bench: &dyn Bench) {
     let before = table(bench, "added_v").await;
     before

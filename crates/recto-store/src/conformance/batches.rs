@@ -1,4 +1,4 @@
-//! Writes of several rows and of several partitions.
+//! Behaviors of writes of several rows and of several partitions.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ async fn write_many(fixture: &Fixture, writes: Vec<PartitionWrite>, atomicity: A
 
 /// Checks that a reader sees all rows of a write, or none of them.
 pub async fn readers_see_whole_writes(bench: &dyn Bench) {
-    /// Number of rows of the partition. Each write replaces all of them.
+    /// Number of rows of the partition. Each write replaces all rows.
     const ROWS: i32 = 5;
     let fixture = Fixture::simple(bench, "whole").await;
     let p = ints([1]);

@@ -1,4 +1,4 @@
-//! Conditional writes.
+//! Behaviors of conditional writes.
 
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Cells, Type};
@@ -12,10 +12,10 @@ use crate::{
     WriteOptions,
 };
 
-/// Regular columns.
+/// Index of the first regular column.
 const N: u16 = 0;
 const A: u16 = 1;
-/// The static column.
+/// Index of the static column.
 const S: u16 = 0;
 
 /// Creates a table: partition `p int`, clustering `c int`, static `s int`, regular `n int` and `a text`, all
@@ -250,8 +250,8 @@ pub async fn several_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks concurrent writers that append their numbers under a condition. All succeed, each exactly once,
-/// even if outcomes are unknown.
+/// Checks concurrent writers that each append their number to a value, under a condition. Each number is
+/// appended exactly once, even if outcomes are unknown.
 pub async fn race_applies_each_once(bench: &dyn Bench) {
     /// Number of concurrent writers.
     const WRITERS: usize = 16;
@@ -276,10 +276,10 @@ pub async fn race_applies_each_once(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Appends the number of `writer` to the text of row 1. The text only grows. So a conditional write of
-/// unknown outcome that is applied late finds another text, and changes nothing.
+/// Appends the number of `writer` to the text of row 1. The text never becomes shorter. If a conditional
+/// write of unknown outcome is applied late, it finds another text and changes nothing.
 async fn append(store: std::sync::Arc<dyn Store>, table: std::sync::Arc<recto_model::Table>, writer: usize) {
-    /// Maximum number of lost races and unknown outcomes of a writer.
+    /// Maximum number of attempts that fail because another writer was faster or the outcome is unknown.
     const ATTEMPTS: usize = 500;
     let fixture = Fixture { store, table };
     let options = ReadOptions {

@@ -1,4 +1,4 @@
-//! Emptying tables.
+//! Behaviors of emptying tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -16,8 +16,7 @@ use crate::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Number of rows that a writer writes before a table is emptied concurrently, and afterwards
-/// (approximately).
+/// Approximate number of rows that a writer writes before the emptying begins, and again after its end.
 const ROWS_OF_WRITER: i32 = 10;
 
 /// Checks that emptying removes rows and static cells. Data that is written afterwards stays, with any stamp.
@@ -44,9 +43,10 @@ pub async fn rows_and_statics_are_removed(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that emptying removes the content of one table and of no other. This includes deleted and expiring
-/// rows, columns that only other clients know, and, unless the store is remote, decided conditional writes.
-/// The definition of the table stays, and emptying it again succeeds. A snapshot from before does not change.
+/// Checks that emptying removes the content of one table and of no other. The content includes deleted and
+/// expiring rows, columns that only other clients know, and, unless the store is remote, decided conditional
+/// writes. The definition of the table stays, and emptying it again succeeds. A snapshot from before does not
+/// change.
 pub async fn one_table_is_emptied_whole(bench: &dyn Bench) {
     let options = TableOptions {
         automatic_snapshots: false,
@@ -136,7 +136,7 @@ async fn decide_static(fixture: &Fixture, partition: &Cells) {
     assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
-/// Checks that with concurrent writers, emptying removes the writes that were acknowledged before it began,
+/// Checks that an emptying concurrent with writers removes the writes that were acknowledged before it began,
 /// and keeps the writes that began after its end. Writes in between may fail.
 pub async fn beside_writers(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "beside").await;
@@ -168,7 +168,7 @@ pub async fn beside_writers(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Progress of an emptying, and of the concurrent writes.
+/// State that the emptying of a table and the concurrent writers share.
 #[derive(Default)]
 struct Emptying {
     written: AtomicI32,

@@ -115,7 +115,7 @@ pub(crate) async fn make(store: &Arc<dyn Store>, table: &Table) {
     }
 }
 
-/// Table of its own for a test.
+/// Store and a new table, which only one test uses.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Arc<Table>,
@@ -295,7 +295,8 @@ impl Fixture {
         assert_eq!(found, rows, "the rows of table {}", self.table.name());
     }
 
-    /// Asserts that the store returns the same rows for `slice` as the model.
+    /// Asserts that the store returns the same rows for `slice` as the model, which computes the expected
+    /// result.
     pub(crate) async fn check(&self, model: &Model, slice: &Slice) {
         let expected = model.slice(slice);
         let read = self.read(slice).await;

@@ -1,4 +1,4 @@
-//! Inserts: rows that never change.
+//! Behaviors of inserts, which are for rows that never change.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn conflict(fixture: &Fixture, mutations: Vec<Mutation>, number: usize) {
 }
 
 /// Checks that an insert creates a row. The same insert again, with a later or the same stamp, changes
-/// nothing. A null equals an absent value.
+/// nothing. A null cell equals an absent value.
 pub async fn the_same_row_again_is_done(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "again").await;
     let rows = [
@@ -157,10 +157,10 @@ pub async fn inserts_of_one_call_act_one_after_the_other(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that a row that is inserted again has the longer of the two lifetimes if the store detects
-/// conflicts. Otherwise it has the lifetime of the newer insert.
+/// Checks the lifetime of a row that is inserted again. It is the longer of the two lifetimes if the store
+/// detects conflicts, and otherwise the lifetime of the newer insert.
 pub async fn the_longer_life_holds(bench: &dyn Bench) {
-    /// Lifetime that is long enough for a second write before its end.
+    /// Lifetime in seconds that is long enough for a second write before its end.
     const SHORT_SECONDS: u32 = 3;
     let fixture = Fixture::simple(bench, "life").await;
     let p = ints([1]);
@@ -191,8 +191,7 @@ pub async fn the_longer_life_holds(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that in a write row by row, conflicting rows are left out, and the rows that were found are
-/// counted.
+/// Checks that a write row by row skips conflicting rows, and counts the existing rows that it found.
 pub async fn row_by_row(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "each_row").await;
     let p = ints([1]);

@@ -1,5 +1,5 @@
-//! Every type: the eighteen types with an order as clustering and partition columns at their extremes, and
-//! all types as stored values.
+//! Behaviors of all types: the eighteen types with an order as clustering and partition columns, at their
+//! extreme values, and all types as stored values.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn cell_of(ty: &Type, value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Returns the extremes of an order type as cells of a key, ascending.
+/// Returns extreme values of an order type as cells of a key, in ascending order.
 fn key_cells(ty: &Type) -> Vec<Vec<u8>> {
     let canonical = |value: &Value| {
         let mut bytes = Vec::new();

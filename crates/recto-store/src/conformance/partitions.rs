@@ -1,4 +1,4 @@
-//! Scans that return each partition of a table once.
+//! Behaviors of scans that return each partition of a table once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::fixture::{
 use super::scans::{SCANS, ranges, sorted};
 use crate::{Mutation, Operation, PointRead, ReadOptions, ScanRead, Stamp};
 
-/// Returns the partitions of the table. Each step uses its own snapshot.
+/// Returns the partitions of the table. Each call of the scan uses its own snapshot.
 async fn scan(fixture: &Fixture, pieces: u32, limit: u32, options: &ReadOptions) -> Vec<Cells> {
     let table = &fixture.table;
     let mut found = Vec::new();
@@ -188,7 +188,7 @@ async fn check_empty_keys(fixture: &Fixture, clustering: Cells) {
     assert_eq!(count(fixture, &point("\0")).await, 1);
 }
 
-/// Returns the number of rows of a key.
+/// Returns the number of rows with the key `point`: 0 or 1.
 async fn count(fixture: &Fixture, point: &PointRead) -> usize {
     let read = fixture.snapshot().get(point, &ReadOptions::default()).await;
     read.expect("a point can be read").rows.len()

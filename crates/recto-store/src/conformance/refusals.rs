@@ -1,4 +1,4 @@
-//! Requests that are rejected without writing anything.
+//! Behaviors of requests that are rejected without writing anything.
 
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Type};
@@ -12,7 +12,7 @@ use crate::{
     StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// Maximum value of a limit of a store, so that the suite can exceed it.
+/// Largest size limit, in bytes, that a store may have. Smaller limits allow the suite to exceed them.
 const LARGEST_LIMIT: usize = 64 << 20;
 
 async fn refused(fixture: &Fixture, write: PartitionWrite) {
@@ -57,8 +57,8 @@ fn blob_of(fixture: &Fixture, p: i32, bytes: usize) -> PartitionWrite {
     fixture.write_of(&ints([p]), vec![at(1, put(ints([1]), cells([Some(&large)])))])
 }
 
-/// Checks that a write above the limit of a mutation is rejected, alone and together with others, which are
-/// rejected too.
+/// Checks that a write above the limit of a mutation is rejected. If it is in one call with other writes,
+/// these are rejected too.
 pub async fn oversize_mutations(bench: &dyn Bench) {
     let fixture = blobs(bench, "oversize").await;
     let limit = fixture.store.limits().mutation_bytes;
@@ -73,7 +73,8 @@ pub async fn oversize_mutations(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that a logged batch above its limit is rejected. The same writes succeed without a batch.
+/// Checks that a logged batch above its size limit is rejected. The same writes succeed without common
+/// atomicity.
 pub async fn oversize_batches(bench: &dyn Bench) {
     let fixture = blobs(bench, "batch").await;
     let limits = fixture.store.limits();

@@ -1,4 +1,4 @@
-//! Rows: nulls, existence, statics, deletions, sizes.
+//! Behaviors of rows: nulls, existence, static cells, deletions, sizes.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub async fn nulls_and_empty_values_differ(bench: &dyn Bench) {
 
 /// Checks that rows of many columns can have null in each of them.
 pub async fn wide_rows(bench: &dyn Bench) {
-    /// Number of regular columns.
+    /// Number of regular columns of the table.
     const WIDTH: usize = 60;
     let mut columns = vec![partition("p", Type::Int), ascending("c", Type::Int)];
     columns.extend((0..WIDTH).map(|index| regular(&format!("v{index}"), Type::Int)));

@@ -1,4 +1,4 @@
-//! Scans of whole tables in token order.
+//! Behaviors of scans of whole tables in token order.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::fixture::{Fixture, at, cells, concat, int, ints, partition, patch_sta
 use super::model::Model;
 use crate::{ReadOptions, Store, TokenRange};
 
-/// Maximum number of scans of one range.
+/// Maximum number of calls to scan one range, so that a scan without an end fails the test.
 pub(super) const SCANS: usize = 100_000;
 
 pub(super) async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
@@ -34,7 +34,7 @@ async fn scan_range(
     rows.into_iter().map(|(row, _)| row).collect()
 }
 
-/// Returns all rows of a range, with their stamps if requested. Each scan uses its own snapshot.
+/// Returns all rows of a range, with their stamps if requested. Each call of the scan uses its own snapshot.
 async fn scan_stamped(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,

@@ -1,4 +1,4 @@
-//! Slices: both directions, every form of bound, limits, mixed clustering directions.
+//! Behaviors of slices: both directions, every form of edge, limits, mixed clustering directions.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::model::Model;
 use crate::random::Random;
 use crate::{PointRead, ReadOptions, StoreErrorKind};
 
-/// Number of random slices per table.
+/// Number of random slices that are read from each table.
 const SLICES: usize = 80;
 
 const BOTH: [ReadDirection; 2] = [Forward, Backward];
@@ -144,7 +144,8 @@ pub async fn random_bounds_four_columns(bench: &dyn Bench) {
     random_bounds(bench, &directions, 41).await;
 }
 
-/// Returns the cells of a clustering column of the random tables. There are few, so that rows share prefixes.
+/// Returns the possible cells of a clustering column of the random tables. There are few, so that many rows
+/// share prefixes.
 fn domain(ty: &Type) -> Vec<Vec<u8>> {
     match ty {
         Type::Text => ["", "a", "a\0", "ab", "b", "\u{e9}"]

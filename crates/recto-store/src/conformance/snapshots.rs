@@ -1,4 +1,4 @@
-//! Snapshots, byte limits, deadlines, and many concurrent callers.
+//! Behaviors of snapshots, byte limits, deadlines, and many concurrent callers.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     RowsRead, Snapshot, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// Returns the results of a snapshot for all kinds of reads of a partition.
+/// Returns the results of all kinds of reads of a partition, through one snapshot.
 async fn everything(fixture: &Fixture, snapshot: &dyn Snapshot) -> Vec<Vec<Cells>> {
     let options = ReadOptions::default();
     let p = ints([1]);
@@ -139,7 +139,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Maximum duration of a call with a short deadline.
+/// Maximum duration of a call with a short deadline. A longer call counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn timed_out(read: Result<RowsRead, StoreError>, what: &str) {

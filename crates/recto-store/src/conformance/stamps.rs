@@ -1,4 +1,4 @@
-//! Stamps, which decide between two writes, and expiry.
+//! Behaviors of stamps (write timestamps), which decide between two writes, and of expiry.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ pub async fn older_writes_are_ignored(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that if a store returns its newest stamp, this stamp is not older than any acknowledged write, also
-/// after reopening. So a client that continues from this stamp replaces the existing data.
+/// Checks that a store that returns its newest stamp returns one that is not older than any acknowledged
+/// write, also after reopening. A client that continues from this stamp therefore replaces the existing data.
 pub async fn the_newest_is_kept(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "newest").await;
     let p = ints([1]);
@@ -86,7 +86,7 @@ pub async fn the_newest_is_kept(bench: &dyn Bench) {
 }
 
 /// Checks that at equal stamps, a deletion of existing data wins, then the larger value by bytes, cell by
-/// cell. So repeating a write changes nothing.
+/// cell. Repeating a write therefore changes nothing.
 pub async fn equal_stamps(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "equal").await;
     let p = ints([1]);
@@ -272,7 +272,7 @@ fn expiring(stamp: i64, seconds: u32, operation: Operation) -> Mutation {
 /// rows, existing rows, static cells, and rows of conditional writes. Data that is replaced without an expiry
 /// stays.
 pub async fn expiry(bench: &dyn Bench) {
-    /// Expiry that is long enough to read the data before its end.
+    /// Expiry in seconds that is long enough to read the data before its end.
     const TTL_SECONDS: u32 = 3;
     let fixture = Fixture::with_statics(bench, "expiry").await;
     let p = ints([1]);
@@ -343,7 +343,7 @@ async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
     }
 }
 
-/// Table of one conditional column.
+/// Fixture whose table has one column for conditional writes.
 struct Conditional(Fixture);
 
 impl Conditional {
@@ -356,7 +356,7 @@ impl Conditional {
         Self(Fixture::new(bench, "expiry_cas", columns).await)
     }
 
-    /// Puts 1 if the current value is `expected`.
+    /// Sets the column to 1, with this expiry, if its current value is `expected`.
     async fn put(&self, seconds: u32, expected: Option<i32>) {
         let cas = Cas {
             table: self.0.table.clone(),

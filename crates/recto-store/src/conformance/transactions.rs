@@ -1,5 +1,5 @@
-//! Transactions over several partitions and tables, which are applied as a whole or not at all. Stores
-//! without transactions reject them.
+//! Behaviors of transactions over several partitions and tables, which are applied as a whole or not at all.
+//! Stores without transactions reject them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ const TASKS: i32 = 4;
 /// Number of changes of each task.
 const ROUNDS: i32 = 5;
 
-/// Records for conditional writes (partition `p int`, clustering `c int`, `n int`), and entries for plain
-/// writes (partition `p int`, clustering `c int`, `a text`, `b int`).
+/// Tables of a test. `records` is for conditional writes (partition `p int`, clustering `c int`, `n int`).
+/// `entries` is for plain writes (partition `p int`, clustering `c int`, `a text`, `b int`).
 struct Tables {
     records: Fixture,
     entries: Fixture,
 }
 
 impl Tables {
-    /// Returns `None` if the store has no transactions.
+    /// Creates both tables. Returns `None` if the store has no transactions.
     async fn new(bench: &dyn Bench, prefix: &str) -> Option<Self> {
         if !bench.store().limits().transactions {
             return None;
@@ -46,7 +46,8 @@ impl Tables {
         })
     }
 
-    /// Returns a conditional write with a condition on record 1 of partition `p`, and these operations.
+    /// Returns a conditional write of these operations, with the condition that record 1 of partition `p` has
+    /// the value `expected`.
     fn change(&self, p: i32, expected: Option<i32>, becomes: &[Operation]) -> Cas {
         let mutation = |operation: &Operation| Mutation {
             operation: operation.clone(),
@@ -65,7 +66,8 @@ impl Tables {
         }
     }
 
-    /// Returns a conditional write that sets record 1 of partition `p` if it is as expected.
+    /// Returns a conditional write that sets record 1 of partition `p` to `value` if its current value is
+    /// `expected`.
     fn set(&self, p: i32, expected: Option<i32>, value: i32) -> Cas {
         self.change(p, expected, &[patch(ints([1]), [0], ints([value]))])
     }
@@ -277,7 +279,7 @@ pub async fn columns_of_either_kind(bench: &dyn Bench) {
 /// ahead of it. It loses to newer data. A conditional write of a transaction is newer than the data that it
 /// finds, independently for each write.
 pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
-    /// Microseconds since 1970 in the year 2100.
+    /// Stamp in the year 2100, in microseconds since 1970.
     const FAR: i64 = 4_102_444_800_000_000;
     let Some(tables) = Tables::new(bench, "own").await else {
         return;
@@ -452,8 +454,8 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// Checks that concurrent transactions and conditional writes of the same partitions are each applied to the
-/// result of the others, so that no increment is lost.
+/// Checks that concurrent transactions and conditional writes of the same partitions lose no increment: each
+/// is applied to the result of the previous one.
 pub async fn transactions_are_linearizable(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "race").await else {
         return;
@@ -490,7 +492,7 @@ fn number(cell: Option<&[u8]>) -> Option<i32> {
 }
 
 impl Tables {
-    /// Increments the records of partitions 1 and 2, and puts an entry.
+    /// Increments record 1 of partitions 1 and 2 in one transaction, which also puts an entry.
     async fn count_up(&self, task: i32, round: i32) {
         let row = put(ints([round]), cells([Some(b"x"), None]));
         let plain = [self.entries.write_of(&ints([task]), vec![at(1, row)])];
@@ -508,7 +510,7 @@ impl Tables {
         }
     }
 
-    /// Increments the record of partition 2, conditionally.
+    /// Increments record 1 of partition 2 by a conditional write.
     async fn count_up_one(&self) {
         let mut count = None;
         loop {

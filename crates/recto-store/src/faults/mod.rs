@@ -1,12 +1,12 @@
-//! Wrapper that makes any store fail as a cluster does, determined by a seed.
+//! Wrapper that makes any store fail as a cluster does. A seed determines the failures.
 //!
-//! It fails, delays and repeats calls. It returns an unknown outcome for writes that were applied,
-//! were not applied, or will be applied at an arbitrary later moment. It times reads out, and lets
-//! reads that are not serial miss a decided conditional write. An emptying can also take effect
-//! after later writes, and decided values of conditional writes can come back after it. The wrapper
-//! never violates the guarantees of a store. An acknowledged write exists, and a failed write is
-//! never applied. A [`Logged`](Atomicity::Logged) write or a transaction is applied as a whole or
-//! not at all.
+//! The wrapper fails, delays and repeats calls. It returns an unknown outcome for writes that were applied,
+//! were not applied, or will be applied at an arbitrary later moment. It makes reads time out. As with Paxos,
+//! a conditional write can be *decided* before it is *learned*, which means visible to all reads. Until then,
+//! reads that are not serial miss it. An emptying can also take effect after later writes, and decided values
+//! of conditional writes can come back after it. The wrapper never violates the guarantees of a store. An
+//! acknowledged write exists, and a failed write is never applied. A [`Logged`](Atomicity::Logged) write or a
+//! transaction is applied as a whole or not at all.
 //!
 //! Sequential calls with the same seed have the same faults. The wrapper records the faults, so that a failed
 //! test can print them ([`FaultyStore::report`]).
@@ -34,10 +34,10 @@ use crate::{
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Maximum number of late writes. When there are more, the next call applies one.
+/// Maximum number of writes that wait to be applied late. If there are as many, the next call applies one.
 pub const MAX_LATE_WRITES: usize = 10_000;
 
-/// Write with an unknown outcome, or value that survived an emptying, that is applied later.
+/// Change that is applied later: a write with an unknown outcome, or a value that survived an emptying.
 enum Late {
     Plain(Vec<PartitionWrite>, Atomicity),
     Conditional(Cas),
@@ -58,15 +58,16 @@ impl Late {
     }
 }
 
-/// Mutable state.
+/// Mutable state of the wrapper.
 struct State {
     plan: Plan,
     late: Vec<Late>,
-    /// Decided conditional writes that are not learned yet, in the order of their decision.
+    /// Conditional writes that are decided and not yet learned, in the order of their decision.
     decided: Vec<Cas>,
 }
 
-/// Store that fails as its seed determines. Clones share their faults.
+/// Store whose calls fail as its seed determines. Clones share the seed, the record of faults, and the late
+/// writes.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
@@ -134,19 +135,21 @@ impl FaultyStore {
         }
     }
 
-    /// Sets the rates of faults from now on. Late writes stay late.
+    /// Sets the rates of faults from now on. Writes that wait to be applied late continue to wait.
     pub fn set_rates(&self, rates: FaultRates) {
         self.lock().plan.rates = rates;
     }
 
-    /// Returns the number of writes that are not applied yet.
+    /// Returns the number of writes that are not applied yet: late writes, and decided writes that are not
+    /// learned.
     pub fn pending(&self) -> usize {
         let state = self.lock();
         state.late.len() + state.decided.len()
     }
 
     /// Applies every late write, in an order that the seed determines, and learns every decided write.
-    /// Returns their number. Writes that the store rejects by now, because their table is gone, are dropped.
+    /// Returns their number. Writes that the store now rejects, because their table was dropped, are
+    /// discarded.
     pub async fn settle(&self) -> usize {
         let mut settled = 0;
         loop {
@@ -158,7 +161,7 @@ impl FaultyStore {
         }
     }
 
-    /// Returns the number of occurrences of each fault.
+    /// Returns the number of faults that occurred, by kind.
     pub fn counts(&self) -> BTreeMap<FaultKind, u64> {
         self.lock().plan.counts()
     }
@@ -181,7 +184,8 @@ impl FaultyStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call. Late writes can be applied, and the call can be delayed, even beyond its timeout.
+    /// Begins a call. May first apply a late write, learn a decided write, or delay the call, even beyond its
+    /// timeout.
     async fn begin(&self, what: &str, timeout_of_call: Duration) -> Result<(), StoreError> {
         let (arrives, learns, delay) = {
             let mut state = self.lock();
@@ -213,7 +217,7 @@ impl FaultyStore {
         }
     }
 
-    /// Applies one late write. Returns false if no write is late.
+    /// Applies one late write. Returns false if no late write exists.
     async fn arrive(&self) -> bool {
         let late = {
             let mut state = self.lock();
@@ -248,12 +252,12 @@ impl FaultyStore {
         true
     }
 
-    /// Applies the decided conditional writes for which `which` returns true, in their order.
+    /// Applies the decided conditional writes for which `which` returns true, in the order of their decision.
     /// Returns their number.
     ///
-    /// The late check of their conditions has no effect on the result. Only conditional writes
-    /// change the columns of conditional writes. Each conditional write first learns the earlier
-    /// ones of its partition.
+    /// The store checks the conditions again at this late time, which does not change the result. Only
+    /// conditional writes change the columns in the conditions, and each one first learns the earlier ones of
+    /// its partition.
     async fn learn(&self, which: impl Fn(&Cas) -> bool) -> usize {
         let mut learned = 0;
         while self.learn_first(&which).await {
@@ -276,7 +280,7 @@ impl FaultyStore {
         true
     }
 
-    /// Learns the decided writes in the partitions of `conditional`.
+    /// Learns the decided writes in the partitions that `conditional` writes.
     async fn learn_all(&self, conditional: &[Cas]) {
         self.learn(|decided| {
             conditional
@@ -286,7 +290,8 @@ impl FaultyStore {
         .await;
     }
 
-    /// Empties a table, including its decided values, which can come back later.
+    /// Empties a table, after its decided writes were learned. Values that conditional writes set can come
+    /// back later.
     async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.learn(|decided| decided.table.name() == table.name()).await;
         // If the table cannot be read, `empty_table` below reports the error.
@@ -305,8 +310,8 @@ impl FaultyStore {
         Ok(outcome)
     }
 
-    /// Drops the values of a dropped table that would come back, because another table of the same name has
-    /// its own Paxos state.
+    /// Discards the values of a dropped table that would come back later. Another table of the same name has
+    /// its own Paxos state, so they must not appear in it.
     fn forget_revived(&self, name: &str) {
         let mut state = self.lock();
         state
@@ -328,8 +333,8 @@ impl FaultyStore {
         state.late.push(late);
     }
 
-    /// Applies each of the writes, makes it late, or loses it. The outcome of writes of several partitions
-    /// without a common atomicity is unknown in this case.
+    /// Applies each of the writes, makes it late, or loses it. Used for writes of several partitions without
+    /// a common atomicity, whose outcome is then unknown.
     async fn scatter(&self, writes: Vec<PartitionWrite>, options: WriteOptions) -> Option<StoreError> {
         self.record(FaultKind::Scattered, &describe_writes(&writes));
         for write in writes {
@@ -346,7 +351,7 @@ impl FaultyStore {
         None
     }
 
-    /// Chooses the fault of creating, extending, dropping or emptying a table, before the call is sent.
+    /// Chooses the fault of a call that creates, extends, drops or empties a table, before the call is sent.
     async fn table_fate(&self, what: &str) -> Result<Fate, StoreError> {
         self.begin(what, Duration::MAX).await?;
         let fate = self.fate(false);
@@ -614,7 +619,7 @@ impl Store for FaultyStore {
 }
 
 impl FaultyStore {
-    /// Writes plain writes that were checked.
+    /// Applies plain writes after they were checked.
     async fn write_whole(
         &self,
         writes: Vec<PartitionWrite>,

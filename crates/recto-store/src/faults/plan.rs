@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::random::Random;
 
-/// Maximum number of recorded faults. Older faults are only counted.
+/// Maximum number of faults that are recorded in detail. Older faults are only counted.
 pub const MAX_RECORDED_FAULTS: usize = 10_000;
 
 /// Fault that was injected into one call.
@@ -23,17 +23,17 @@ pub enum FaultKind {
     Lost,
     /// A write was applied, and its outcome is unknown.
     Unanswered,
-    /// A write is applied at a later moment, and its outcome is unknown.
+    /// A write has an unknown outcome, and is applied at a later moment.
     Late,
-    /// A late write is applied now.
+    /// A late write is applied, at the start of a later call.
     Arrived,
     /// Some partitions of one [`Each`](crate::Atomicity::Each) write are applied, some are late, and some are
     /// lost.
     Scattered,
-    /// A conditional write is decided, and its outcome is unknown. Reads that are not serial miss it until it
-    /// is learned.
+    /// A conditional write is decided, but its outcome is unknown to the caller. Reads that are not serial
+    /// miss the write until it is learned.
     Decided,
-    /// A decided conditional write is learned now.
+    /// A decided conditional write became visible to all reads.
     Learned,
     /// The values that conditional writes set in a row survive the emptying of the table. They come back at a
     /// later moment, if no other value was decided meanwhile.
@@ -42,40 +42,40 @@ pub enum FaultKind {
     ReadTimedOut,
 }
 
-/// Rates of faults: probabilities per call, 0 to 1.
+/// Rates of faults: the probability of each fault per call, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FaultRates {
-    /// [`FaultKind::Failed`], for reads and writes.
+    /// Rate of [`FaultKind::Failed`], for reads and writes.
     pub fail: f64,
-    /// [`FaultKind::Delayed`], for reads and writes.
+    /// Rate of [`FaultKind::Delayed`], for reads and writes.
     pub delay: f64,
-    /// Maximum delay.
+    /// Maximum duration of a delay.
     pub max_delay: Duration,
-    /// [`FaultKind::Repeated`].
+    /// Rate of [`FaultKind::Repeated`].
     pub repeat: f64,
-    /// [`FaultKind::Lost`].
+    /// Rate of [`FaultKind::Lost`].
     pub lose: f64,
-    /// [`FaultKind::Unanswered`].
+    /// Rate of [`FaultKind::Unanswered`].
     pub unanswered: f64,
-    /// [`FaultKind::Late`]. For writes of several partitions without a common atomicity,
-    /// [`FaultKind::Scattered`].
+    /// Rate of [`FaultKind::Late`]. For writes of several partitions without a common atomicity, it is the
+    /// rate of [`FaultKind::Scattered`].
     pub late: f64,
-    /// Probability, at each call, that one late write is applied and that one decided write is learned.
+    /// Probability, at each call, that one late write is applied, and that one decided write is learned.
     pub arrive: f64,
-    /// [`FaultKind::Decided`], for conditional writes only.
+    /// Rate of [`FaultKind::Decided`], for conditional writes only.
     pub decide: f64,
-    /// [`FaultKind::Revived`], at each emptying, for each row that conditional writes set.
+    /// Rate of [`FaultKind::Revived`]: at each emptying, for each row that conditional writes set.
     pub revive: f64,
-    /// [`FaultKind::ReadTimedOut`].
+    /// Rate of [`FaultKind::ReadTimedOut`], for reads only.
     pub read_timeout: f64,
 }
 
 impl FaultRates {
-    /// No faults.
+    /// Rates of 0: no faults occur.
     pub const NONE: Self = Self::all(0.0);
 
-    /// Returns rates in which every fault has the probability `rate`, and delays do not occur. A write has up to
-    /// five faults as alternatives to success, so `rate` should be at most 0.15.
+    /// Returns rates in which every fault has the probability `rate`, and delays do not occur. `rate` should
+    /// be at most 0.15, because one write can have up to five faults, whose probabilities add up.
     pub const fn all(rate: f64) -> Self {
         Self {
             fail: rate,
@@ -96,7 +96,7 @@ impl FaultRates {
 /// Fault that occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Number of the call, from 1.
+    /// Number of the call, counted from 1.
     pub call: u64,
     /// Kind of the fault.
     pub kind: FaultKind,
@@ -110,7 +110,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Chosen fault of one write.
+/// Fault that was chosen for one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Normal,
@@ -122,7 +122,7 @@ pub(super) enum Fate {
     Decide,
 }
 
-/// Chooses faults and records them.
+/// Seeded chooser of faults, which also records them.
 pub(super) struct Plan {
     pub(super) rates: FaultRates,
     random: Random,
@@ -182,7 +182,7 @@ impl Plan {
             .then(|| self.rates.max_delay.mul_f64(fraction))
     }
 
-    /// Chooses the fault of a write with one random number, so that the rates add up.
+    /// Chooses the fault of a write with one random number, so that the rates of all faults add up.
     pub(super) fn fate(&mut self, conditional: bool) -> Fate {
         let rates = self.rates;
         let fates = [

@@ -1,4 +1,4 @@
-//! Partition: all its writes, which are merged by their stamps as in Cassandra.
+//! Partition of the reference store: all its writes, which are merged by their stamps as in Cassandra.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use crate::{Mutation, Operation, RowAddress};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Last write to a cell. The order of the fields is the order of precedence.
+/// Last write to a cell. The write that is greater by these fields, in this order, takes precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     stamp: i64,
     /// True if the write is a deletion, which wins at equal stamps.
     deleted: bool,
-    /// Value, the larger of which wins next. Empty if deleted.
+    /// Written value, empty for a deletion. At equal stamps, the larger value wins.
     value: Vec<u8>,
     /// Time of expiry, in microseconds.
     expires: i64,
 }
 
-/// Cell, which may have never been written.
+/// Last write to a cell. `None`: the cell was never written.
 #[derive(Debug, Clone, Default)]
 struct Cell(Option<Written>);
 
@@ -38,20 +38,20 @@ impl Cell {
     }
 }
 
-/// Row that exists or existed.
+/// Row that was written. It may be deleted or expired.
 #[derive(Debug, Clone)]
 struct Row {
     clustering: Cells,
-    /// Stamp of its newest deletion.
+    /// Stamp of the newest deletion of the row.
     deleted: i64,
-    /// Marker by which the row exists without values.
+    /// Marker of the row, which makes the row exist even without values.
     marker: Cell,
     cells: Vec<Cell>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Partition {
-    /// Stamp of its newest deletion.
+    /// Stamp of the newest deletion of the partition.
     deleted: i64,
     ranges: Vec<(Bound, Bound, i64)>,
     statics: Vec<Cell>,
@@ -59,7 +59,7 @@ pub(super) struct Partition {
     rows: Vec<Row>,
 }
 
-/// Stamp and expiry of one mutation.
+/// Stamp and time of expiry of one mutation.
 #[derive(Clone, Copy)]
 struct When {
     stamp: i64,
@@ -77,7 +77,7 @@ impl When {
     }
 }
 
-/// Returns whether a row of `clustering` is before the edge.
+/// Returns whether a row with the key `clustering` is before the edge `bound`.
 pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> bool {
     match table.compare_clustering(clustering, bound.cells()) {
         Ordering::Less => true,
@@ -86,20 +86,20 @@ pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> b
     }
 }
 
-/// Existing row that a put finds.
+/// Kind of existing row that a put finds at its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
-    /// There is no row.
+    /// No row.
     Nothing,
-    /// There is the same row, put at the same stamp.
+    /// A row with the same values, put at the same stamp.
     Own,
-    /// There is the same row, but it was not put at the same stamp.
+    /// A row with the same values, put at another stamp.
     Same,
-    /// There is a different row.
+    /// A row with other values.
     Other,
 }
 
-/// Returns the time when the data of a mutation expires.
+/// Returns the time when the data of a mutation expires, in microseconds.
 fn expires(mutation: &Mutation, now: i64) -> i64 {
     mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
         now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
@@ -116,7 +116,7 @@ impl Partition {
         }
     }
 
-    /// Merges a mutation with the stamp `stamp`, at the time `now`.
+    /// Merges a mutation with the stamp `stamp` into the partition, at the time `now`.
     pub(super) fn apply(&mut self, table: &Table, mutation: &Mutation, stamp: i64, now: i64) {
         let when = When {
             stamp,
@@ -161,7 +161,7 @@ impl Partition {
         }
     }
 
-    /// Returns the existing row that a put finds.
+    /// Returns the kind of existing row that the put `put` finds at its key.
     pub(super) fn meet(&self, table: &Table, put: &Mutation, stamp: i64, now: i64) -> Met {
         let Operation::Put {
             clustering, cells, ..
@@ -183,7 +183,8 @@ impl Partition {
         }
     }
 
-    /// Extends the lifetime of the row to the lifetime of the put, unless it is longer already.
+    /// Extends the lifetime of the row at the key of a put to the lifetime of the put, unless the row lives
+    /// longer.
     pub(super) fn prolong(&mut self, table: &Table, put: &Mutation, now: i64) {
         let Some(clustering) = put.operation.row() else {
             return;
@@ -198,8 +199,8 @@ impl Partition {
         }
     }
 
-    /// Returns the row of `clustering`, with a cell for each regular column of `table` and for each column
-    /// that was written. Creates the row if it never existed.
+    /// Returns the row with the key `clustering`, with a cell for each regular column of `table` and for each
+    /// column that was written. Creates the row if it never existed.
     fn row(&mut self, table: &Table, clustering: &Cells) -> &mut Row {
         let found = self
             .rows
@@ -220,7 +221,7 @@ impl Partition {
         row
     }
 
-    /// Returns the stamp of the newest deletion that covers `row`.
+    /// Returns the stamp of the newest deletion of the row, of a range that contains it, or of the partition.
     fn shadow(&self, table: &Table, row: &Row) -> i64 {
         self.ranges
             .iter()
@@ -232,8 +233,8 @@ impl Partition {
     }
 
     /// Returns the rows that exist at `now`, in clustering order: their clustering cells, the regular cells
-    /// that `table` knows, and their newest stamp. A row exists if any of its cells has a value, even in a
-    /// column that `table` does not know.
+    /// that `table` knows, and the newest stamp of these cells. A row exists if any of its cells has a value,
+    /// even in a column that `table` does not know.
     pub(super) fn live_rows(&self, table: &Table, now: i64) -> Vec<LiveRow<'_>> {
         self.rows
             .iter()
@@ -270,7 +271,7 @@ impl Partition {
         })
     }
 
-    /// Returns the static cells at `now`.
+    /// Returns the static cells at `now`, with null for expired and deleted cells.
     pub(super) fn live_statics(&self, now: i64) -> Vec<Option<&[u8]>> {
         self.statics
             .iter()
@@ -281,7 +282,7 @@ impl Partition {
             .collect()
     }
 
-    /// Returns the value of a condition's column at `now`.
+    /// Returns the value at `now` of a column that a condition compares.
     pub(super) fn column(&self, table: &Table, row: &RowAddress, column: u16, now: i64) -> Option<Vec<u8>> {
         let column = usize::from(column);
         match row {
@@ -295,14 +296,14 @@ impl Partition {
     }
 }
 
-/// Row that exists.
+/// Row that exists at the time of a read.
 pub(super) struct LiveRow<'a> {
     pub(super) clustering: &'a Cells,
-    /// Stamp of its put. `None` if the row exists only by its cells.
+    /// Stamp of the put of the row. `None` if the row exists only because its cells have values.
     marker: Option<i64>,
     pub(super) cells: Vec<Option<&'a [u8]>>,
-    /// Newest stamp of its cells, 0 if all are null.
+    /// Newest stamp of the cells; 0 if all are null.
     pub(super) stamp: i64,
-    /// Remaining lifetime of its cells, in seconds.
+    /// Remaining lifetime of the cells, in seconds.
     pub(super) ends_in_seconds: Option<u32>,
 }

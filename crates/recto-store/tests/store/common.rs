@@ -1,4 +1,4 @@
-//! Clock that tests move, and a store that uses it.
+//! Clock that tests set, and a store that uses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,7 +10,7 @@ use recto_model::environment::Source;
 use recto_store::Store;
 use recto_store::conformance::Bench;
 
-/// Clock that tests move.
+/// Clock whose time tests set.
 #[derive(Clone)]
 pub struct Clock(Arc<AtomicI64>);
 
@@ -40,7 +40,7 @@ impl Source for Clock {
     }
 }
 
-/// Store that uses the clock.
+/// Provider of a store that uses the test's clock.
 pub struct ClockBench {
     pub clock: Clock,
     pub store: Arc<dyn Store>,

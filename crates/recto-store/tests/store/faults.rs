@@ -1,5 +1,5 @@
-//! Tests of the wrapper that injects faults: it causes all faults that a store may have, and no
-//! others.
+//! Tests of the wrapper that injects faults. It must inject every fault that the rules of a store permit, and
+//! no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ mod without_faults {
     recto_store::conformance_suite!(bench());
 }
 
-/// Faulty store, the store below it, and a table with the columns `p int`, `c int` and `v int`. The
-/// kind of `v` is plain or conditional.
+/// Store that injects faults, the inner store, and a table with the columns `p int`, `c int` and `v int`.
+/// Column `v` is for plain or for conditional writes.
 struct Fixture {
     faulty: FaultyStore,
     inner: Arc<dyn Store>,
@@ -132,14 +132,13 @@ impl Fixture {
             .collect()
     }
 
-    /// Returns the rows of a partition in the store below the wrapper.
+    /// Returns the rows of a partition in the inner store.
     async fn held(&self, p: i32) -> BTreeMap<i32, i32> {
         self.read(&*self.inner, p, &ReadOptions::default()).await
     }
 }
 
-/// If a writer repeats each failed or unknown write until it is done, its last write stays. No late
-/// write replaces it.
+/// A write that is repeated until it succeeds stays. No write that is applied late replaces it.
 #[tokio::test]
 async fn acknowledged_writes_stay() {
     for seed in 0..200 {
@@ -219,8 +218,8 @@ async fn writes_are_whole_or_absent() {
     );
 }
 
-/// Only conditional writes change a counter from n to n + 1. It never skips or repeats a number,
-/// and contains every acknowledged step.
+/// A counter that only conditional writes change from n to n + 1 never skips or repeats a number, and
+/// contains every acknowledged step.
 #[tokio::test]
 async fn conditional_writes_apply_at_most_once() {
     for seed in 0..200 {
@@ -259,9 +258,8 @@ async fn conditional_writes_apply_at_most_once() {
     }
 }
 
-/// A transaction increments two counters, and puts a row for it in another table. It does all of
-/// this or nothing, even if its outcome is unknown or it is applied late. Every acknowledged step
-/// stays.
+/// A transaction that increments two counters and puts a row in another table is applied as a whole or not at
+/// all. This holds even if its outcome is unknown or it is applied late. Every acknowledged step stays.
 #[tokio::test]
 async fn transactions_are_whole_and_apply_at_most_once() {
     let mut late = 0;
@@ -305,8 +303,8 @@ async fn transactions_are_whole_and_apply_at_most_once() {
     assert!(late > 0, "some transaction was late to the end");
 }
 
-/// A late emptying removes rows that were written after it, even if another table has the same name
-/// by then.
+/// An emptying that takes effect late removes rows that were written after it, even if the table was replaced
+/// by another one of the same name.
 #[tokio::test]
 async fn an_emptying_comes_late() {
     let rates = FaultRates {
@@ -327,8 +325,8 @@ async fn an_emptying_comes_late() {
     assert!(fixture.held(1).await.is_empty());
 }
 
-/// An emptying that succeeded has happened once, and one that failed never happens. If its outcome
-/// is unknown, it has happened, happens after later writes, or never happens.
+/// An emptying that succeeded happens once, and one that failed never happens. If its outcome is unknown, it
+/// has happened, happens after later writes, or never happens.
 #[tokio::test]
 async fn emptyings_happen_once_if_at_all() {
     let mut unknown = BTreeSet::new();
@@ -354,8 +352,8 @@ async fn emptyings_happen_once_if_at_all() {
     assert_eq!(unknown, BTreeSet::from([vec![], vec![2], vec![1, 2]]));
 }
 
-/// Decided values of conditional writes can reappear in an emptied table, unless another value was
-/// decided meanwhile. They do not reappear in another table with the same name.
+/// Values of conditional writes can reappear in an emptied table, unless another value was decided meanwhile.
+/// They do not reappear in another table with the same name.
 #[tokio::test]
 async fn conditional_writes_outlive_an_emptied_table() {
     let rates = FaultRates {
@@ -390,8 +388,8 @@ async fn conditional_writes_outlive_an_emptied_table() {
     assert!(fixture.held(1).await.is_empty());
 }
 
-/// Reads that are not serial miss a decided conditional write, until a serial read or the next
-/// conditional write learns it.
+/// Reads that are not serial miss a conditional write that is decided but not learned. A serial read or the
+/// next conditional write learns it.
 #[tokio::test]
 async fn reads_miss_what_is_decided() {
     let rates = FaultRates {
@@ -434,8 +432,8 @@ async fn reads_miss_what_is_decided() {
     }
 }
 
-/// Calls have equal faults with equal seeds, and different faults with different seeds. Every kind
-/// of fault occurs, and the wrapper counts and records each.
+/// Equal seeds give equal faults, and different seeds give different faults. Every kind of fault occurs, and
+/// the wrapper counts and records each one.
 #[tokio::test]
 async fn faults_are_repeatable_and_told() {
     async fn run(seed: u64) -> FaultyStore {
@@ -509,7 +507,7 @@ async fn faults_are_repeatable_and_told() {
     assert!(first.report().starts_with("FaultyStore(seed 1, memory)\ncall "));
 }
 
-/// Dropping a table can fail before or after it is done.
+/// A call that drops a table can fail before the table is dropped, or have an unknown outcome.
 #[tokio::test]
 async fn table_changes_fail() {
     let (mut failed, mut unknown) = (0, 0);

@@ -1,5 +1,5 @@
-//! Disk in memory that outlives the store. It can fail, be full, and lose unsynced data in a power cut. Also a seeded
-//! random generator.
+//! Simulated disk in memory, which continues to exist when the store is closed. It can fail, be full, and
+//! lose unsynced data in a power cut. The file also has a seeded random generator.
 
 use std::collections::HashMap;
 use std::io;
@@ -63,7 +63,7 @@ impl Random {
     }
 }
 
-/// Behavior of the disk after its last successful operation.
+/// Kind of failure of the disk, after the last operation that succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Writes, growing and syncing report that the disk is full.
@@ -74,7 +74,7 @@ pub(crate) enum Fault {
     AllFails,
 }
 
-/// Operation that is not synced yet.
+/// Operation whose effect is lost or torn by a power cut, because it is not synced yet.
 #[derive(Debug)]
 enum Pending {
     Write(usize, Vec<u8>),
@@ -83,21 +83,21 @@ enum Pending {
 
 #[derive(Debug)]
 struct State {
-    /// Content that reads return.
+    /// Content that reads return, including unsynced operations.
     current: Vec<u8>,
-    /// Content after a power cut.
+    /// Content that certainly remains after a power cut.
     synced: Vec<u8>,
     pending: Vec<Pending>,
-    /// Number of further operations that succeed.
+    /// Number of further operations that succeed before the fault begins.
     left: u64,
     fault: Fault,
-    /// Number of operations since the disk was created, counted as in `left`.
+    /// Number of operations since the disk was created. The same operations count as for `left`.
     operations: u64,
     /// Number of reads by each thread.
     reads: HashMap<ThreadId, u64>,
 }
 
-/// Disk. Clones are the same disk.
+/// Simulated disk. Clones share their content and their faults.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
 
@@ -128,17 +128,17 @@ impl Disk {
         (state.left, state.fault) = (operations, fault);
     }
 
-    /// Repairs the disk.
+    /// Repairs the disk, so that all operations succeed again.
     pub(crate) fn mend(&self) {
         self.lock().left = u64::MAX;
     }
 
-    /// Returns the content that reads return.
+    /// Returns the current content, including unsynced operations.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.lock().current.clone()
     }
 
-    /// Changes a byte without the knowledge of the disk's user.
+    /// Changes a byte of the stored content, to simulate damage.
     pub(crate) fn set(&self, at: usize, byte: u8) {
         self.lock().current[at] = byte;
     }

@@ -1,4 +1,5 @@
-//! Tests that put, patch, delete and expire rows during each step of the splits of their key ranges.
+//! Tests that rows stay correct if they are put, patched, deleted or expire at each step of the splits of
+//! their key ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +7,17 @@ use super::*;
 use crate::list::{Seek, Stage};
 use tokio::time::Instant;
 
-/// Number of rows at first: several times the maximum of a bucket.
+/// Number of rows at the start of a test: several times the maximum of a bucket.
 const FIRST: i64 = 600;
 /// Number of consecutive changes, and the duration of each.
 const CHANGES: i64 = 240;
 const EACH: Duration = Duration::from_millis(250);
 const LIVES: Duration = Duration::from_secs(5);
-/// A copy lives for whole seconds, and a part of its first second may have passed.
+/// Additional time for which an expiring row may exist. A copy of the row lives for whole seconds, and a
+/// part of its first second may have passed.
 const LONGER: Duration = Duration::from_secs(2);
 
-/// Age of the timestamps of a write when it is sent.
+/// Source of the timestamps of a write.
 #[derive(Clone, Copy, PartialEq)]
 enum Stamped {
     /// The timestamps are created for this write.
@@ -38,7 +40,7 @@ impl Oracle {
         self.0.insert(at, StoredRow { text, ends });
     }
 
-    /// Asserts that `found` is the expected content. A row that is about to expire may be missing.
+    /// Asserts that `found` has the expected rows. A row that is about to expire may be missing.
     fn check(&self, found: &BTreeMap<i64, String>, what: &str) {
         let now = Instant::now();
         for (at, there) in &self.0 {
@@ -56,8 +58,8 @@ impl Oracle {
 }
 
 impl Shown {
-    /// Sends changes of a partition. If the timestamps are those of an earlier read, reads again if rows moved to other
-    /// buckets.
+    /// Sends changes of a partition. If their timestamps come from an earlier read and rows moved to other
+    /// buckets, reads again and repeats the changes.
     async fn change(&self, stamped: Stamped, operations: &[(Operation, Option<u32>)]) {
         let mut stamps: Vec<_> = operations.iter().map(|_| (self.stamps)()).collect();
         for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! Tests of buckets with a maximum number of rows, on a store that does not count rows: samples determine the time of a
-//! split, and keys are counted.
+//! Tests of buckets that a number of rows bounds, on a store that does not count rows. Samples show when
+//! to count the keys of a bucket.
 
 use super::*;
 use crate::list::Seek;
@@ -10,7 +10,7 @@ async fn of_rows(rows: u64) -> Shown {
     Shown::over(Arc::new(memory(&environment)), environment, table).await
 }
 
-/// Returns the number of these rows in each key range.
+/// Returns the number of rows of `ats` in each key range.
 async fn counts(shown: &Shown, ats: std::ops::Range<i64>) -> Vec<u64> {
     let s = cells(&[Some(b"s")]);
     let listed = shown

@@ -1,4 +1,4 @@
-//! Tests that the check finds and repairs faults of shards.
+//! Tests that a check finds and repairs rows and samples in wrong shards.
 
 use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::Stamp;
@@ -15,7 +15,7 @@ fn text(at: i64) -> String {
 }
 
 impl Shown {
-    /// Returns a shard that is not the right one for a row.
+    /// Returns a shard that does not have the row of this key.
     fn other_shard(&self, at: i64) -> Shard {
         Shard((self.shard_of(at).0 + 1) % u32::from(SHARDS))
     }
@@ -82,7 +82,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", -5).await.as_deref(), Some("astray"));
     assert_eq!(shown.text_of("s", 3).await, Some(text(3)));
     assert_eq!(shown.text_of("s", ROWS - 3).await.as_deref(), Some("newer"));
-    // A deleted row of which an older copy appears in another shard stays deleted.
+    // A deleted row stays deleted if an older copy of it appears in another shard.
     let before = (shown.stamps)().0;
     shown.delete("s", 40).await;
     let bucket = shown.bucket_of(40).await;
@@ -92,7 +92,8 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", 40).await, None);
 }
 
-/// Each bucket has samples of all of its shards. The sample of a misplaced row stays, whenever the check meets the row.
+/// Checks that the repair of a row in a wrong shard keeps its sample, in whichever order the check finds
+/// them. Each bucket has the samples of all of its shards.
 #[tokio::test(start_paused = true)]
 async fn the_sample_of_a_row_in_another_shard_stays() {
     let shown = Shown::sharded().await;
@@ -154,7 +155,7 @@ async fn a_partition_whose_first_shard_is_empty_is_marked() {
     assert_eq!(shown.scan(7).await.len(), 2 * ats.len());
 }
 
-/// No single shard exceeds the maximum size of a bucket.
+/// Checks that a bucket is reported as too large if only all of its shards together exceed the maximum.
 #[tokio::test(start_paused = true)]
 async fn shards_are_too_large_together() {
     let shown = Shown::sharded().await;

@@ -1,4 +1,5 @@
-//! Tests of retention on stores without transactions: whole buckets are removed, and nothing of them remains.
+//! Tests of retention on stores without transactions: whole buckets are removed, with their rows and
+//! samples.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) const HOUR_MS: i64 = 3_600_000;
 /// Number of rows that arrive each hour.
 const EACH: i64 = 6;
-/// Retention in hours.
+/// Retention time in hours.
 pub(super) const KEPT: u32 = 8;
 
 pub(super) const fn hours(count: u32) -> Width {
@@ -53,7 +54,7 @@ impl Shown {
         (0..EACH).map(move |number| hour + number * 1_000)
     }
 
-    /// Returns the outcome of the write of a row with this time.
+    /// Returns the outcome of a put of a row with this time.
     async fn ends(&self, at: i64) -> WriteOutcome {
         let put = Operation::Put {
             clustering: cells(&[Some(&at.to_be_bytes())]),
@@ -77,7 +78,7 @@ impl Shown {
         found
     }
 
-    /// Returns the number of rows in the underlying store, in all buckets.
+    /// Returns the number of stored rows in all buckets, including rows that reads hide.
     pub(super) async fn lying(&self) -> usize {
         let (table, _) = self.partitions().await;
         self.count_of(&table).await
@@ -93,8 +94,8 @@ impl Shown {
     }
 }
 
-/// Writes rows continuously while another store reads: each read returns all rows of an hour that has ended, or none of
-/// them.
+/// Checks that each read returns all rows of an hour that has ended, or none of them. One process writes
+/// rows continuously while another process reads.
 async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
@@ -171,8 +172,8 @@ async fn of_times() {
     }
 }
 
-/// Rows that were written at once long ago are also split at each eighth of the retention length. Rows with timestamps
-/// of a clock that is ahead are removed with the others.
+/// Checks that rows which were all written at once are also split at each eighth of the retention length,
+/// so that they expire step by step. Rows with timestamps of a fast clock are removed with the others.
 #[tokio::test(start_paused = true)]
 async fn splits_a_single_bucket_by_time() {
     let environment = environment();
@@ -208,8 +209,8 @@ async fn splits_a_single_bucket_by_time() {
     );
 }
 
-/// If the table requests it, a write skips rows below the retention bound and writes the others. This does not depend
-/// on the stored retention bound.
+/// Checks that a write skips rows below the retention bound and writes all other rows, if the table
+/// requests it. The stored retention bound does not matter.
 #[tokio::test(start_paused = true)]
 async fn skips_writes_below_the_retention_bound() {
     for bound in [BucketBound::Time(hours(1)), BucketBound::Bytes(64 << 10)] {
