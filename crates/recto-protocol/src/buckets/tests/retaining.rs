@@ -713,3 +713,51 @@ fn without_joining_only_what_is_kept() {
         model.breaks(Rule::JoinedAboveFloor, KEPT);
     }
 }
+
+/// Returns the deletion that follows when a process finds this range map.
+fn deletion(mut machine: Retaining, found: Directory) -> RetainAction {
+    machine.step(RetainEvent::Begin);
+    let wait = machine.step(RetainEvent::Read(found));
+    assert!(matches!(wait, RetainAction::Wait { .. }));
+    machine.step(RetainEvent::Waited)
+}
+
+#[test]
+fn deletes_whole_buckets_only_if_they_are_unshared() {
+    let floor = Floor {
+        at: b"c".to_vec(),
+        kept: Kept::After,
+    };
+    let whole = Directory {
+        floor: Some(floor.clone()),
+        ..directory(3, vec![piece(b"", 0), piece(b"c", 1)])
+    };
+    let window = Directory {
+        end: Some(b"f".to_vec()),
+        ..whole.clone()
+    };
+    let later = Directory {
+        pieces: vec![piece(b"a", 0), piece(b"c", 1)],
+        ..whole.clone()
+    };
+    let mut shared = whole.clone();
+    shared.pieces[1].roles.old = [Bucket(0)].into();
+    let hidden = floor.hidden_span();
+    let protocol = Protocol::default();
+    for (found, span) in [
+        (&whole, Span::all()),
+        (&window, hidden.clone()),
+        (&later, hidden.clone()),
+        (&shared, hidden),
+    ] {
+        let deleted = deletion(Retaining::new(floor.clone(), protocol), found.clone());
+        assert_eq!(
+            deleted,
+            RetainAction::Delete(vec![(Bucket(0), span)]),
+            "{found:?}"
+        );
+        // Each time bucket belongs to one range, so a window is enough.
+        let deleted = deletion(Retaining::of_time_buckets(floor.clone(), protocol), found.clone());
+        assert_eq!(deleted, RetainAction::Delete(vec![(Bucket(0), Span::all())]));
+    }
+}
