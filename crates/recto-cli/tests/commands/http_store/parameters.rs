@@ -71,7 +71,7 @@ struct Operation {
     command: &'static [&'static str],
     path: &'static str,
     body_path: &'static str,
-    /// Name of the OpenAPI schema of the request body.
+    /// Name of the `OpenAPI` schema of the request body.
     schema: &'static str,
     values: &'static [Values],
     /// Further parameters that keep the responses short.
@@ -219,7 +219,7 @@ fn hide_variable(value: &mut Json) {
     }
 }
 
-/// Returns a value for a request body. It has the type in the OpenAPI schema if the text has the form of this
+/// Returns a value for a request body. It has the type in the `OpenAPI` schema if the text has the form of this
 /// type.
 fn in_body(schema: &Json, text: &str) -> Json {
     let read = || serde_json::from_str(text).unwrap_or(json!(text));
