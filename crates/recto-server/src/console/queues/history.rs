@@ -261,7 +261,7 @@ mod tests {
     }
 
     /// Waits until the next sample counts. Each reading of the seeded clock advances it by a step
-    /// that is shorter than MIN_STEP_MILLIS.
+    /// that is shorter than `MIN_STEP_MILLIS`.
     fn later(environment: &Environment) {
         let began = environment.monotonic_nanos();
         while environment.monotonic_nanos() - began < MIN_STEP_MILLIS * NANOS_PER_MILLI {}
