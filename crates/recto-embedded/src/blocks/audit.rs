@@ -5,19 +5,18 @@ use std::sync::Arc;
 use recto_store::StoreError;
 use redb::{Range, ReadableTableMetadata as _};
 
-use super::sums::Sum;
-use super::{Block, Content, EntrySize, is_row};
+use super::{Block, EntrySize, is_row};
 use crate::catalog::StoredTable;
 use crate::damage::damaged;
 use crate::error::engine;
-use crate::state::{OpenTable, State};
+use crate::state::State;
 
 type Bytes = &'static [u8];
 
-/// Callback that receives each problem: the key of the damaged row or block, and a description.
+/// Function that receives each problem: the key concerned, and a description.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
-/// Lower bound of a stored block, and its content. The content is `None` if it is damaged.
+/// Lower bound and content of a stored block, unless it is damaged.
 type StoredBlock = (Vec<u8>, Option<Block>);
 
 /// Comparison of blocks with rows. The caller passes the rows in key order.
@@ -25,12 +24,12 @@ pub(crate) struct BlockAudit<'a> {
     table: &'a StoredTable,
     blocks: &'a StoredTable,
     entries: Range<'static, Bytes, Bytes>,
-    /// Number of rows according to the engine. `found` is the number of rows that were read.
+    /// Number of entries according to the engine. `found` is the number of entries that were read.
     expected: u64,
     found: u64,
     current: Option<StoredBlock>,
     next: Option<StoredBlock>,
-    /// Content of the current block, as counted from its rows so far.
+    /// Rows of the current block.
     counted: Block,
 }
 
@@ -42,7 +41,7 @@ impl<'a> BlockAudit<'a> {
         blocks: &'a Arc<StoredTable>,
         tell: Tell<'_>,
     ) -> Result<Self, StoreError> {
-        let open = state.open_companion(blocks)?;
+        let open = state.open_blocks(blocks)?;
         let mut audit = Self {
             table,
             blocks,
@@ -72,7 +71,7 @@ impl<'a> BlockAudit<'a> {
         Ok(Some((lower.to_vec(), block.ok())))
     }
 
-    /// Makes the next stored block the current one, and starts counting its rows.
+    /// Continues with the next block.
     fn advance(&mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         self.current = self.next.take();
         self.next = self.read(tell)?;
@@ -137,53 +136,4 @@ impl<'a> BlockAudit<'a> {
         }
         Ok(())
     }
-}
-
-/// Compares the sums over the blocks of a table with its stored blocks. Passes each problem to `tell`.
-///
-/// # Errors
-/// The engine cannot read the blocks or the sums.
-pub(crate) fn audit_sums(state: &State, table: &StoredTable, tell: Tell<'_>) -> Result<(), StoreError> {
-    let (Some(blocks), Some(sums)) = (&table.blocks, &table.sums) else {
-        return Ok(());
-    };
-    let (blocks, sums) = (state.open_companion(blocks)?, state.open_companion(sums)?);
-    let mut bounds: Vec<Vec<u8>> = Vec::new();
-    for entry in sums.rows.range::<&[u8]>(..).map_err(engine)? {
-        bounds.push(entry.map_err(engine)?.0.value().to_vec());
-    }
-    if bounds.first().is_none_or(|first| !first.is_empty()) {
-        tell(&[], "the first sum does not begin before all rows".to_owned());
-    }
-    for (number, lower) in bounds.iter().enumerate() {
-        let Some(found) = sums.rows.get(lower.as_slice()).map_err(engine)? else {
-            continue;
-        };
-        let stored = Sum::decode(sums.stored.key_checksum(lower), found.value());
-        match (stored, sum_of(&blocks, lower, bounds.get(number + 1))?) {
-            (Err(damage), _) => tell(lower, damaged(&sums.stored, lower, damage).to_string()),
-            (Ok(stored), Some(sum)) if !stored.covers(&sum) => {
-                tell(lower, format!("a sum is {stored:?}, and its blocks give {sum:?}"));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Returns the sum of the blocks in a range, or `None` if one of them is damaged.
-fn sum_of(blocks: &OpenTable, lower: &[u8], upper: Option<&Vec<u8>>) -> Result<Option<Sum>, StoreError> {
-    let range = match upper {
-        Some(upper) => blocks.rows.range::<&[u8]>(lower..upper.as_slice()),
-        None => blocks.rows.range::<&[u8]>(lower..),
-    };
-    let mut sum = Sum::default();
-    for entry in range.map_err(engine)? {
-        let (lower, value) = entry.map_err(engine)?;
-        let Ok(block) = Block::decode(blocks.stored.key_checksum(lower.value()), value.value()) else {
-            return Ok(None);
-        };
-        sum.add(block);
-    }
-    Ok(Some(sum))
 }

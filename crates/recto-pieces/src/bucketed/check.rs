@@ -6,12 +6,11 @@ use recto_model::Table;
 use recto_store::StoreError;
 
 use super::BucketedStore;
-use crate::check::BucketCheck;
+use crate::check::{BucketCheck, Engine};
 
 impl BucketedStore {
-    /// Begins a check of the buckets of a table. If `position` is given, continues an interrupted check
-    /// from there; another process may have made that check. If `mends` is true, repairs the faults that
-    /// the check finds.
+    /// Begins a check of the buckets of a table, or continues an interrupted check from its position, which may come
+    /// from another process. If `mends`, repairs the faults that it finds.
     ///
     /// # Errors
     /// - The table is not kept in buckets.
@@ -24,7 +23,10 @@ impl BucketedStore {
         position: Option<&[u8]>,
     ) -> Result<BucketCheck, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        let engine = self.pieces().await?.clone();
+        let engine = match self.transacted() {
+            Some(engine) => Engine::Transacted(engine.clone()),
+            None => Engine::Pieces(self.pieces().await?.clone()),
+        };
         BucketCheck::new(Arc::clone(&self.inner), bucketed, engine, mends, position)
     }
 }

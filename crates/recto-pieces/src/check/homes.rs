@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
+use super::Engine;
 use super::fault::FaultKind;
 use super::judge::{KeyPosition, SeenRow, is_named, judge};
 use super::look::Known;
@@ -14,11 +15,12 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::times::{TimeBucket, Times};
 
-/// Shows where the rows of one shard of a bucket belong: to this shard, or elsewhere.
+/// Source of the right buckets of rows. The rows were found in one shard of a bucket.
 pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
     says: Says<'c>,
+    has_samples: bool,
 }
 
 enum Says<'c> {
@@ -31,16 +33,16 @@ enum Says<'c> {
 /// Retention bound of a partition with time buckets.
 struct Low {
     floor: Option<Floor>,
-    /// True if the registry has the bucket. The value matters only if the bucket is below the retention
+    /// True if the registry has the bucket. Only relevant if the bucket is below the retention
     /// bound.
     is_known: bool,
 }
 
 impl<'c> Homes<'c> {
-    /// Returns the source for a bucket from the cache. If `is_fresh` is true, reads the range map now and
-    /// caches it. Returns `None` if the range map is damaged: the stage of range maps reports that.
+    /// Returns the source from the cache. If `is_fresh`, reads it now and caches it. Returns `None` if the range map is
+    /// damaged, which the stage of range maps reports.
     pub(super) async fn of(
-        engine: &'c PieceStore,
+        engine: &'c Engine,
         known: &Known,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
@@ -63,12 +65,13 @@ impl<'c> Homes<'c> {
             place: Arc::clone(place),
             lies,
             says,
+            has_samples: matches!(engine, Engine::Pieces(_)),
         }))
     }
 
-    /// Returns the source for a bucket from a read of the current range map.
+    /// Returns the source from a current read.
     pub(super) async fn now(
-        engine: &'c PieceStore,
+        engine: &'c Engine,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
     ) -> Result<Option<Self>> {
@@ -100,13 +103,13 @@ impl<'c> Homes<'c> {
         Some((piece.roles.read, self.place.pieced.shards.of(key)))
     }
 
-    /// Returns whether a row of this key may be in this bucket and shard.
+    /// Returns whether a row of this key may be here.
     pub(super) fn is_named(&self, key: &[u8]) -> bool {
         let is_named = |piece| is_named(piece, self.lies.0);
         self.is_in_its_shard(key) && self.directory(key).piece_of(key).is_none_or(is_named)
     }
 
-    /// Returns whether rows of this key belong to this shard of a bucket.
+    /// Returns whether this is the right shard of a key.
     pub(super) fn is_in_its_shard(&self, key: &[u8]) -> bool {
         self.place.pieced.shards.of(key) == self.lies.1
     }
@@ -117,8 +120,7 @@ impl<'c> Homes<'c> {
         directory.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
-    /// Returns the fault of a row that is stored in this bucket and shard, or of its sample. Returns
-    /// `None` if both are right.
+    /// Returns the fault of a row that is stored here, or of its sample, if any.
     pub(super) fn judge(
         &self,
         key: &[u8],
@@ -133,6 +135,7 @@ impl<'c> Homes<'c> {
                 Says::Listed(_) => true,
                 Says::ByTime(_, _, low) => low.is_known,
             },
+            has_samples: self.has_samples,
         };
         judge(lies, key, row, sample)
     }
@@ -159,9 +162,12 @@ impl Low {
     }
 }
 
-/// Returns the engine and the time buckets of a table that has time buckets.
-fn by_time<'c>(engine: &'c PieceStore, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
-    Some((engine, place.pieced.times.clone()?))
+/// Returns the engine that has the registry, if a registry lists the existing buckets.
+fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
+    match engine {
+        Engine::Pieces(pieces) => Some((pieces, place.pieced.times.clone()?)),
+        Engine::Transacted(_) => None,
+    }
 }
 
 impl PieceStore {
