@@ -460,7 +460,10 @@ pub(crate) async fn reports_entries_that_are_too_new_to_repair(recto: Recto) {
         );
         if view == "by_what" {
             assert_eq!(before[1], ("orphan".to_owned(), String::new()));
-            assert!(after[1].1.contains("less than an hour old: repair again"), "{after:?}");
+            assert!(
+                after[1].1.contains("less than an hour old: repair again"),
+                "{after:?}"
+            );
         }
     }
     assert_eq!(left, 3);
