@@ -31,7 +31,7 @@ impl Progress {
         self.say("…");
     }
 
-    /// Shows what the phase does now.
+    /// Shows the current step of the phase.
     pub(crate) fn say(&mut self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         if self.is_terminal {

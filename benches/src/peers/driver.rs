@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// Page of the driver, and what it cost.
+/// Page of the driver, with its cost.
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) round_trips: u32,

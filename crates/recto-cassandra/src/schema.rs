@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Reads the tables until one read has no doubts, or several consecutive reads have the same
-    /// doubts. A doubt is a difference from what was expected, in words; `doubts` finds the doubts
+    /// doubts. A doubt describes a difference from the expected tables; `doubts` finds the doubts
     /// of one read.
     async fn read_settled(
         &self,

@@ -74,7 +74,7 @@ pub struct Reply<R> {
     pub body: R,
 }
 
-/// Failure of an attempt at a request, classified by what the next attempt may do.
+/// Failure of an attempt at a request. Its kind decides whether another attempt is allowed.
 #[derive(Debug)]
 enum Failed {
     /// The server was not reached, so it did not receive the request.

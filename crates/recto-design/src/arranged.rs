@@ -97,9 +97,9 @@ impl Arranged {
 }
 
 /// Returns the field at each place of a view's order, after its partition. Fields of the key that a
-/// view does not name follow its order automatically, in the order of the key. Where the queries
-/// leave the choice open, the function therefore puts as many fields of the key as possible at the
-/// end.
+/// view does not name follow its order automatically, in the order of the key. The function
+/// therefore puts as many fields of the key as possible at the end, as far as the queries leave the
+/// choice open.
 ///
 /// It goes from the last place to the first. At each open place, it takes the last field of the key
 /// that precedes the next field.

@@ -272,8 +272,8 @@ mod tests {
         (0..count).map(numbers).collect()
     }
 
-    /// Returns the maximum number of sets of which none is a subset of another. By Dilworth's
-    /// theorem, this is the number of chains that the sets need.
+    /// Returns the maximum number of sets of which none is a subset of another. This is the
+    /// number of chains that the sets need (Dilworth's theorem).
     fn widest(sets: &[u16]) -> usize {
         fn most(sets: &[u16], taken: &mut Vec<u16>) -> usize {
             let Some((&first, rest)) = sets.split_first() else {

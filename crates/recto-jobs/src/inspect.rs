@@ -19,8 +19,8 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
 
-/// Maximum number of segments of which `Shards::stats` counts the messages one by one. Of further segments,
-/// it counts all messages if the segment is sealed, and none if it is open.
+/// Maximum number of segments of which `Shards::stats` counts the messages one by one. It counts all
+/// messages of a further segment that is sealed, and none of a further segment that is open.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
 /// Numbers of messages in a queue, and counters of this process.

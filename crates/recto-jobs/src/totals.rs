@@ -1,11 +1,11 @@
-//! Counters of what this process did with the messages of a queue.
+//! Counters of this process for the messages of a queue, for example of those that it sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of what this process did with the messages of a queue since it opened the store. Their JSON form
-/// has the same fields. No counter ever falls.
+/// Counters of this process for the messages of a queue, since it opened the store. Their JSON form has the
+/// same fields. No counter ever falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Number of messages that were sent, not counting duplicates.

@@ -44,7 +44,7 @@ const EXPIRES: u8 = 2;
 const AFTER: u8 = 4;
 const KNOWN_FLAGS: u8 = AT_POSITION | EXPIRES | AFTER;
 
-/// Progress of a scan: what the scan must still read.
+/// Progress of a scan: the parts of the data that the scan must still read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanProgress {
     /// Progress of a scan that reads whole tables, in the store's own order.

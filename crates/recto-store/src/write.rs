@@ -7,8 +7,8 @@ use recto_model::{Bound, Cells, Table};
 
 use crate::{ConsistencyLevel, StoreError};
 
-/// Timestamp of a write, in microseconds since 1970. Of two writes to a cell, the later one wins. At equal
-/// stamps a deletion wins, then the larger value, cell by cell, as in Cassandra.
+/// Timestamp of a write, in microseconds since 1970. The later of two writes to a cell wins. At equal
+/// timestamps a deletion wins, then the larger value, cell by cell, as in Cassandra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);
 

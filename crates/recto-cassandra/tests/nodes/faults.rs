@@ -236,8 +236,8 @@ async fn stalls_and_crashes() {
     );
     cluster.node(1).resume().unwrap();
 
-    // The outcome of the conditional write was unknown. By now the node either has applied the
-    // write or never will.
+    // The outcome of the conditional write was unknown. The node has applied the write by
+    // now, or never will.
     match bench.cas(Some(2), 3, LONG).await.unwrap() {
         CasOutcome::Applied => {}
         CasOutcome::NotApplied { current } => assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]),

@@ -184,7 +184,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     show_applied(&applied, args.json, console)
 }
 
-/// Plan of a schema change: what applying a schema would change in a store.
+/// Plan of a schema change: the changes that applying a schema would make in a store.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) store: String,

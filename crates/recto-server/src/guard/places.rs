@@ -1,7 +1,7 @@
 //! Limits of concurrent requests. Each class of requests has a number of places of its own: pages
 //! and records, streams, maintenance of the store, and receives. A request takes a place of its
-//! class until its reply is complete in memory, or until a streamed reply has been sent. By
-//! default, one token can take a quarter of the places of a class.
+//! class until its reply is complete in memory, or until a streamed reply has been sent. One
+//! token can take a quarter of the places of a class, by default.
 
 use std::sync::Arc;
 

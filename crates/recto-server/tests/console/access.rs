@@ -115,7 +115,7 @@ async fn lists_partitions_only_for_filters_on_partition_fields() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view can serve the row filter, whatever the carrier is. The page therefore does not ask
+    // No view can serve the row filter with any carrier. The page therefore does not ask
     // for a carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);

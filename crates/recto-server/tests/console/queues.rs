@@ -105,7 +105,7 @@ fn granted(grants: &[(&str, &[Right])]) -> Access {
     Access::granted("somebody", grants.collect::<BTreeMap<_, _>>())
 }
 
-/// Returns the bodies of the messages in a queue, whatever their state is.
+/// Returns the bodies of all messages in a queue, in any state.
 async fn bodies(fixture: &Fixture, queue: &str) -> Vec<String> {
     let peeked = queues(fixture).peek(queue, 50).await.unwrap();
     peeked.into_iter().filter_map(|message| message.body).collect()

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
-/// Explanation of two alternatives to a view, with what a client must do to use them.
+/// Explanation of two alternatives to a view, with their requirements for clients.
 const THEN: &str = "  row by row: needs allow_filter_scan; merge over a field: needs a filter that lists its \
                     values, as an OR of equalities";
 

@@ -187,7 +187,7 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of what happens next to a message that failed for the given number of times.
+/// Returns the next step for a message that failed for the given number of times, as text.
 fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duration) -> String {
     match dead_letters {
         Some(dead_letters) if attempts >= dead_letters.attempts => {

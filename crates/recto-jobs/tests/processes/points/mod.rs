@@ -39,8 +39,8 @@ const LANES: usize = 3;
 const HEARD: Duration = Duration::from_secs(60);
 /// Slightly more than the margin that processes add to visibility timeouts of others.
 const MARGIN: Duration = Duration::from_secs(8);
-/// Time by which the start of the fast clocks is moved back. By the new clocks, a process that was emptying a
-/// table counts as gone.
+/// Time by which the start of the fast clocks is moved back. A process that was emptying a table counts
+/// as gone by the new clocks.
 const LATER_MICROS: i64 = 400_000_000;
 /// Shortest intervals of the ring that are possible with the fast clocks.
 const SHORT: StoreOptions = StoreOptions {

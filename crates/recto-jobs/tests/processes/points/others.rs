@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 10;
 
-/// Messages of a scenario, with what their confirmations say.
+/// Messages of a scenario, by the confirmations that they got.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Messages whose sending was confirmed.

@@ -125,8 +125,8 @@ pub(crate) struct World {
     pub(crate) broken: Option<&'static str>,
 }
 
-/// Number of low bits of a timestamp that contain its original number. By these bits, the model recognizes a
-/// copied row that got another timestamp.
+/// Number of low bits of a timestamp that contain its original number. The model recognizes a copied row
+/// that got another timestamp by these bits.
 const STAMP_BITS: u32 = 8;
 
 const ALIVE: Clock = Clock {

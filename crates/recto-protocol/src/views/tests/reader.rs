@@ -176,8 +176,8 @@ fn pages_beside_deletes() {
 #[test]
 fn without_the_base_after_the_entry() {
     let mut config = reading(&[delete(), insert(1)]);
-    // Leave out a second rule, which would hide the fault. By that rule, a reader does not decide about an
-    // entry that is newer than its base row.
+    // Leave out a second rule, which would hide the fault. That rule keeps a reader from deciding about
+    // an entry that is newer than its base row.
     config.without[1] = Some(Rule::NewerEntryIsUnknown);
     config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
 }

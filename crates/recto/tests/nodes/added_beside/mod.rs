@@ -58,8 +58,8 @@ const AT_ONCE: u64 = 4;
 const CHANGE_PAUSE: Duration = Duration::from_millis(5);
 /// Time for which the test lets the processes write undisturbed between two of its steps.
 const CALM: Duration = Duration::from_secs(2);
-/// Time after which the first process that adds the view is killed. By then, it waits for the other
-/// processes.
+/// Time after which the first process that adds the view is killed. It then already waits for the
+/// other processes.
 const WAITS: Duration = Duration::from_millis(1_500);
 /// Duration of a freeze in which a process keeps its lease.
 const SHORT: Duration = Duration::from_secs(8);
