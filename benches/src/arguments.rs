@@ -19,7 +19,6 @@ Phases:
     load           Loads of CSV files
     views          Puts with views, compared with SQLite with indexes; pages, filling and comparing of views
     queues         Send, receive and acknowledge, compared with PostgreSQL; receives after many messages
-    buckets        A list with and without buckets: load, pages, puts
     intersect      Several filters, by views of one field each, by one view of all fields, and by filter scan
     reopen         Opening after kill -9
     cassandra      Pages, compared with the hand-written statements
@@ -30,7 +29,7 @@ Phases:
     collation      Pages of a view with a collation, compared with a view without; both stores
     unique         Inserts with and without a unique field, compared with a hand-written program; both stores
     cassandra-buckets
-                   The list of `buckets` on Cassandra, also with eight shards; requests by node
+                   A list with and without buckets, also with eight shards: load, pages, puts; requests by node
     cassandra-intersect
                    The filters of `intersect` on Cassandra
     copy           Copies of a collection between stores, compared with loads; both stores
@@ -63,7 +62,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// Phases of `all`, in their order.
-pub(crate) const PHASES: [&str; 26] = [
+pub(crate) const PHASES: [&str; 25] = [
     "layers",
     "pages",
     "cache",
@@ -73,7 +72,6 @@ pub(crate) const PHASES: [&str; 26] = [
     "load",
     "views",
     "queues",
-    "buckets",
     "intersect",
     "reopen",
     "cassandra",

@@ -13,11 +13,10 @@ use tokio::runtime::Runtime;
 
 use super::stores;
 use crate::measure::{Contender, interleaved, median, quantile};
-use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// Collections by their storage. The last one is only for stores with nodes.
+/// Collections by their storage.
 const KEPT: [(&str, &str); 4] = [
     ("plain", ""),
     ("bucketed", "bucket = { target = \"1MB\" }"),
@@ -53,45 +52,26 @@ struct Lists {
     of: Vec<(&'static str, Collection<DynamicRecord>)>,
 }
 
-pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
-    let folder = world.folder.join("buckets");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    let lists = Lists::open(&address(&folder.join("store")), 3)?;
-    let section = measure(world, &lists, "embedded", (1.3, 1.15))?;
-    drop(lists);
-    fs::remove_dir_all(&folder).unwrap();
-    Ok(Section {
-        title: "A list with and without buckets".to_owned(),
-        ..section
-    })
-}
-
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     let mut store = stores::cassandra(world, "buckets");
     // Store one copy of each row, so that the phase can see which node has a row.
     store.replication = Some("1".to_owned());
-    let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 4)?;
-    let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
+    let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)))?;
+    let mut section = measure(world, &lists)?;
     "A list with and without buckets on Cassandra".clone_into(&mut section.title);
     hot_spot(world, &lists, &mut section);
     Ok(section)
 }
 
-fn measure(
-    world: &mut World,
-    lists: &Lists,
-    store: &str,
-    (page, write): (f64, f64),
-) -> Result<Section, String> {
+fn measure(world: &mut World, lists: &Lists) -> Result<Section, String> {
     let rows = if world.arguments.quick { QUICK_ROWS } else { ROWS };
     let folder = world.folder.join("buckets-csv");
     fs::create_dir_all(&folder).unwrap();
     let mut section = Section {
         text: format!(
             "One list of {rows} rows of about 120 bytes, newest first, from a CSV file: in one partition (`plain`), in buckets \
-             of 1 MB (`bucketed`), in one bucket that is never split (`unsplit`) and, on Cassandra, in buckets of eight \
-             shards (`sharded`). A round reads {PAGES} pages of {PAGE} rows. Then writers put single rows into another list. \
+             of 1 MB (`bucketed`), in one bucket that is never split (`unsplit`) and in buckets of eight shards \
+             (`sharded`). A round reads {PAGES} pages of {PAGE} rows. Then writers put single rows into another list. \
              Ratios of puts are times."
         ),
         ..Section::default()
@@ -105,8 +85,8 @@ fn measure(
     }
     section.tables.push(loads);
     fs::remove_dir_all(&folder).unwrap();
-    pages(world, lists, rows, (store, page), &mut section);
-    writes(world, lists, (store, write), &mut section);
+    pages(world, lists, rows, &mut section);
+    writes(world, lists, &mut section);
     Ok(section)
 }
 
@@ -117,18 +97,17 @@ fn written(folder: &Path, rows: i64) -> PathBuf {
 }
 
 impl Lists {
-    fn open(store: &StoreAddress, kept: usize) -> Result<Self, String> {
+    fn open(store: &StoreAddress) -> Result<Self, String> {
         let runtime = stores::runtime();
-        let kept = &KEPT[..kept];
         let collection = |(name, bucket): &(&str, &str)| {
             format!(
                 "[collection.{name}]\nfields = {{ list = \"text\", at = \"bigint\", body = \"text\" }}\n\
                  key = [\"list\", \"at\"]\npartition = [\"list\"]\norder = [\"-at\"]\nwrites = \"append\"\n{bucket}\n"
             )
         };
-        let schema: String = kept.iter().map(collection).collect();
+        let schema: String = KEPT.iter().map(collection).collect();
         let recto = stores::open(&runtime, store, Some(&schema))?;
-        let of = kept.iter().map(|(name, _)| (*name, recto.dynamic(name).unwrap()));
+        let of = KEPT.iter().map(|(name, _)| (*name, recto.dynamic(name).unwrap()));
         Ok(Self {
             of: of.collect(),
             recto,
@@ -176,7 +155,7 @@ impl Lists {
     }
 }
 
-fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f64), section: &mut Section) {
+fn pages(world: &mut World, lists: &Lists, rows: i64, section: &mut Section) {
     let rounds = world.arguments.rounds(ROUNDS);
     let depth = rows - BEHIND;
     let mut times = Table::new(
@@ -219,13 +198,13 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
         if number > 0 {
             for (depth, at) in [(1, 0), (depth, 1)] {
                 section.targets.push(Target::at_most(
-                    format!("{store}, page of {PAGE}, depth {depth}: {name} / plain"),
-                    wanted,
+                    format!("Cassandra, page of {PAGE}, depth {depth}: {name} / plain"),
+                    1.1,
                     measured[2 * number + at].over(&measured[at]),
                 ));
             }
             section.targets.push(Target::at_most(
-                format!("{store}, page of {PAGE}, {name}: depth {depth} / depth 1"),
+                format!("Cassandra, page of {PAGE}, {name}: depth {depth} / depth 1"),
                 1.1,
                 deep.over(shallow),
             ));
@@ -279,7 +258,7 @@ fn rate(lists: &Lists, of: usize, writers: usize, time: Duration) -> f64 {
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), section: &mut Section) {
+fn writes(world: &mut World, lists: &Lists, section: &mut Section) {
     let rounds = world.arguments.rounds(WRITE_ROUNDS);
     let time = if world.arguments.quick { SPELL / 5 } else { SPELL };
     let names = lists.of.iter().map(|(name, _)| *name);
@@ -316,8 +295,8 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
             .filter(|((name, _), _)| *name == "unsplit");
         for ((name, _), ratio) in unsplit {
             section.targets.push(Target::at_most(
-                format!("{store}, put, {writers} writers: time, {name} / plain"),
-                wanted,
+                format!("Cassandra, put, {writers} writers: time, {name} / plain"),
+                1.15,
                 *ratio,
             ));
         }

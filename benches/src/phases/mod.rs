@@ -51,7 +51,6 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "load" => Ok(load::run(world)),
         "views" => Ok(views::run(world)),
         "queues" => queues::run(world),
-        "buckets" => buckets::embedded(world),
         "cassandra-buckets" => buckets::cassandra(world),
         "intersect" => intersect::embedded(world),
         "cassandra-intersect" => intersect::cassandra(world),

@@ -221,7 +221,8 @@ pub struct BucketFigures {
     pub rows: u64,
     /// Maximum error of `rows` in 95 of 100 cases. If it is 0, `rows` is exact.
     pub rows_error: u64,
-    /// Number of bytes: for each row, the bytes of its cells and 64 more.
+    /// Number of bytes: on Cassandra, for each row, the bytes of its cells and 64 more; on an embedded store,
+    /// the bytes of its keys and values.
     pub bytes: u64,
     /// Maximum error of `bytes` in 95 of 100 cases. If it is 0, `bytes` is exact.
     pub bytes_error: u64,

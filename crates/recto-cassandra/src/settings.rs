@@ -72,7 +72,6 @@ pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
         leaves_tombstones: true,
         sees_conflicts: false,
         transactions: false,
-        counts_partitions: false,
         counts_rows: false,
     }
 }

@@ -24,11 +24,12 @@ const COUNTING: &str = "counting";
 const PARTITIONS: u64 = 100;
 const PAGE_ROWS: u32 = 21;
 const CHUNK_ROWS: u64 = 50_000;
-/// Short rounds, so that some of them have the machine for themselves.
+/// Number of slices of one measured round. Rounds are short, so that other processes do not disturb all of
+/// them.
 const SLICES_PER_ROUND: usize = 2_000;
 const ROUNDS: usize = 101;
 
-fn table(counts_partitions: bool) -> Arc<Table> {
+fn table(counts_rows: bool) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -52,7 +53,7 @@ fn table(counts_partitions: bool) -> Arc<Table> {
         regular("cancelled", Type::Boolean),
     ];
     let options = TableOptions {
-        counts_partitions,
+        counts_rows,
         ..TableOptions::default()
     };
     Arc::new(Table::new("flights", columns, options).unwrap())
@@ -212,7 +213,7 @@ async fn commits(store: &Arc<EmbeddedStore>, table: &Arc<Table>, writers: u64, e
     );
 }
 
-/// A second process writes and is killed; how long does opening take?
+/// Measures how long the store takes to open after a process that writes to it was killed.
 fn crash(directory: &Path, is_counting: bool) {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["0", directory.to_str().unwrap(), "write"])

@@ -7,9 +7,8 @@ use recto_store::{RowsMet, StoreError};
 use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
-use crate::blocks::{self, BlockDeltas, BlockTableDeltas};
+use crate::blocks::{self, BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
 use crate::catalog::{Catalog, StoredTable, different};
-use crate::counts::{Deltas, Sizes, TableDeltas, Tally};
 use crate::damage::damaged;
 use crate::error::engine;
 use crate::row::{Damage, Row, StoredRow};
@@ -18,20 +17,22 @@ use crate::state::RowsDefinition;
 use crate::walk::{RowsTable, find, find_edge};
 use crate::work::Reply;
 
-/// Maximum number of rows that a range deletion rewrites at a time. These are rows that it deletes in part.
+/// Maximum number of rows that a range deletion stores again at a time. A row is stored again if a part of it
+/// is newer than the deletion.
 const PARTLY_DELETED_ROWS: usize = 10_000;
 
-/// Tables that a transaction has opened. They are closed before the commit.
+/// Tables of the engine that a write transaction has opened. They are closed before the transaction commits.
 pub(crate) struct OpenTables<'t> {
     transaction: &'t WriteTransaction,
     open: HashMap<u32, RowsTable<'t>>,
-    /// Changes of counts.
-    deltas: Deltas,
-    /// Open tables of blocks, by the numbers of the tables whose blocks they have.
+    /// Open tables of blocks (row counts by key range), by the number of the table whose rows the blocks
+    /// count.
     blocks: HashMap<u32, RowsTable<'t>>,
-    /// Changes of blocks.
+    /// Changes of blocks by the requests so far. `put_down_blocks` writes them.
     block_deltas: BlockDeltas,
-    /// Number of the request, within the group, that is being applied.
+    /// Tables that have enough blocks to need sums over them, but have no sums yet.
+    without_sums: Vec<Arc<StoredTable>>,
+    /// Index, within the group, of the request that is being applied.
     request: usize,
 }
 
@@ -40,14 +41,14 @@ impl<'t> OpenTables<'t> {
         Self {
             transaction,
             open: HashMap::new(),
-            deltas: Deltas::default(),
             blocks: HashMap::new(),
             block_deltas: BlockDeltas::default(),
+            without_sums: Vec::new(),
             request: 0,
         }
     }
 
-    /// Continues with the request of this number.
+    /// Starts the request with the index `request` in the group.
     pub(crate) fn begin_request(&mut self, request: usize) {
         self.request = request;
     }
@@ -67,11 +68,11 @@ impl<'t> OpenTables<'t> {
     pub(crate) fn close(&mut self, table: &StoredTable) {
         self.open.remove(&table.id);
         self.blocks.remove(&table.id);
-        self.deltas.forget(table);
         self.block_deltas.forget(table);
     }
 
-    /// Opens the blocks of a table for the caller, who gives them back. Returns `None` if the table has no blocks.
+    /// Removes and returns the open blocks of a table. The caller gives them back to `return_blocks`. Returns
+    /// `None` if the table has no blocks.
     pub(crate) fn take_blocks(&mut self, table: &StoredTable) -> Result<Option<RowsTable<'t>>, StoreError> {
         let Some(blocks) = &table.blocks else {
             return Ok(None);
@@ -87,45 +88,70 @@ impl<'t> OpenTables<'t> {
         self.blocks.insert(table, blocks);
     }
 
-    /// Writes all changes of blocks. If this fails, returns the number of the request that gets the error.
-    pub(crate) fn put_down_blocks(&mut self) -> Result<(), (usize, StoreError)> {
+    /// Writes the recorded changes of blocks to the engine. On failure, returns the error and the index of
+    /// the request that gets it. `catalog` is the catalog after all requests, because a table may have got
+    /// sums after its request was prepared.
+    pub(crate) fn put_down_blocks(&mut self, catalog: &Catalog) -> Result<(), (usize, StoreError)> {
         while let Some((table, deltas)) = self.block_deltas.pop() {
-            self.put_down_table(&table, &deltas)
+            let now = catalog.get(table.definition.name());
+            let Some(now) = now.filter(|now| now.id == table.id) else {
+                continue;
+            };
+            self.put_down_table(now, &deltas)
                 .map_err(|error| (deltas.request, error))?;
         }
         Ok(())
     }
 
-    fn put_down_table(&mut self, table: &StoredTable, deltas: &BlockTableDeltas) -> Result<(), StoreError> {
-        if let Some(mut blocks) = self.take_blocks(table)? {
-            blocks::put_down(table, &mut blocks, self.rows(table)?, deltas)?;
-            self.return_blocks(table.id, blocks);
-        }
-        Ok(())
-    }
-
-    /// Writes all changes of counts. If this fails, returns the number of the request that gets the error.
-    pub(crate) fn put_down_counts(&mut self) -> Result<(), (usize, StoreError)> {
-        while let Some(deltas) = self.deltas.pop() {
-            self.put_down(&deltas).map_err(|error| (deltas.request, error))?;
-        }
-        Ok(())
-    }
-
-    fn put_down(&mut self, deltas: &TableDeltas) -> Result<(), StoreError> {
-        let Some(counts) = &deltas.table.counts else {
+    fn put_down_table(
+        &mut self,
+        table: &Arc<StoredTable>,
+        deltas: &BlockTableDeltas,
+    ) -> Result<(), StoreError> {
+        let Some(mut blocks) = self.take_blocks(table)? else {
             return Ok(());
         };
-        let mut counts = self
-            .transaction
-            .open_table(RowsDefinition::new(&counts.rows))
-            .map_err(engine)?;
-        deltas.put_down(&mut counts, self.rows(&deltas.table)?)
+        let mut sums = match &table.sums {
+            Some(sums) => Some(self.open_sums(sums)?),
+            None => None,
+        };
+        blocks::put_down(table, &mut blocks, sums.as_mut(), self.rows(table)?, deltas)?;
+        if sums.is_none() && blocks::needs_sums(&blocks)? {
+            self.without_sums.push(Arc::clone(table));
+        }
+        self.return_blocks(table.id, blocks);
+        Ok(())
+    }
+
+    fn open_sums(&self, sums: &StoredTable) -> Result<RowsTable<'t>, StoreError> {
+        self.transaction
+            .open_table(RowsDefinition::new(&sums.rows))
+            .map_err(engine)
+    }
+
+    /// Returns the tables that need sums over their blocks. Call this after [`Self::put_down_blocks`].
+    pub(crate) fn take_tables_without_sums(&mut self) -> Vec<Arc<StoredTable>> {
+        std::mem::take(&mut self.without_sums)
+    }
+
+    /// Builds the sums over the blocks of a table. Does nothing if the catalog gives the table no sums or no
+    /// blocks.
+    pub(crate) fn build_sums(&mut self, table: &StoredTable) -> Result<(), StoreError> {
+        let Some(sums) = &table.sums else {
+            return Ok(());
+        };
+        let Some(mut blocks) = self.take_blocks(table)? else {
+            return Ok(());
+        };
+        let mut sums = self.open_sums(sums)?;
+        blocks::build_sums(table, &mut blocks, &mut sums, self.rows(table)?)?;
+        self.return_blocks(table.id, blocks);
+        Ok(())
     }
 }
 
-/// Checks that a table is still the one for which a request was prepared. It may have been dropped, or created again,
-/// since.
+/// Checks that the table for which a request was prepared still exists. It may have been dropped, or dropped
+/// and created again, since then.
 pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), StoreError> {
     let name = table.definition.name();
     if catalog.get(name).is_some_and(|now| now.id == table.id) {
@@ -137,14 +163,15 @@ pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), 
 /// Time at which the changes of a request take place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// Time in seconds. Rows and cells that have expired by then do not exist.
+    /// Time in seconds since 1970. Rows and cells that have expired by this time count as absent.
     pub(crate) now_seconds: u32,
-    /// Minimum timestamp of changes without a timestamp. Such a change is also newer than the row that it meets.
+    /// Minimum timestamp, in microseconds, of changes without a timestamp. Such a change also gets a newer
+    /// timestamp than the existing row.
     pub(crate) now_micros: i64,
 }
 
-/// Applies a batch that is [sorted](Batch::sort). If an insert conflicts, applies nothing of the batch, unless the
-/// batch is applied row by row.
+/// Applies a batch that is [sorted](Batch::sort). If an insert conflicts, nothing of the batch is applied. A
+/// batch that is applied row by row skips the conflicting insert instead.
 pub(crate) fn apply(
     batch: &Batch,
     catalog: &Catalog,
@@ -159,7 +186,7 @@ pub(crate) fn apply(
         now_micros: now.now_micros,
         restamp: None,
         tells_met: batch.row_by_row,
-        tally: Tally::default(),
+        tally: BlockTally::default(),
         merged: Vec::new(),
         old: Vec::new(),
     };
@@ -179,7 +206,7 @@ pub(crate) fn apply(
                 for change in run {
                     let key = batch.key(change);
                     let place = (key, table.key_checksum(key));
-                    applier.tally.note_new(place, batch.value(change), change.cells)?;
+                    applier.tally.note_new(place, batch.value(change))?;
                 }
                 if batch.may_be_undone() {
                     undo.extend(run.iter().map(|change| PreviousRow { change, row: None }));
@@ -213,14 +240,14 @@ pub(crate) fn apply(
     })
 }
 
-/// Row at the key of a change, before the change.
+/// Row that was stored at the key of a change before the change, so that the change can be undone.
 struct PreviousRow<'a> {
     change: &'a Change,
     row: Option<Vec<u8>>,
 }
 
-/// Undoes changes, so that the other changes of their group are committed without them. Starting the whole group again
-/// for each conflict would let a few clients delay all others.
+/// Undoes the changes of one batch, so that the other batches of its group are committed without it. Applying
+/// the whole group again after each conflict would let a few clients delay all others.
 fn undo_all(
     batch: &Batch,
     undo: Vec<PreviousRow<'_>>,
@@ -236,26 +263,27 @@ fn undo_all(
     Ok(())
 }
 
-/// Row that a put or an insert met.
+/// Kind of existing row that a put or an insert found at its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Met {
-    /// No row, the row of an earlier attempt, or a row that has ended; also if no caller needs to know.
+    /// No row, an expired row, or the row of an earlier attempt of the same write. Also the result if no
+    /// caller needs to know.
     Nothing,
     /// A row with the same values.
     Same,
-    /// Another row.
+    /// A row with other values.
     Other,
 }
 
 struct Applier<'t> {
     now_seconds: u32,
     now_micros: i64,
-    /// Minimum timestamp of the current change, if it has no timestamp.
+    /// Minimum timestamp of the current change. `None` if the change has its own timestamp.
     restamp: Option<i64>,
-    /// True if a caller needs to know the rows that puts met.
+    /// True if the caller needs to know which existing rows its puts found.
     tells_met: bool,
-    /// Changes of rows, as the counts need them.
-    tally: Tally<'t>,
+    /// Record of the changes of row counts by block.
+    tally: BlockTally<'t>,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
@@ -263,24 +291,22 @@ struct Applier<'t> {
 impl<'t> Applier<'t> {
     /// Continues with changes of `table`.
     fn enter(&mut self, table: &Arc<StoredTable>, tables: &mut OpenTables<'t>) -> Result<(), StoreError> {
-        self.tally.enter(table);
-        if self.tally.blocks.is_in(table) {
+        if self.tally.is_in(table) {
             return Ok(());
         }
         let blocks = tables.take_blocks(table)?;
-        if let Some((before, blocks)) = self.tally.blocks.enter(table, blocks) {
+        if let Some((before, blocks)) = self.tally.enter(table, blocks) {
             tables.return_blocks(before, blocks);
         }
         Ok(())
     }
 
-    /// Passes the recorded changes of counts and blocks to the transaction.
-    fn finish(self, tables: &mut OpenTables<'t>) {
-        let mut blocks = self.tally.finish(&mut tables.deltas, tables.request);
-        if let Some((table, open)) = blocks.leave() {
+    /// Passes the recorded changes of blocks to the transaction.
+    fn finish(mut self, tables: &mut OpenTables<'t>) {
+        if let Some((table, open)) = self.tally.leave() {
             tables.return_blocks(table, open);
         }
-        blocks.finish(&mut tables.block_deltas, tables.request);
+        self.tally.finish(&mut tables.block_deltas, tables.request);
     }
 
     fn apply(
@@ -293,8 +319,8 @@ impl<'t> Applier<'t> {
         let (key, value) = (batch.key(change), batch.value(change));
         self.restamp = change.stamp.is_none().then_some(self.now_micros);
         match (change.action, change.stamp) {
-            (Action::Put, Some(_)) => return self.put(table, key, (value, change.cells), rows),
-            (Action::Insert, Some(_)) => return self.insert(table, key, (value, change.cells), rows),
+            (Action::Put, Some(_)) => return self.put(table, key, value, rows),
+            (Action::Insert, Some(_)) => return self.insert(table, key, value, rows),
             (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
             (Action::Delete, Some(stamp)) => self.delete(table, key, stamp, rows)?,
             (Action::Delete, None) => {
@@ -303,7 +329,7 @@ impl<'t> Applier<'t> {
                     .map_err(engine)?
                     .map(|old| self.tally.size(table.key_checksum(key), old.value()));
                 match removed {
-                    Some(before) => self.tally.note(key, before, Sizes::NOTHING)?,
+                    Some(before) => self.tally.note(key, before, None)?,
                     None => check_nothing(table, key, rows)?,
                 }
             }
@@ -316,18 +342,19 @@ impl<'t> Applier<'t> {
         Ok(Met::Nothing)
     }
 
-    /// Inserts first, and then looks at the previous value. So a new row costs one descent of the tree.
+    /// Puts a row. Inserts it first and then examines the previous value, so that a new row costs only one
+    /// descent of the tree.
     fn put(
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        (value, cells): (&[u8], u32),
+        value: &[u8],
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
         let (met, before) = match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new((key, checksum), value, cells)?;
+                self.tally.note_new((key, checksum), value)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -355,7 +382,7 @@ impl<'t> Applier<'t> {
         Ok(met)
     }
 
-    /// Returns the result of a put of `new` that replaced `old`.
+    /// Classifies the row `old` that a put of `new` has replaced.
     fn met(&self, checksum: u32, old: &[u8], new: &[u8]) -> Met {
         let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
             return Met::Other;
@@ -370,12 +397,12 @@ impl<'t> Applier<'t> {
         }
     }
 
-    /// Inserts a row. If a row exists already, puts that row back.
+    /// Inserts a row. If a row with other values exists at its key, stores that row again.
     fn insert(
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        (value, cells): (&[u8], u32),
+        value: &[u8],
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
@@ -383,15 +410,15 @@ impl<'t> Applier<'t> {
         let open = |value| StoredRow::open(checksum, value).map_err(damage);
         match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new((key, checksum), value, cells)?;
+                self.tally.note_new((key, checksum), value)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
                 let old = old.value();
                 let (there, new) = (open(old)?, open(value)?);
                 if there.is_plainly(&new) {
-                    // Keep the stored timestamp or the new one: it does not matter, because the
-                    // values are the same.
+                    // The row now has the new timestamp instead of the old one. The difference does not
+                    // matter, because the values are the same.
                     let again = there.newest_at_once() == new.newest_at_once();
                     return Ok(if again { Met::Nothing } else { Met::Same });
                 }
@@ -405,7 +432,8 @@ impl<'t> Applier<'t> {
         met
     }
 
-    /// Handles an insert of `new` over `old`, with both decoded. `new` is stored at the moment.
+    /// Completes an insert of `new` over `old` by decoding both rows, if their encoded forms do not show the
+    /// result. When this is called, `new` is stored at the key.
     fn insert_apart(
         &mut self,
         table: &StoredTable,
@@ -443,7 +471,7 @@ impl<'t> Applier<'t> {
         })
     }
 
-    /// Reads the stored row first.
+    /// Merges a change into the stored row, which is read first.
     fn patch(
         &mut self,
         table: &StoredTable,
@@ -455,13 +483,14 @@ impl<'t> Applier<'t> {
         let (before, exists) = {
             let old = find(table, rows, key)?;
             let old = old.as_ref().map(redb::AccessGuard::value);
-            let before = old.map_or(Sizes::NOTHING, |old| self.tally.size(checksum, old));
+            let before = old.and_then(|old| self.tally.size(checksum, old));
             (before, self.merge(table, key, checksum, old, value)?)
         };
         self.store(key, checksum, (before, exists), rows)
     }
 
-    /// Writes the result of merging `old` and `value` to `merged`. Returns whether a row remains.
+    /// Merges `value` into `old`, and writes the encoded result to `merged`. Returns whether the resulting
+    /// row exists. A row whose data is deleted or expired does not.
     fn merge(
         &mut self,
         table: &StoredTable,
@@ -493,15 +522,16 @@ impl<'t> Applier<'t> {
         Ok(exists)
     }
 
-    /// Stores `merged` at `key`, or removes the row if it does not exist. `before` is the size of the previous row.
+    /// Stores `merged` at `key` if the row `exists`, and otherwise removes the row. `before` is the size of
+    /// the previous row.
     fn store(
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, exists): (Sizes, bool),
+        (before, exists): (Option<EntrySize>, bool),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
-        let mut after = Sizes::NOTHING;
+        let mut after = None;
         if exists {
             rows.insert(key, self.merged.as_slice()).map_err(engine)?;
             after = self.tally.size(checksum, &self.merged);
@@ -537,25 +567,25 @@ impl<'t> Applier<'t> {
         self.store_left(key, checksum, (before, left), rows)
     }
 
-    /// Stores the remaining part of a deleted row, and records the change for the counts. `before` is the size of the
+    /// Stores the remaining part of a deleted row, and records the change for the blocks. `before` is the size of the
     /// row before the deletion.
     fn store_left(
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, left): (Sizes, Left),
+        (before, left): (Option<EntrySize>, Left),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
         if left == Left::Nothing {
-            return self.tally.note(key, before, Sizes::NOTHING);
+            return self.tally.note(key, before, None);
         }
         rows.insert(key, self.merged.as_slice()).map_err(engine)?;
         let after = self.tally.size(checksum, &self.merged);
         self.tally.note(key, before, after)
     }
 
-    /// Returns whether a deletion at `stamp` leaves nothing, a part, or all of a stored row. Writes the rest to
-    /// `merged`.
+    /// Returns whether a deletion at `stamp` leaves nothing, a part, or all of a stored row. Writes the
+    /// remaining part to `merged`.
     fn left(
         &mut self,
         table: &StoredTable,
@@ -586,7 +616,7 @@ impl<'t> Applier<'t> {
     }
 
     /// Returns whether a deletion of a range leaves nothing, a part, or all of a row. Records the change for the
-    /// counts.
+    /// blocks.
     fn left_in_range(
         &mut self,
         table: &StoredTable,
@@ -598,7 +628,7 @@ impl<'t> Applier<'t> {
         let checksum = table.key_checksum(key);
         let before = self.tally.size(checksum, stored);
         let after = match left {
-            Left::Nothing => Sizes::NOTHING,
+            Left::Nothing => None,
             Left::All => before,
             Left::Part => self.tally.size(checksum, &self.merged),
         };
@@ -618,7 +648,7 @@ impl<'t> Applier<'t> {
             find_edge(table, rows, edge)?;
         }
         loop {
-            self.tally.blocks.look_ahead(from, to)?;
+            self.tally.look_ahead(from, to)?;
             let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             let mut failed = None;
             rows.retain_in::<&[u8], _>(from..to, |key, stored| {
@@ -660,7 +690,8 @@ enum Left {
     All,
 }
 
-/// Checks that no damaged key hides the row. A hidden row was not removed, so the deletion must not be acknowledged.
+/// Checks that no row is stored at `key`. A damaged key nearby can hide the row from the engine's search. The
+/// deletion must then fail, because the hidden row still exists.
 fn check_nothing(table: &StoredTable, key: &[u8], rows: &RowsTable<'_>) -> Result<(), StoreError> {
     find(table, rows, key).map(drop)
 }
@@ -669,8 +700,8 @@ fn is_damaged(checksum: u32, stored: &[u8]) -> bool {
     matches!(StoredRow::open(checksum, stored), Err(Damage::Checksum))
 }
 
-/// Returns whether `new` replaces all of `old`, so that no merge is needed. A write of every column of a damaged row
-/// repairs it.
+/// Returns whether `new` replaces all of `old`, so that no merge is needed. A damaged `old` is replaced only
+/// if `new` writes every column.
 fn replaces(table: &StoredTable, checksum: u32, old: &[u8], new: &[u8]) -> bool {
     let Ok(new) = StoredRow::open(checksum, new) else {
         return false;

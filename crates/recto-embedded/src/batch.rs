@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use recto_model::{Bound, Cells, Column, Table, Type};
+use recto_model::{Bound, Cells, Table};
 use recto_store::{Mutation, Operation, StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
@@ -21,9 +21,10 @@ pub(crate) enum Action {
     Insert,
     /// Merges a row into the stored row, which probably exists.
     Patch,
-    /// Deletes the row, as far as it is not newer.
+    /// Deletes the row. Parts of the row that are newer than the deletion stay.
     Delete,
-    /// Deletes the rows from the key up to an end, as far as they are not newer.
+    /// Deletes the rows from the key up to an end. Rows and parts of rows that are newer than the deletion
+    /// stay.
     DeleteRange,
 }
 
@@ -33,37 +34,35 @@ impl Action {
     }
 }
 
-/// One change. Key and value are in the batch's buffer.
+/// One change of a batch. Its key and value are stored in the batch's buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     /// Index of the table in the batch.
     pub(crate) table: usize,
     pub(crate) action: Action,
-    /// Number of the mutation in the call.
+    /// Index of the mutation among all mutations of the call.
     pub(crate) number: u32,
-    /// Timestamp; `None`: the change is newer than the row that it meets.
+    /// Timestamp of the change. `None`: the writer gives it a newer timestamp than that of the existing row.
     pub(crate) stamp: Option<i64>,
-    /// Bytes of the cells of the row that the change puts, including those of its key, if the table counts them.
-    pub(crate) cells: u32,
     key: Range<u32>,
-    /// Row to merge, or end of the range.
+    /// Position in the buffer: of the row to merge, or of the end of the range to delete.
     value: Range<u32>,
 }
 
 impl Change {
-    /// Returns the order in which changes of one row are applied. They are sorted by timestamp, ascending. Changes
-    /// without a timestamp come after all others. At equal timestamps, deletions come last.
+    /// Returns the sort key for the changes of one row. Changes with a timestamp come first, by ascending
+    /// timestamp. At equal timestamps, deletions come last.
     fn order(&self) -> (bool, Option<i64>, bool) {
         (self.stamp.is_none(), self.stamp, self.action.deletes())
     }
 }
 
-/// Changes of one call.
+/// Encoded changes of one write call.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) tables: Vec<Arc<StoredTable>>,
     pub(crate) changes: Vec<Change>,
-    /// True if inserts that conflict are skipped.
+    /// True if conflicting inserts are skipped. If false, one conflict rejects the whole batch.
     pub(crate) row_by_row: bool,
     buffer: Vec<u8>,
     has_ranges: bool,
@@ -74,34 +73,11 @@ pub(crate) struct Batch {
     mutations: u32,
 }
 
-/// Table and partition of some mutations. They are looked up once per partition.
+/// Table and partition of consecutive mutations. Both are looked up once per partition.
 struct Place<'a> {
     table: usize,
     definition: &'a Table,
     partition: Vec<u8>,
-    clustering_bytes: ClusteringBytes,
-}
-
-/// Source of the number of bytes that the clustering cells add to the count of a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ClusteringBytes {
-    /// The table does not count.
-    NotCounted,
-    /// The cells as the caller passed them.
-    AsGiven,
-    /// The cells as the key contains them, which may be encoded differently.
-    AsInKey,
-}
-
-impl ClusteringBytes {
-    fn of(stored: &StoredTable) -> Self {
-        let is_same = |column: &Column| !matches!(column.ty, Type::Decimal | Type::Varint);
-        match &stored.counts {
-            None => Self::NotCounted,
-            Some(_) if stored.definition.clustering().iter().all(is_same) => Self::AsGiven,
-            Some(_) => Self::AsInKey,
-        }
-    }
 }
 
 impl Batch {
@@ -113,7 +89,7 @@ impl Batch {
         &self.buffer[change.value.start as usize..change.value.end as usize]
     }
 
-    /// Returns whether an insert may conflict. Then the changes before it must be undone.
+    /// Returns whether an insert of the batch may conflict. A conflict undoes the changes before it.
     pub(crate) fn may_be_undone(&self) -> bool {
         self.has_inserts && !self.row_by_row
     }
@@ -127,8 +103,8 @@ impl Batch {
         self.buffer.len() + self.changes.len() * size_of::<Change>()
     }
 
-    /// Adds the mutations of a partition. Rows of mutations without a timestamp get the timestamp 0, and the writer
-    /// replaces it.
+    /// Adds the mutations of a partition. Rows of mutations without a timestamp are encoded with the
+    /// timestamp 0, which the writer replaces later.
     pub(crate) fn add(
         &mut self,
         catalog: &Catalog,
@@ -148,7 +124,6 @@ impl Batch {
             table,
             definition,
             partition: key,
-            clustering_bytes: ClusteringBytes::of(stored),
         };
         for mutation in mutations {
             self.add_mutation(&place, mutation, now_seconds)?;
@@ -191,8 +166,7 @@ impl Batch {
                 // no timestamp and meets no conflict.
                 self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
-                self.add_row(place, action, Some(clustering), &row, stamp)?;
-                self.count(place, clustering, cells)
+                self.add_row(place, action, Some(clustering), &row, stamp)
             }
             Operation::Patch {
                 clustering,
@@ -245,30 +219,6 @@ impl Batch {
             Ok(())
         })?;
         self.push_change(place, action, stamp, key, value);
-        Ok(())
-    }
-
-    /// Records the counted bytes of the row that was added last.
-    fn count(&mut self, place: &Place<'_>, clustering: &Cells, cells: &Cells) -> Result<(), StoreError> {
-        let Some(change) = self.changes.last() else {
-            return Ok(());
-        };
-        let clustering = match place.clustering_bytes {
-            ClusteringBytes::NotCounted => return Ok(()),
-            ClusteringBytes::AsGiven => clustering.byte_len(),
-            ClusteringBytes::AsInKey => {
-                let (mut key, mut cells) = (&self.key(change)[place.partition.len() + 1..], Cells::new());
-                let columns = place.definition.clustering();
-                keys::decode(columns, &mut key, &mut cells).map_err(|error| {
-                    StoreError::new(StoreErrorKind::Invalid, error.to_string()).with_source(error)
-                })?;
-                cells.byte_len()
-            }
-        };
-        let counted = u32::try_from(clustering + cells.byte_len()).map_err(|_| too_large())?;
-        if let Some(change) = self.changes.last_mut() {
-            change.cells = counted;
-        }
         Ok(())
     }
 
@@ -340,15 +290,14 @@ impl Batch {
             action,
             number: self.mutations,
             stamp,
-            cells: 0,
             key,
             value,
         });
     }
 
-    /// Sorts the changes into the [order](Change::order) in which they are applied. Only changes of one row depend on
-    /// each other. So the changes are sorted by key if no range is deleted, or if all deletions of ranges come last:
-    /// inserting in key order is several times as fast.
+    /// Sorts the changes into the [order](Change::order) in which they are applied. If no range is deleted,
+    /// or if all range deletions come last, the changes are also sorted by key. Inserting in key order is
+    /// several times as fast, and the order matters only among changes of one row.
     pub(crate) fn sort(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         let ranges = if self.has_ranges {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto_model::table::{ColumnKind, Compaction, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, ColumnKind, Compaction, TableOptions, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Column, Direction, Table, Type};
 use recto_store::tables::serves;
@@ -12,22 +12,25 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDef
 
 use crate::error::{corrupt, engine};
 
-/// Newest version of stored table definitions. Only definitions that need it have it. Other definitions have an earlier
-/// version, which earlier releases read.
-pub const TABLE_FORMAT_VERSION: u8 = 4;
+/// Newest version of stored table definitions. Each definition is stored in the oldest version that has its
+/// options, so that earlier releases can read it.
+pub const TABLE_FORMAT_VERSION: u8 = 5;
 
-/// Option of a definition: compaction for tombstones.
+/// Option bit of a stored definition: the table has compaction for tombstones.
 const COMPACTION_BIT: u8 = 1;
-/// Option of a definition, from version 2 on: no automatic snapshots.
+/// Option bit of a stored definition, from version 2 on: the table has no automatic snapshots.
 const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
-/// Option of a definition, from version 3 on: the rows of partitions are counted.
+/// Option bit of a stored definition of version 3: an earlier release kept the table in buckets and counted
+/// their rows. Such a definition is rejected.
 const COUNTS_BIT: u8 = 4;
-/// Option of a definition, from version 4 on: the rows are counted by block.
+/// Option bit of a stored definition, from version 4 on: the rows are counted by block.
 const BLOCKS_BIT: u8 = 8;
+/// Option bit of a stored definition, from version 5 on: the blocks have sums.
+const SUMS_BIT: u8 = 16;
 /// Maximum depth of nested types in a stored definition. CQL types in use have a depth of two or three.
 const MAX_TYPE_DEPTH: u32 = 32;
 
-/// Table of the store.
+/// Definition of a table of the store, and the engine's tables that contain its data.
 #[derive(Debug)]
 pub(crate) struct StoredTable {
     /// Number of the table. No number is used twice in a store.
@@ -35,19 +38,22 @@ pub(crate) struct StoredTable {
     /// Name of the engine's table that stores its rows.
     pub(crate) rows: String,
     pub(crate) definition: Arc<Table>,
-    /// Counts of its partitions, if the table counts them: stored rows, by the components of partitions.
-    pub(crate) counts: Option<Arc<StoredTable>>,
-    /// Blocks of its rows, if the table counts its rows: stored rows, by the lower bounds of blocks.
+    /// Blocks (row counts by key range), if the table counts its rows. They are stored like rows, by their
+    /// lower bounds.
     pub(crate) blocks: Option<Arc<StoredTable>>,
-    /// Word for an entry of this table, in messages.
+    /// Sums over groups of blocks, if the table has many blocks. They are stored like rows, by the lower
+    /// bounds of the groups.
+    pub(crate) sums: Option<Arc<StoredTable>>,
+    /// Word for an entry of this table in error messages.
     pub(crate) entry: &'static str,
-    /// Checksum of the number. Checksums of rows begin with it, so that a row of another table is not taken for a row
-    /// of this table.
+    /// Checksum of the table's number. All checksums of rows begin with it, so that a row of another table is
+    /// not mistaken for a row of this table.
     pub(crate) checksum: u32,
 }
 
 impl StoredTable {
-    pub(crate) fn new(id: u32, definition: Arc<Table>) -> Self {
+    /// Creates a table with the number `id`. `has_sums` is true if its blocks have sums.
+    pub(crate) fn new(id: u32, definition: Arc<Table>, has_sums: bool) -> Self {
         let checksum = crc32c::crc32c(&id.to_le_bytes());
         let options = definition.options();
         let companion = |entry, name: &str| {
@@ -55,41 +61,42 @@ impl StoredTable {
                 id,
                 rows: format!("{name} {id}"),
                 definition: Arc::clone(&definition),
-                counts: None,
                 blocks: None,
+                sums: None,
                 entry,
                 checksum: crc32c::crc32c_append(checksum, name.as_bytes()),
             })
         };
-        let counts = options.counts_partitions.then(|| companion("count", COUNTS));
         let blocks = options.counts_rows.then(|| companion("block", BLOCKS));
+        let sums = (options.counts_rows && has_sums).then(|| companion("sum", SUMS));
         Self {
             id,
             rows: format!("rows {id}"),
             definition,
-            counts,
             blocks,
+            sums,
             entry: "row",
             checksum,
         }
     }
 
-    /// Returns the engine's tables that describe the rows of this table.
-    pub(crate) fn companions(&self) -> impl Iterator<Item = &Arc<Self>> {
-        self.counts.iter().chain(&self.blocks)
+    /// Returns the tables of the engine that belong to this table: its rows, its blocks and their sums.
+    pub(crate) fn with_companions<'t>(self: &'t Arc<Self>) -> impl Iterator<Item = &'t Arc<Self>> {
+        std::iter::once(self).chain(&self.blocks).chain(&self.sums)
     }
 
-    /// Returns the checksum of `key` in this table. The checksum of its row continues it.
+    /// Returns the checksum of `key` in this table. The checksum of the stored row begins with it.
     #[inline]
     pub(crate) fn key_checksum(&self, key: &[u8]) -> u32 {
         crc32c::crc32c_append(self.checksum, key)
     }
 }
 
-/// Beginnings of the names of the engine's tables with counts and with blocks. They also follow the table's number in the
-/// checksums of their entries, so that a row is not taken for a count.
-const COUNTS: &str = "counts";
+/// Prefix of the names of the engine's tables that contain blocks. The checksums of blocks include it after
+/// the table's number, so that a row is never mistaken for a block.
 const BLOCKS: &str = "blocks";
+/// Prefix of the names of the engine's tables that contain sums over blocks. It is used like [`BLOCKS`].
+const SUMS: &str = "sums";
 
 /// Tables of a store, by name.
 #[derive(Debug, Default, Clone)]
@@ -111,11 +118,9 @@ impl Catalog {
         self.tables.remove(name);
     }
 
-    /// Returns the table whose rows, counts or blocks are stored in the engine's table of this name.
+    /// Returns the table whose rows or blocks are stored in the engine's table of this name.
     pub(crate) fn of_engine(&self, name: &[u8]) -> Option<&Arc<StoredTable>> {
-        let mut each = self
-            .iter()
-            .flat_map(|table| std::iter::once(table).chain(table.companions()));
+        let mut each = self.iter().flat_map(StoredTable::with_companions);
         each.find(|table| table.rows.as_bytes() == name)
     }
 
@@ -123,8 +128,8 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// Returns the stored table that the caller means by `table`. It has the same name and columns, and may have
-    /// columns that were added since the caller read the definition.
+    /// Returns the stored table that has the name of `table`. The stored table has the columns of `table`.
+    /// Columns that were added since the caller read the definition may follow.
     pub(crate) fn find(&self, table: &Table) -> Result<&Arc<StoredTable>, StoreError> {
         let stored = self.get(table.name()).ok_or_else(|| missing(table.name()))?;
         if std::ptr::eq(&raw const *stored.definition, table) || serves(&stored.definition, table) {
@@ -149,12 +154,12 @@ pub(crate) fn different(name: &str) -> StoreError {
     .with_hint("use the schema that created it, another table name, or another store")
 }
 
-/// Returns the version of a definition with these options.
+/// Returns the oldest version of stored definitions that has these option bits.
 fn version_of(bits: u8) -> u8 {
-    if bits & BLOCKS_BIT != 0 {
+    if bits & SUMS_BIT != 0 {
+        5
+    } else if bits & BLOCKS_BIT != 0 {
         4
-    } else if bits & COUNTS_BIT != 0 {
-        3
     } else if bits & WITHOUT_SNAPSHOTS_BIT != 0 {
         2
     } else {
@@ -163,7 +168,8 @@ fn version_of(bits: u8) -> u8 {
 }
 
 /// Returns the stored form of a table's definition.
-pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
+pub(crate) fn encode(stored: &StoredTable) -> Vec<u8> {
+    let (id, table) = (stored.id, &stored.definition);
     let options = table.options();
     let mut bits = match options.compaction {
         Compaction::Default => 0,
@@ -172,11 +178,11 @@ pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     if !options.automatic_snapshots {
         bits |= WITHOUT_SNAPSHOTS_BIT;
     }
-    if options.counts_partitions {
-        bits |= COUNTS_BIT;
-    }
     if options.counts_rows {
         bits |= BLOCKS_BIT;
+        if stored.sums.is_some() {
+            bits |= SUMS_BIT;
+        }
     }
     let mut out = vec![version_of(bits)];
     out.extend_from_slice(&id.to_le_bytes());
@@ -212,8 +218,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let id = u32::from_le_bytes(reader.take()?);
     let name = reader.text()?;
     let bits = reader.byte()?;
-    let known = COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | COUNTS_BIT | BLOCKS_BIT;
-    if bits & !known != 0 || version != version_of(bits) {
+    if bits & COUNTS_BIT != 0 {
+        return Err(in_buckets(&name));
+    }
+    let known = COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | BLOCKS_BIT | SUMS_BIT;
+    let has_sums = bits & SUMS_BIT != 0;
+    let has_lone_sums = has_sums && bits & BLOCKS_BIT == 0;
+    if bits & !known != 0 || has_lone_sums || version != version_of(bits) {
         return Err(damaged());
     }
     let compaction = if bits & COMPACTION_BIT == 0 {
@@ -234,19 +245,30 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     if !reader.0.is_empty() {
         return Err(damaged());
     }
+    let is_one_partition = columns.iter().all(|column| column.kind != ColumnKind::Partition);
     let options = TableOptions {
         compaction,
         gc_grace_seconds,
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
-        counts_partitions: bits & COUNTS_BIT != 0,
         counts_rows: bits & BLOCKS_BIT != 0,
-        buckets: None,
-        // The stored definition does not contain this option, because this store writes an empty
-        // partition key like any other key.
+        // A table without partition columns is one partition, which requires the option of buckets. This
+        // store ignores the option.
+        buckets: is_one_partition.then(|| BucketBound::Bytes(u64::MAX).into()),
+        // The option does not change the stored bytes, so this store does not record it.
         allows_empty_partition: false,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
-    Ok(StoredTable::new(id, Arc::new(table)))
+    Ok(StoredTable::new(id, Arc::new(table), has_sums))
+}
+
+/// Returns the error of a table that an earlier release kept in buckets. Version 3 of definitions was for such tables.
+#[cold]
+fn in_buckets(name: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Version,
+        format!("table {name} has its rows in buckets, which this release does not use in an embedded store"),
+    )
+    .with_hint("export the collections with the release that wrote the store, and load them into a new store")
 }
 
 #[cold]

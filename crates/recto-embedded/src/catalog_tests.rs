@@ -4,7 +4,7 @@ use recto_model::golden::bytes_of_hex;
 
 use super::*;
 
-fn table(automatic_snapshots: bool, counts_partitions: bool, counts_rows: bool) -> Table {
+fn table(automatic_snapshots: bool, counts_rows: bool) -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -48,7 +48,6 @@ fn table(automatic_snapshots: bool, counts_partitions: bool, counts_rows: bool) 
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
         automatic_snapshots,
-        counts_partitions,
         counts_rows,
         buckets: None,
         allows_empty_partition: false,
@@ -58,9 +57,9 @@ fn table(automatic_snapshots: bool, counts_partitions: bool, counts_rows: bool) 
 
 #[test]
 fn definitions_come_back() {
-    for options in 0..8 {
-        let table = table(options & 1 != 0, options & 2 != 0, options & 4 != 0);
-        let stored = encode(77, &table);
+    for options in 0..4 {
+        let table = table(options & 1 != 0, options & 2 != 0);
+        let stored = encode(&StoredTable::new(77, Arc::new(table.clone()), false));
         let decoded = decode(&stored).unwrap();
         assert_eq!(decoded.id, 77);
         assert_eq!(*decoded.definition, table);
@@ -69,22 +68,34 @@ fn definitions_come_back() {
 
 #[test]
 fn definitions_are_written_as_ever() {
-    for (automatic_snapshots, counts_partitions, counts_rows, golden) in [
+    for (automatic_snapshots, counts_rows, has_sums, golden) in [
         (true, false, false, include_str!("../tests/golden/table-v1.txt")),
         (false, false, false, include_str!("../tests/golden/table-v2.txt")),
-        (false, true, false, include_str!("../tests/golden/table-v3.txt")),
-        (false, false, true, include_str!("../tests/golden/table-v4.txt")),
+        (false, true, false, include_str!("../tests/golden/table-v4.txt")),
+        (false, true, true, include_str!("../tests/golden/table-v5.txt")),
     ] {
-        let table = table(automatic_snapshots, counts_partitions, counts_rows);
+        let table = table(automatic_snapshots, counts_rows);
         let golden = bytes_of_hex(golden.trim());
-        assert_eq!(encode(77, &table), golden);
-        assert_eq!(*decode(&golden).unwrap().definition, table);
+        let stored = StoredTable::new(77, Arc::new(table.clone()), has_sums);
+        assert_eq!(encode(&stored), golden);
+        let decoded = decode(&golden).unwrap();
+        assert_eq!(*decoded.definition, table);
+        assert_eq!(decoded.sums.is_some(), has_sums);
     }
 }
 
 #[test]
+fn a_table_in_buckets_of_an_earlier_release_is_refused() {
+    let golden = bytes_of_hex(include_str!("../tests/golden/table-v3.txt").trim());
+    let error = decode(&golden).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Version);
+    assert!(error.to_string().contains("every_type"), "{error}");
+    assert!(error.hint().unwrap().starts_with("export the collections"));
+}
+
+#[test]
 fn damaged_and_newer_definitions_are_refused() {
-    let stored = encode(1, &table(true, false, false));
+    let stored = encode(&StoredTable::new(1, Arc::new(table(true, false)), false));
     for at in 0..stored.len() {
         let mut damaged = stored.clone();
         damaged[at] ^= 0x10;

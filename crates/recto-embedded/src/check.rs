@@ -11,8 +11,7 @@ use recto_model::{Cells, Table, cell, key};
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
 
-use crate::audit::Audit;
-use crate::blocks::BlockAudit;
+use crate::blocks::{BlockAudit, audit_sums};
 use crate::catalog::StoredTable;
 use crate::clock::Now;
 use crate::copy::{Counter, Report, total_rows};
@@ -35,13 +34,13 @@ pub struct CheckReport {
     pub page_damage: Option<String>,
     /// Tables, by name, with the number of rows of each.
     pub tables: Vec<CheckedTable>,
-    /// Number of rows that were read.
+    /// Number of rows that the check read.
     pub rows: u64,
-    /// Number of these rows that have ended, and are not yet overwritten or removed by compaction.
+    /// Number of read rows that have expired, but were not yet overwritten or removed by compaction.
     pub ended_rows: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of the keys and values of the read rows.
     pub bytes: u64,
-    /// Number of problems of rows.
+    /// Number of problems found in the tables, including the ones that `problems` leaves out.
     pub problem_count: u64,
     /// The first [`MAX_PROBLEMS`] problems.
     pub problems: Vec<Problem>,
@@ -60,11 +59,12 @@ impl CheckReport {
 pub struct CheckedTable {
     /// Name of the table.
     pub name: String,
-    /// Number of rows that were read.
+    /// Number of rows of the table that the check read.
     pub rows: u64,
-    /// Number of these rows that have ended.
+    /// Number of read rows that have expired.
     pub ended_rows: u64,
-    /// Number of rows with static columns that have not ended: marks of partitions, which a user does not see.
+    /// Number of unexpired rows that contain static columns. They mark partitions, and a user does not see
+    /// them.
     pub static_rows: u64,
 }
 
@@ -138,7 +138,7 @@ struct Check<'a> {
     found: CheckReport,
     counter: Counter,
     scratch: Vec<u8>,
-    /// Number of rows with static columns that have not ended, in the current table.
+    /// Number of unexpired rows with static columns, in the current table.
     static_rows: u64,
 }
 
@@ -164,13 +164,7 @@ impl Check<'_> {
         let expected = open.rows.len().map_err(engine)?;
         let mut previous: Vec<u8> = Vec::new();
         let mut count = 0_u64;
-        let mut audit = match &stored.counts {
-            Some(counts) => Some(Audit::begin(self.state, stored, counts, &mut |key, what| {
-                self.problem(table, key, what);
-            })?),
-            None => None,
-        };
-        let mut block_audit = match &stored.blocks {
+        let mut audit = match &stored.blocks {
             Some(blocks) => Some(BlockAudit::begin(
                 self.state,
                 stored,
@@ -198,9 +192,6 @@ impl Check<'_> {
             if let Some(audit) = &mut audit {
                 audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
             }
-            if let Some(audit) = &mut block_audit {
-                audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
-            }
             previous.clear();
             previous.extend_from_slice(key);
             self.found.rows += 1;
@@ -209,9 +200,9 @@ impl Check<'_> {
         }
         if let Some(audit) = audit {
             audit.finish(&mut |key, what| self.problem(table, key, what))?;
-        }
-        if let Some(audit) = block_audit {
-            audit.finish(&mut |key, what| self.problem(table, key, what))?;
+            audit_sums(self.state, stored, &mut |key, what| {
+                self.problem(table, key, what)
+            })?;
         }
         if count != expected {
             self.problem(
@@ -283,8 +274,8 @@ impl Check<'_> {
 /// Bytes of a block of changed data.
 const BLOCK_BYTES: usize = 4_096;
 
-/// Data file that is read and not written. Writes of the engine stay in memory. They are necessary, because the engine
-/// commits when it opens a file with a check.
+/// Data file that is opened for reading only. Writes of the engine stay in memory. The engine must be able to
+/// write, because it commits when it opens a file with a check.
 #[derive(Debug)]
 struct Overlay {
     file: File,

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use recto_store::StoreError;
 use redb::{CursorError, CursorMut, ReadableTableMetadata as _};
 
-use crate::blocks::{Block, Builder, TARGET_ROWS};
+use crate::blocks::{self, Block, Builder, TARGET_ROWS};
 use crate::catalog::{self, CATALOG, StoredTable};
 use crate::clock::Now;
-use crate::counts::{self, Counted};
 use crate::damage::damaged;
 use crate::data::create_data;
 use crate::error::{engine, guarded};
@@ -20,23 +19,23 @@ use crate::state::{OpenTable, RowsDefinition, State};
 use crate::verified::Met;
 use crate::walk::RowsTable;
 
-/// Progress of an operation on a store.
+/// Progress of an operation that reads all rows of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Number of rows that are done.
+    /// Number of rows that were processed so far.
     pub rows: u64,
-    /// Number of all rows, including static rows and rows that have ended.
+    /// Number of rows to process, including static rows and expired rows.
     pub total_rows: u64,
 }
 
-/// Number of rows between two reports of progress.
+/// Number of processed rows between two reports of progress.
 pub const ROWS_PER_REPORT: u64 = 65_536;
 
 /// Function that receives the progress.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
-/// Counter of rows, which reports the progress at intervals.
+/// Counter of processed rows, which reports the progress at intervals.
 pub(crate) struct Counter {
     progress: Progress,
     report: Report,
@@ -61,16 +60,16 @@ impl Counter {
     }
 }
 
-/// Rows to copy.
+/// Selection of the rows to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// All rows.
     All,
-    /// Rows that have not ended.
+    /// Rows that have not expired.
     Living,
 }
 
-/// Returns the number of rows of a snapshot.
+/// Returns the number of stored rows of a snapshot.
 pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     let mut total = 0;
     for stored in state.catalog.iter() {
@@ -103,7 +102,7 @@ pub(crate) fn copy(
                 meta.insert(name.as_slice(), value.as_slice()).map_err(engine)?;
             }
             for stored in state.catalog.iter() {
-                let definition = catalog::encode(stored.id, &stored.definition);
+                let definition = catalog::encode(stored);
                 definitions
                     .insert(stored.definition.name().as_bytes(), definition.as_slice())
                     .map_err(engine)?;
@@ -116,25 +115,26 @@ pub(crate) fn copy(
                         .open_table(RowsDefinition::new(&companion.rows))
                         .map_err(engine)
                 };
-                let mut counts = stored.counts.as_ref().map(open).transpose()?;
-                let mut blocks = stored.blocks.as_ref().map(open).transpose()?;
-                let mut companions = Companions {
-                    counts: match stored.counts.as_deref().zip(counts.as_mut()) {
-                        Some((counts, target)) => Some(Recount::begin(stored, counts, target)?),
-                        None => None,
-                    },
-                    blocks: match stored.blocks.as_deref().zip(blocks.as_mut()) {
+                let mut open_blocks = stored.blocks.as_ref().map(open).transpose()?;
+                {
+                    let mut blocks = match stored.blocks.as_deref().zip(open_blocks.as_mut()) {
                         Some((blocks, target)) => Some(BlockCopy::begin(stored, blocks, target)?),
                         None => None,
-                    },
-                };
-                copy_rows(state, &source, &mut target, (rows, &mut companions), &mut counter)?;
-                companions.finish()?;
+                    };
+                    copy_rows(state, &source, &mut target, (rows, blocks.as_mut()), &mut counter)?;
+                    blocks.map_or(Ok(()), BlockCopy::finish)?;
+                }
+                let mut sums = stored.sums.as_ref().map(open).transpose()?;
+                if let (Some(from), Some(open_blocks), Some(to), Some(sums)) =
+                    (&stored.blocks, &open_blocks, &stored.sums, &mut sums)
+                {
+                    blocks::build_sums_of_copy((from, open_blocks), (to, sums))?;
+                }
             }
         }
         transaction.commit().map_err(engine)?;
-        // Compact the copy. The engine doubles the size of a growing file and uses both ends of the
-        // new half. So it can cut off free pages only after it has moved the last pages.
+        // Compact the copy. The engine doubles the size of a growing file and uses both ends of the new half.
+        // It can therefore cut off free pages only after it has moved the last pages.
         database.compact().map_err(engine)?;
         database.close().map_err(engine)?;
         Ok(counter.finish())
@@ -149,7 +149,7 @@ fn copy_rows(
     state: &State,
     source: &OpenTable,
     target: &mut RowsTable<'_>,
-    (rows, companions): (Rows, &mut Companions<'_, '_>),
+    (rows, mut blocks): (Rows, Option<&mut BlockCopy<'_, '_>>),
     counter: &mut Counter,
 ) -> Result<(), StoreError> {
     let table = &source.stored;
@@ -167,10 +167,7 @@ fn copy_rows(
                 CursorError::UnorderedKey => damage(Damage::Layout),
                 error => engine(redb::Error::from(error)),
             })?;
-            if let Some(recount) = &mut companions.counts {
-                recount.add(key, &row)?;
-            }
-            if let Some(blocks) = &mut companions.blocks {
+            if let Some(blocks) = &mut blocks {
                 blocks.add(key, value)?;
             }
         }
@@ -179,22 +176,7 @@ fn copy_rows(
     cursor.close().map_err(engine)
 }
 
-/// Counts and blocks of the copied rows. The existing ones are not copied.
-struct Companions<'t, 'c> {
-    counts: Option<Recount<'t, 'c>>,
-    blocks: Option<BlockCopy<'t, 'c>>,
-}
-
-impl Companions<'_, '_> {
-    fn finish(self) -> Result<(), StoreError> {
-        if let Some(counts) = self.counts {
-            counts.finish()?;
-        }
-        self.blocks.map_or(Ok(()), BlockCopy::finish)
-    }
-}
-
-/// Blocks of the copied rows.
+/// Blocks that are built from the copied rows. The blocks of the source are not copied.
 struct BlockCopy<'t, 'c> {
     blocks: &'t StoredTable,
     builder: Builder<'t>,
@@ -202,7 +184,7 @@ struct BlockCopy<'t, 'c> {
 }
 
 impl<'t, 'c> BlockCopy<'t, 'c> {
-    /// Starts the blocks of the rows of `table`, which has no `blocks` yet.
+    /// Starts building the blocks for the rows of `table`, which has no `blocks` yet.
     fn begin(
         table: &'t StoredTable,
         blocks: &'t StoredTable,
@@ -228,63 +210,14 @@ impl<'t, 'c> BlockCopy<'t, 'c> {
     }
 }
 
-/// Count of the copied rows, by partition.
-struct Recount<'t, 'c> {
-    counts: &'t StoredTable,
-    counter: counts::Counter<'t>,
-    target: CursorMut<'c, &'static [u8], &'static [u8]>,
-}
-
-impl<'t, 'c> Recount<'t, 'c> {
-    /// Starts the count of the rows of `table` into its `counts`, which are empty.
-    fn begin(
-        table: &'t StoredTable,
-        counts: &'t StoredTable,
-        target: &'c mut RowsTable<'_>,
-    ) -> Result<Self, StoreError> {
-        Ok(Self {
-            counts,
-            counter: counts::Counter::new(table),
-            target: target
-                .upper_bound_mut(Bound::<&[u8]>::Unbounded)
-                .map_err(engine)?,
-        })
-    }
-
-    fn add(&mut self, key: &[u8], row: &StoredRow<'_>) -> Result<(), StoreError> {
-        let done = self.counter.add(key, row)?;
-        done.map_or(Ok(()), |done| put_count(self.counts, done, &mut self.target))
-    }
-
-    fn finish(mut self) -> Result<(), StoreError> {
-        if let Some(last) = self.counter.finish() {
-            put_count(self.counts, last, &mut self.target)?;
-        }
-        self.target.close().map_err(engine)
-    }
-}
-
-fn put_count(
-    counts: &StoredTable,
-    (partition, count): Counted,
-    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
-) -> Result<(), StoreError> {
-    if count.rows == 0 {
-        return Ok(());
-    }
-    let mut value = Vec::new();
-    counts::encode(count, counts.key_checksum(&partition), &mut value);
-    put_entry(counts, target, &partition, &value)
-}
-
 fn put_block(
-    blocks: &StoredTable,
+    table: &StoredTable,
     (lower, block): (Vec<u8>, Block),
     target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
 ) -> Result<(), StoreError> {
     let mut value = Vec::new();
-    block.encode(blocks.key_checksum(&lower), &mut value);
-    put_entry(blocks, target, &lower, &value)
+    blocks::encode_block(table, &lower, block, &mut value);
+    put_entry(table, target, &lower, &value)
 }
 
 fn put_entry(

@@ -1,14 +1,14 @@
-//! Properties that hold for any bytes that are read as a stored row or as a stored table definition. The crate
-//! `recto-fuzz` calls these functions.
+//! Checks of properties that any bytes must satisfy when they are read as a stored row or as a stored table
+//! definition. The crate `recto-fuzz` calls these functions.
 
 use recto_model::RowSet;
 
 use crate::catalog;
 use crate::row::{Life, NEVER, Row, StoredRow};
 
-/// Checksum of an assumed key.
+/// Checksum of the key at which each tested row is assumed to be stored.
 const KEY_CHECKSUM: u32 = 0x5eed;
-/// Bound, exclusive, of the number of cells that are read from a row.
+/// Exclusive upper bound of the number of cells that are decoded from a row.
 const MAX_COLUMNS: usize = 24;
 
 /// Checks the properties of bytes that are read as a stored row. The first four bytes are a time, and the fifth is a
@@ -151,9 +151,9 @@ pub fn stored_table(data: &[u8]) {
     if let Ok(table) = catalog::decode(&stored) {
         // Compare definitions, not the original bytes: encoding puts the partition columns first
         // and then the clustering columns, but decoding accepts any order.
-        let written = catalog::encode(table.id, &table.definition);
+        let written = catalog::encode(&table);
         let again = catalog::decode(&written).expect("it was just written");
         assert_eq!((again.id, &again.definition), (table.id, &table.definition));
-        assert_eq!(catalog::encode(again.id, &again.definition), written);
+        assert_eq!(catalog::encode(&again), written);
     }
 }

@@ -1,8 +1,8 @@
 //! Embedded store of Recto, on redb: a directory that one process opens, with nothing to install.
 //!
 //! [`EmbeddedStore`] is a [`Store`](recto_store::Store). Its rows are stored under byte-comparable keys in a
-//! copy-on-write tree. So a [`Slice`](recto_model::Slice) is one range of bytes. It is read forwards or backwards from
-//! a snapshot that writers do not change.
+//! copy-on-write tree. A [`Slice`](recto_model::Slice) is one range of bytes, which is read forwards or
+//! backwards from a snapshot that writers do not change.
 //!
 //! | module | content |
 //! |---|---|
@@ -12,7 +12,6 @@
 //! | `verified`, `pages` | the engine's file, whose pages are verified when they are read |
 //! | `state`, `snapshot`, `read`, `scan` | tables of one commit, snapshots, slices, scans |
 //! | `blocks` | numbers of rows by block, for tables that count their rows |
-//! | `counts`, `audit` | numbers of rows and bytes of partitions, for tables that count them |
 //! | `walk` | entries in order, from an edge that is verified |
 //! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by timestamps |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, described in `docs/format.md` |
@@ -23,18 +22,20 @@
 //! [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not relaxed. A crash
 //! loses only relaxed writes, each as a whole, the newest first.
 //!
-//! A store opens at once after its process was killed. From [`QUICK_REPAIR_BYTES`] of data on, every durable commit
-//! also saves the state of the engine's allocator, and syncs twice. This bounds the time to open the store. If the last
-//! commit before the crash did not save this state, the engine reads the whole file, even if earlier commits saved it.
-//! Reading a smaller file is quick too, so commits sync once there. Relaxed commits are only in memory, so that a crash
-//! leaves the last durable commit.
+//! A store opens at once after its process was killed. From [`QUICK_REPAIR_BYTES`] of data on, every durable
+//! commit also saves the state of the engine's allocator, and syncs twice. This bounds the time to open the
+//! store. If the last commit before the crash did not save this state, the engine reads the whole file, even
+//! if earlier commits saved it. Reading a smaller file is quick too, so commits to it sync only once. Relaxed
+//! commits are only in memory, and a crash returns the store to its last durable commit.
 //!
-//! When the disk is full or fails, the write that meets the failure is `Unknown`, and the engine is closed. The store
-//! opens the engine again as soon as the disk works: with the next write, or because reads fail (at most every
-//! [`REVIVE_INTERVAL`]). If the failure lost relaxed writes, the store rejects writes until it is opened again, so that
-//! no bulk load takes these writes for durable. A store that is open read-only does not open itself again.
+//! When the disk is full or fails, the affected write returns `Unknown`, and the engine is closed. The store
+//! reopens the engine as soon as the disk works: with the next write, or because reads fail (at most every
+//! [`REVIVE_INTERVAL`]). If the failure lost relaxed writes, the store rejects writes until a program opens
+//! it again. Otherwise a bulk load could assume that its lost writes are durable. A store that is open
+//! read-only does not reopen itself.
 //!
-//! The newest timestamp of plain writes is stored: [`Store::newest_stamp`](recto_store::Store::newest_stamp).
+//! The store keeps the newest timestamp of its plain writes, which
+//! [`Store::newest_stamp`](recto_store::Store::newest_stamp) returns.
 //!
 //! # Speed
 //!
@@ -44,25 +45,24 @@
 //!
 //! # Damage
 //!
-//! Every row has a checksum of its table, its key and its bytes, which is verified whenever the row is read. The keys
-//! on both sides of the start and the end of a read are verified too, so that a damaged key never hides rows. Every
-//! page that is read from the file is also verified. The engine would trust a damaged page, so it does not get one,
-//! except a page of rows. (`docs/design/embedded-store.md` lists when each kind of damage is noticed.
-//! [`EmbeddedStore::check`] and [`EmbeddedStore::scrub_step`] find the rest.)
+//! Every row has a checksum of its table, its key and its bytes, which is verified whenever the row is read.
+//! The keys on both sides of the start and the end of a read are verified too, so that a damaged key never
+//! hides rows. Every page that is read from the file is also verified. A damaged page is not passed to the
+//! engine, which would trust it. Only damaged pages of rows are passed on. (`docs/design/embedded-store.md`
+//! lists when each kind of damage is noticed. [`EmbeddedStore::check`] and [`EmbeddedStore::scrub_step`] find
+//! the rest.)
 //!
-//! On a damaged page of rows the engine may panic. The panic is caught where this crate calls redb, and becomes an
-//! error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). So do not build with `panic = "abort"` if the
-//! program has to report damage and continue.
+//! On a damaged page of rows the engine may panic. The panic is caught where this crate calls redb, and
+//! becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). A program that has to report
+//! damage and continue must not be built with `panic = "abort"`.
 
 mod apply;
-mod audit;
 mod batch;
 mod blocks;
 mod catalog;
 mod check;
 mod clock;
 mod copy;
-mod counts;
 mod damage;
 mod data;
 mod describe;

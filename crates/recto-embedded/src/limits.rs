@@ -2,11 +2,11 @@
 
 use recto_store::Limits;
 
-/// Limits of the embedded store.
+/// Limits of one request to the embedded store.
 ///
-/// Rows and keys have the limits of Cassandra, so that a move to Cassandra never fails. They are 16 MiB for a mutation
-/// (half a commit log segment), and 64 KiB for a key. Batches are not moved, so only memory limits them, and not the 50
-/// KiB of Cassandra.
+/// Mutations are limited to 16 MiB (half a commit log segment), and keys to 64 KiB. These limits of Cassandra
+/// ensure that all data can be moved to Cassandra. Batches are not moved, so Cassandra's limit of 50 KiB does
+/// not apply to them. Only memory limits them.
 pub(crate) const LIMITS: Limits = Limits {
     mutation_bytes: 16 << 20,
     batch_bytes: 64 << 20,
@@ -15,18 +15,17 @@ pub(crate) const LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
-    counts_partitions: true,
     counts_rows: true,
 };
 
-/// Maximum bytes of the keys and rows of one write call whose writes are independent of each other.
+/// Maximum bytes of the keys and rows of one write call that is not atomic over its partitions.
 pub const MAX_REQUEST_BYTES: usize = 256 << 20;
 
-/// Maximum bytes of requests that wait for the writer. Further requests wait outside the queue. A single request that
-/// is larger waits alone.
+/// Maximum bytes of requests in the writer's queue. Further requests wait until the queue has space. A single
+/// larger request waits in the queue alone.
 pub const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// Maximum number of requests that wait for the writer.
+/// Maximum number of requests in the writer's queue.
 pub const MAX_WAITING_REQUESTS: usize = 4_096;
 
 /// Maximum bytes of requests that are committed together.
@@ -35,8 +34,8 @@ pub const MAX_GROUP_BYTES: usize = 16 << 20;
 /// Maximum number of requests that are committed together.
 pub const MAX_GROUP_REQUESTS: usize = 1_024;
 
-/// Bytes of relaxed writes after which the next commit is durable. This limits the loss by a crash, and the memory for
-/// data that is not on disk yet.
+/// Bytes of relaxed writes after which the next commit is durable. This limits how much a crash can lose, and
+/// the memory for data that is not on disk yet.
 pub const MAX_RELAXED_BYTES: usize = 64 << 20;
 
 /// Maximum number of problems that a report describes. It counts all problems.

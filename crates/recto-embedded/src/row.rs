@@ -1,32 +1,32 @@
 //! Stored rows: the bytes that are stored under one key. `docs/format.md` describes them, and the tests have golden
 //! files.
 //!
-//! A stored row is a header, the lengths of its cells, the states of its cells if they are needed, the cells, and a
-//! checksum. Each length has one byte, or four bytes if a cell is longer than 254 bytes. So the position of a cell
-//! follows from additions alone, and one `memcpy` copies the cells of a row.
+//! A stored row is a header, the lengths of its cells, the states of its cells if they are needed, the cells,
+//! and a checksum. Each length has one byte, or four bytes if a cell is longer than 254 bytes. The position
+//! of a cell is the sum of the lengths before it, and one `memcpy` copies all cells of a row.
 
 use recto_model::RowSet;
 
 /// Version of the format of stored rows.
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// Flag: the row's own existence and its cells expire. The expiry follows the timestamp.
+/// Flag: the row marker and the cells expire. The header contains their expiry, after the timestamp.
 const EXPIRES: u8 = 0x01;
-/// Flag: the row exists only because of its cells.
+/// Flag: the row has no marker, so it exists only as long as one of its cells has a value.
 const NO_MARKER: u8 = 0x02;
 /// Flag: cells that are null were never written. Without the flag, they were deleted at the row's timestamp.
 const UNWRITTEN: u8 = 0x04;
-/// Flag: each cell has a state.
+/// Flag: each cell has a byte with its state.
 const STATES: u8 = 0x08;
-/// Flag: lengths have four bytes.
+/// Flag: each length has four bytes.
 const WIDE: u8 = 0x10;
 const KNOWN_FLAGS: u8 = EXPIRES | NO_MARKER | UNWRITTEN | STATES | WIDE;
 
-/// State: the cell has its own timestamp.
+/// Bit of a cell's state: the cell has its own timestamp.
 const OWN_STAMP: u8 = 0x01;
-/// State: the cell has its own expiry.
+/// Bit of a cell's state: the cell has its own expiry.
 const OWN_EXPIRY: u8 = 0x02;
-/// State: the cell was never written.
+/// Bit of a cell's state: the cell was never written.
 const NEVER_WRITTEN: u8 = 0x04;
 
 const HEADER_BYTES: usize = 12;
@@ -48,12 +48,12 @@ pub(crate) enum Damage {
     Layout,
 }
 
-/// Time of a write, and the end of the data that it wrote.
+/// Timestamp and expiry of written data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     /// Timestamp in microseconds; [`NEVER`] if there was no write.
     pub(crate) stamp: i64,
-    /// Expiry in seconds since 1970; 0 if the data does not end.
+    /// Expiry in seconds since 1970; 0 if the data does not expire.
     pub(crate) expiry: u32,
 }
 
@@ -63,15 +63,16 @@ impl Life {
         expiry: 0,
     };
 
-    /// Result of a read for a row whose cells are all null.
+    /// Timestamp and expiry that a read returns for a row whose cells are all null.
     pub(crate) const NO_VALUE: Self = Self { stamp: 0, expiry: 0 };
 
     fn ended(self, now_seconds: u32) -> bool {
         self.expiry != 0 && self.expiry <= now_seconds
     }
 
-    /// Returns the rank that decides between two lives: the newer timestamp, then the life that ends, then the later
-    /// end, as in Cassandra (`Cells.reconcile`, `LivenessInfo.supersedes`).
+    /// Returns the sort key that decides between two writes. The newer timestamp wins, then data that
+    /// expires, then the later expiry. Cassandra has the same rule (`Cells.reconcile`,
+    /// `LivenessInfo.supersedes`).
     fn rank(self) -> (i64, bool, u32) {
         (self.stamp, self.expiry != 0, self.expiry)
     }
@@ -91,17 +92,17 @@ impl Cell<'_> {
     };
 }
 
-/// Decoded row. Merging and partial deletion use this form. Reads of ordinary rows do not.
+/// Decoded row, for merging and partial deletion. Reads of ordinary rows do not decode them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
-    /// Life of the row itself; [`Life::NONE`] if the row exists only because of its cells.
+    /// Timestamp and expiry of the row marker. [`Life::NONE`] if the row exists only because of its cells.
     pub(crate) marker: Life,
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
 impl<'a> Row<'a> {
-    /// Merges another write of the row into this row. The newer write of each cell stays. At equal timestamps, a deletion
-    /// wins, then a cell that ends, then the later end, then the larger value.
+    /// Merges another write of the row into this row, cell by cell. The newer write of a cell wins. At equal
+    /// timestamps, a deletion wins, then a cell that expires, then the later expiry, then the larger value.
     pub(crate) fn merge(&mut self, other: &Row<'a>) {
         if other.marker.rank() > self.marker.rank() {
             self.marker = other.marker;
@@ -120,7 +121,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Removes the data that has ended by `now_seconds`. A cell that has ended becomes deleted at its timestamp.
+    /// Removes the data that has expired by `now_seconds`. An expired cell becomes a cell that was deleted at
+    /// its timestamp.
     pub(crate) fn end(&mut self, now_seconds: u32) {
         if self.marker.ended(now_seconds) {
             self.marker = Life::NONE;
@@ -133,13 +135,15 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns whether the values are equal to those of `other`, in the columns that this row has.
+    /// Returns whether the values of this row are equal to those of `other`, in the columns that this row
+    /// has.
     pub(crate) fn has_values_of(&self, other: &Self) -> bool {
         let value = |row: &Row<'a>, column: usize| row.cells.get(column).and_then(|cell| cell.value);
         (0..self.cells.len()).all(|column| value(self, column) == value(other, column))
     }
 
-    /// Extends the life of the row to `expiry`, unless the row lives longer. Returns whether this changed the row.
+    /// Extends the lifetime of the row to `expiry`, unless the row expires later or never. Returns whether
+    /// this changed the row.
     pub(crate) fn prolong(&mut self, expiry: u32) -> bool {
         let mut changed = false;
         let cells = self.cells.iter_mut().filter(|cell| cell.value.is_some());
@@ -164,7 +168,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns whether the row exists: by itself, or because it has a value.
+    /// Returns whether the row exists, by its marker or because a cell has a value.
     pub(crate) fn exists(&self) -> bool {
         self.marker.stamp != NEVER || self.cells.iter().any(|cell| cell.value.is_some())
     }
@@ -187,7 +191,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the time at which the row ends, with the last of its marker and its values; 0 if it does not end.
+    /// Returns the time at which the whole row has expired, marker and values; 0 if it does not expire.
     fn expiry(&self) -> u32 {
         let values = self.cells.iter().filter(|cell| cell.value.is_some());
         let lives = values.map(|cell| cell.life).chain([self.marker]);
@@ -195,8 +199,8 @@ impl<'a> Row<'a> {
         expiries.reduce(later_expiry).unwrap_or(0)
     }
 
-    /// Returns the newest timestamp of the cells that are not null, and the time when the last of them ends;
-    /// [`Life::NO_VALUE`] if all cells are null.
+    /// Returns the newest timestamp of the cells that are not null, and the time when the last of them
+    /// expires. Returns [`Life::NO_VALUE`] if all cells are null.
     fn values_life(&self) -> Life {
         let lives = self.cells.iter().filter(|cell| cell.value.is_some());
         lives
@@ -251,7 +255,8 @@ impl<'a> Row<'a> {
         out.extend_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Returns the life that the header contains: that of the row itself, or else that of its newest cell.
+    /// Returns the timestamp and expiry that the header contains: those of the marker, or else those of the
+    /// newest cell.
     fn base(&self) -> Life {
         if self.marker.stamp != NEVER {
             return self.marker;
@@ -295,8 +300,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the time at which a stored row ends; 0 if it does not end, or is damaged. `key_checksum` is the checksum of its
-/// key.
+/// Returns the time at which a stored row expires; 0 if it does not expire, or is damaged. `key_checksum` is
+/// the checksum of its key.
 #[inline]
 pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
     // The flags of most rows show that the row never expires, so no decoding is necessary.
@@ -307,7 +312,7 @@ pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
     row.map_or(0, |row| row.expiry())
 }
 
-/// Returns the later of two expiries. An expiry of 0 is never.
+/// Returns the later of two expiry times. An expiry of 0 means never, and is the latest.
 fn later_expiry(one: u32, other: u32) -> u32 {
     if one == 0 || other == 0 { 0 } else { one.max(other) }
 }
@@ -363,7 +368,7 @@ impl<'a> StoredRow<'a> {
         })
     }
 
-    /// Returns whether the row, or a part of it, can end. Then reading the row needs the current time.
+    /// Returns whether the row, or a part of it, can expire. If so, reading the row needs the current time.
     #[inline]
     pub(crate) fn may_end(&self) -> bool {
         self.flags & (EXPIRES | STATES) != 0
@@ -374,8 +379,9 @@ impl<'a> StoredRow<'a> {
         (self.flags & STATES == 0).then_some(self.base.stamp)
     }
 
-    /// Returns whether the row writes every cell of `other`, all at its own timestamp. If `other` has more cells, the
-    /// writer of this row did not know some of them, and does not change them.
+    /// Returns whether the row writes every cell of `other`, all at its own timestamp. Returns false if
+    /// `other` has more cells: the writer of this row did not know the additional columns, and must not
+    /// change them.
     pub(crate) fn writes_all_of(&self, other: &Self) -> bool {
         self.writes_columns(other.count)
     }
@@ -385,19 +391,18 @@ impl<'a> StoredRow<'a> {
         self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= columns
     }
 
-    /// Returns whether the encoded rows show that both have the same values and that neither ends. Does not decode the
-    /// cells.
+    /// Returns whether the encoded forms show that both rows have the same values and never expire. Does not
+    /// decode the cells.
     pub(crate) fn is_plainly(&self, other: &Self) -> bool {
-        // Ignore the flag for unwritten cells, because a null cell is null, whether or not it was
-        // written.
+        // Ignore the flag for unwritten cells: a null cell is read as null, whether or not it was written.
         let alike = (self.flags ^ other.flags) & !UNWRITTEN == 0 && self.count == other.count;
         alike
             && self.flags & (STATES | EXPIRES) == 0
             && self.stored[HEADER_BYTES..] == other.stored[HEADER_BYTES..]
     }
 
-    /// Returns whether nothing of the row exists at `now_seconds`. The time matters only if the row
-    /// [may end](Self::may_end).
+    /// Returns whether no part of the row exists at `now_seconds`. The time matters only if the row [may
+    /// expire](Self::may_end).
     #[inline]
     pub(crate) fn is_gone(&self, now_seconds: u32) -> Result<bool, Damage> {
         if self.flags & (STATES | NO_MARKER) == 0 {
@@ -418,16 +423,7 @@ impl<'a> StoredRow<'a> {
         Ok((length != WIDE_NULL).then_some(length as usize))
     }
 
-    /// Returns the bytes of the cells that are not null.
-    pub(crate) fn value_bytes(&self) -> Result<u64, Damage> {
-        let mut bytes = 0;
-        for index in 0..self.count {
-            bytes += self.length(index)?.unwrap_or(0) as u64;
-        }
-        Ok(bytes)
-    }
-
-    /// Returns the offset of the data after the lengths.
+    /// Returns the offset, in the stored row, of the data after the lengths.
     fn after_lengths(&self) -> usize {
         let width = if self.flags & WIDE == 0 {
             1
@@ -487,12 +483,12 @@ impl<'a> StoredRow<'a> {
         Ok(life)
     }
 
-    /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds`. The time matters only if
-    /// the row [may end](Self::may_end). Returns the newest timestamp of the appended values, and the time when the
-    /// last of them ends.
+    /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds`. The time
+    /// matters only if the row [may expire](Self::may_end). Returns the newest timestamp of the appended
+    /// values, and the time when the last of them expires.
     ///
-    /// The table has `table_columns`. They are more than `columns` if columns were added since the reader read the
-    /// definition. They are more than the cells of the row if columns were added since the row was written.
+    /// The table has `table_columns` columns. `columns` is smaller if columns were added since the reader
+    /// read the definition. The row has fewer cells if columns were added since the row was written.
     #[inline]
     pub(crate) fn push_cells(
         &self,
@@ -552,7 +548,7 @@ impl<'a> StoredRow<'a> {
     }
 }
 
-/// Returns the number of bytes of a cell, as rows store it.
+/// Returns the length of a cell, in the form in which rows store it.
 fn cell_len(cell: &[u8]) -> u32 {
     u32::try_from(cell.len()).expect("a mutation, and so each cell, has at most 16 MiB")
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 use recto_store::{
-    PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot,
-    StoreError, TokenRange,
+    PointRead, ReadOptions, RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
+    TokenRange,
 };
 
 use crate::read::{Disk, INLINE_ROWS};
 use crate::state::{State, blocking};
-use crate::{blocks, counts, partitions, read, scan};
+use crate::{blocks, partitions, read, scan};
 
-/// [`Snapshot`] of one state.
+/// [`Snapshot`] of the store at one commit.
 #[derive(Clone)]
 pub(crate) struct EmbeddedSnapshot {
     pub(crate) state: Arc<State>,
@@ -108,19 +108,8 @@ impl Snapshot for EmbeddedSnapshot {
         blocking(move || state.read(|| blocks::row_at(&state, &slice, rank, &options))).await
     }
 
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        if partitions.len() <= 1 {
-            return self
-                .state
-                .read(|| counts::read(&self.state, table, partitions, options));
-        }
-        let (state, table) = (Arc::clone(&self.state), Arc::clone(table));
-        let (partitions, options) = (partitions.to_vec(), *options);
-        blocking(move || state.read(|| counts::read(&state, &table, &partitions, &options))).await
+    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
+        let (state, slice, options) = (Arc::clone(&self.state), slice.clone(), *options);
+        blocking(move || state.read(|| blocks::sizes(&state, &slice, &options))).await
     }
 }

@@ -1,6 +1,7 @@
 //! State of the store at one commit: its tables in the engine.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, Weak};
 
@@ -14,11 +15,11 @@ use crate::meta::{META, MetaValue};
 
 /// Definition of one of Recto's tables in the engine.
 pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
-/// Rows of a table in a snapshot.
+/// Rows of one table, as a snapshot reads them.
 pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// Value that only an engine owns. It is dropped after the engine's data file is closed. The reference count of the
-/// engine itself becomes zero before that.
+/// Value that only an engine owns, to detect when its data file is closed. The reference count of the value
+/// becomes zero after the file is closed. The reference count of the engine becomes zero before that.
 pub(crate) type HoldsFile = Arc<()>;
 
 /// Open data file.
@@ -65,7 +66,7 @@ impl Engine {
     }
 }
 
-/// Open table of a snapshot.
+/// Table of a snapshot that is open in the engine.
 pub(crate) struct OpenTable {
     pub(crate) stored: Arc<StoredTable>,
     pub(crate) rows: Rows,
@@ -73,15 +74,13 @@ pub(crate) struct OpenTable {
 
 /// Store at one commit: its catalog, and a transaction that reads its rows.
 ///
-/// A state keeps the pages that later commits replace. So the store drops its own state when it commits, and a reader
-/// holds a state for one page of a result only.
+/// A state prevents the engine from freeing the pages that later commits replace. The store therefore drops
+/// its own state when it commits, and a reader holds a state only while it reads one page of a result.
 pub(crate) struct State {
-    /// Tables that are open, by number.
+    /// Open tables of rows, by the number of the table.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
-    /// Counts that are open, by the number of their table.
-    counts: RwLock<HashMap<u32, Arc<OpenTable>>>,
-    /// Blocks that are open, by the number of their table.
-    blocks: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    /// Open tables of blocks and of their sums, by the name of the engine's table.
+    companions: RwLock<HashMap<String, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
     transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
@@ -99,8 +98,7 @@ impl State {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             tables: RwLock::default(),
-            counts: RwLock::default(),
-            blocks: RwLock::default(),
+            companions: RwLock::default(),
             catalog,
             transaction: Closing::new(engine.begin_read()?),
             environment,
@@ -109,12 +107,12 @@ impl State {
         })
     }
 
-    /// Opens the table that a caller means by `table`.
+    /// Opens the stored table that has the name of `table` and at least its columns.
     pub(crate) fn open(&self, table: &Table) -> Result<Arc<OpenTable>, StoreError> {
         self.open_stored(self.catalog.find(table)?)
     }
 
-    /// Returns the store's single values, by name.
+    /// Returns all single values of the store, with their names.
     pub(crate) fn meta(&self) -> Result<Vec<MetaValue>, StoreError> {
         let meta = self.transaction.open_table(META).map_err(engine)?;
         let entries = meta.range::<&[u8]>(..).map_err(engine)?;
@@ -126,7 +124,8 @@ impl State {
             .collect()
     }
 
-    /// Returns whether the file system failed at a read of this snapshot. The engine rejects all calls after that.
+    /// Returns whether a read of this snapshot met a failure of the file system. After such a failure the
+    /// engine rejects all calls.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -144,28 +143,24 @@ impl State {
     }
 
     pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
-        self.open_in(&self.tables, stored)
+        self.open_in(&self.tables, &stored.id, stored)
     }
 
-    /// Opens the counts of a table.
-    pub(crate) fn open_counts(&self, counts: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
-        self.open_in(&self.counts, counts)
+    /// Opens the blocks of a table, or the sums over them.
+    pub(crate) fn open_companion(&self, companion: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_in(&self.companions, &companion.rows, companion)
     }
 
-    /// Opens the blocks of a table.
-    pub(crate) fn open_blocks(&self, blocks: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
-        self.open_in(&self.blocks, blocks)
-    }
-
-    fn open_in(
+    fn open_in<K: Hash + Eq + Clone>(
         &self,
-        opened: &RwLock<HashMap<u32, Arc<OpenTable>>>,
+        opened: &RwLock<HashMap<K, Arc<OpenTable>>>,
+        key: &K,
         stored: &Arc<StoredTable>,
     ) -> Result<Arc<OpenTable>, StoreError> {
         if let Some(open) = opened
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .get(&stored.id)
+            .get(key)
         {
             return Ok(Arc::clone(open));
         }
@@ -188,7 +183,7 @@ impl State {
         opened
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .insert(stored.id, Arc::clone(&open));
+            .insert(key.clone(), Arc::clone(&open));
         Ok(open)
     }
 }

@@ -1,7 +1,7 @@
 //! The one writer: a thread that combines the requests of callers into transactions.
 //!
-//! While one group becomes durable, the next one is collected, so that many callers share the wait for the disk (group
-//! commit).
+//! While one group of requests becomes durable, the next group is collected. Many callers thus share one wait
+//! for the disk (group commit).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::state::RowsDefinition;
 use crate::walk::find;
 use crate::work::{Conditional, Guard, Reply, Request, Work};
 
-/// Runs the writer, until there is no sender of requests any more.
+/// Runs the writer, until all senders of requests are dropped.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let mut writer = Writer {
         shared,
@@ -56,10 +56,10 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
 
 struct Writer<'a> {
     shared: &'a Shared,
-    /// Bytes that are committed and not yet durable.
+    /// Bytes of relaxed writes that are committed and not yet durable.
     relaxed_bytes: usize,
-    /// Reason of the loss of acknowledged relaxed writes, if they are lost. Their callers must learn of it, so the
-    /// store writes nothing until it is opened again.
+    /// Reason why acknowledged relaxed writes were lost, if they were. The store then rejects all writes
+    /// until it is opened again, so that the callers of the lost writes notice the loss.
     lost_relaxed: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Closes an engine that rejects all calls from now on. The next group opens it again.
+    /// Closes an engine that rejects all calls from now on. The next group of requests reopens it.
     fn stop(&mut self, cause: Option<&StoreError>) {
         if self.relaxed_bytes > 0 && self.lost_relaxed.is_none() {
             let cause = cause.map_or_else(|| "a read of the disk failed".to_owned(), ToString::to_string);
@@ -227,14 +227,14 @@ impl Writer<'_> {
             }
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
-        let counted = guarded(|| Ok(tables.put_down_counts()));
+        let counted = guarded(|| Ok(tables.put_down_blocks(changed.as_ref().unwrap_or(catalog))));
         counted
             .map_err(Failure::Begin)?
             .map_err(|(index, error)| Failure::Request(index, error))?;
-        let counted = guarded(|| Ok(tables.put_down_blocks()));
-        counted
-            .map_err(Failure::Begin)?
-            .map_err(|(index, error)| Failure::Request(index, error))?;
+        for table in tables.take_tables_without_sums() {
+            let catalog_now = changed.get_or_insert_with(|| catalog.clone());
+            guarded(|| create_sums(transaction, &table, catalog_now, &mut tables)).map_err(Failure::Begin)?;
+        }
         let written = group.iter().zip(&replies);
         let written =
             written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_) | Reply::NotApplied(_)));
@@ -260,13 +260,13 @@ fn lost_relaxed(cause: &str) -> StoreError {
     .with_hint("free disk space or repair the disk, open the store again, and repeat the bulk load")
 }
 
-/// Reason why a group failed.
+/// Reason why a group of requests failed.
 enum Failure {
-    /// A request of the group failed. The others are executed without it.
+    /// The request with this index failed. The other requests of the group are executed without it.
     Request(usize, StoreError),
     /// The group failed before its commit. Nothing is written.
     Begin(StoreError),
-    /// The store writes nothing any more, although the engine works.
+    /// The store rejects all writes because relaxed writes were lost, although the engine works.
     Closed(StoreError),
     /// The commit failed. It may have taken effect.
     Commit(StoreError),
@@ -286,7 +286,7 @@ fn answer_all(
     }
 }
 
-/// Request that is being applied.
+/// State of applying one request.
 struct Step<'t> {
     transaction: &'t WriteTransaction,
     now: Moment,
@@ -314,7 +314,7 @@ impl<'t> Step<'t> {
         apply(&conditional.batch, catalog, tables, self.now)
     }
 
-    /// Returns the current cells of the columns in the conditions.
+    /// Returns the current cells of the columns that the conditions compare.
     fn current(
         &self,
         guard: &Guard,
@@ -370,7 +370,12 @@ impl<'t> Step<'t> {
                 let table = Table::new(table.name(), table.columns().to_vec(), options);
                 let table = table.map_err(|error| different(stored.definition.name()).with_source(error))?;
                 // The rows stay as they are: a row with fewer cells has nulls in the other columns.
-                self.define(stored.id, &Arc::new(table), catalog)
+                let has_sums = stored.sums.is_some();
+                define(
+                    self.transaction,
+                    StoredTable::new(stored.id, Arc::new(table), has_sums),
+                    catalog,
+                )
             }
             Work::Drop(name) => match catalog.get(name).cloned() {
                 None => Ok(()),
@@ -395,28 +400,18 @@ impl<'t> Step<'t> {
         if catalog.iter().any(|stored| stored.id >= id) {
             return Err(corrupt("the number of the next table is already in use"));
         }
-        let stored = StoredTable::new(id, Arc::clone(table));
+        let stored = StoredTable::new(id, Arc::clone(table), false);
         tables.rows(&stored)?;
-        for companion in stored.companions() {
+        if let Some(companion) = &stored.blocks {
             let companion = RowsDefinition::new(&companion.rows);
             self.transaction.open_table(companion).map_err(engine)?;
         }
-        self.define(id, table, catalog)
-    }
-
-    /// Stores `table` as the definition of the table with the number `id`.
-    fn define(&self, id: u32, table: &Arc<Table>, catalog: &mut Catalog) -> Result<(), StoreError> {
-        let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
-        definitions
-            .insert(table.name().as_bytes(), catalog::encode(id, table).as_slice())
-            .map_err(engine)?;
-        catalog.insert(StoredTable::new(id, Arc::clone(table)));
-        Ok(())
+        define(self.transaction, stored, catalog)
     }
 
     fn drop(
         &self,
-        stored: &StoredTable,
+        stored: &Arc<StoredTable>,
         catalog: &mut Catalog,
         tables: &mut OpenTables<'t>,
     ) -> Result<(), StoreError> {
@@ -426,7 +421,7 @@ impl<'t> Step<'t> {
             return Err(missing(name));
         }
         tables.close(stored);
-        for table in std::iter::once(stored).chain(stored.companions().map(|companion| &**companion)) {
+        for table in stored.with_companions() {
             self.transaction
                 .delete_table(RowsDefinition::new(&table.rows))
                 .map_err(engine)?;
@@ -434,4 +429,41 @@ impl<'t> Step<'t> {
         catalog.remove(name);
         Ok(())
     }
+}
+
+/// Stores the definition of a table in the engine and in the catalog.
+fn define(
+    transaction: &WriteTransaction,
+    table: StoredTable,
+    catalog: &mut Catalog,
+) -> Result<(), StoreError> {
+    let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
+    definitions
+        .insert(
+            table.definition.name().as_bytes(),
+            catalog::encode(&table).as_slice(),
+        )
+        .map_err(engine)?;
+    catalog.insert(table);
+    Ok(())
+}
+
+/// Builds sums over the blocks of a table that has none, and records in the table's definition that it has
+/// sums.
+fn create_sums<'t>(
+    transaction: &'t WriteTransaction,
+    table: &StoredTable,
+    catalog: &mut Catalog,
+    tables: &mut OpenTables<'t>,
+) -> Result<(), StoreError> {
+    // A later request of the group may have changed the definition, or dropped the table.
+    let Some(stored) = catalog
+        .get(table.definition.name())
+        .filter(|now| now.id == table.id)
+    else {
+        return Ok(());
+    };
+    let stored = StoredTable::new(stored.id, Arc::clone(&stored.definition), true);
+    tables.build_sums(&stored)?;
+    define(transaction, stored, catalog)
 }

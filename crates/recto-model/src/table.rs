@@ -90,10 +90,6 @@ pub enum Compaction {
 }
 
 /// Settings of a table in a store, in addition to its columns.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each setting is independent of the others"
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// Compaction strategy.
@@ -106,9 +102,6 @@ pub struct TableOptions {
     /// snapshots. If such a table has only plain writes, all sessions that create it, concurrently
     /// or late, create the identical table.
     pub automatic_snapshots: bool,
-    /// True if the store counts the rows and bytes of each partition exactly, if it can. The
-    /// setting is fixed when the table is created.
-    pub counts_partitions: bool,
     /// True if the store counts the rows of any slice without reading them, if it can. The setting
     /// is fixed when the table is created.
     pub counts_rows: bool,
@@ -167,7 +160,6 @@ impl Default for TableOptions {
             compaction: Compaction::Default,
             gc_grace_seconds: 864_000,
             automatic_snapshots: true,
-            counts_partitions: false,
             counts_rows: false,
             buckets: None,
             allows_empty_partition: false,

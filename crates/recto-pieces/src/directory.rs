@@ -1,5 +1,5 @@
-//! Range maps (directories) in their table. A range map is read as a whole or by windows. A conditional write on its
-//! version changes it.
+//! Range maps (directories) in their table. A small range map is read as a whole, and a large one by
+//! windows (parts). A range map is changed by a conditional write on its version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
 use recto_protocol::buckets::stored::{piece_columns, read_directory, static_columns};
 use recto_protocol::buckets::{
-    Decision, Directory, Key, Piece, PieceColumns, StaticColumns, StoredDirectory, Version,
+    Decision, Directory, Key, Piece, PieceColumns, Span, StaticColumns, StoredDirectory, Version,
 };
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, ReadOptions, RowAddress, Snapshot, WriteOptions,
@@ -28,7 +28,7 @@ pub(crate) const REGULAR: usize = 8;
 /// Index of the static column that conditional writes compare: the version.
 pub(crate) const COMPARED: u16 = 4;
 
-/// Window of a range map that a read needs.
+/// Window (part) of a range map that a read needs. Large range maps are read by windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seek {
     /// The window that contains this key.
@@ -38,6 +38,14 @@ pub enum Seek {
 }
 
 impl Seek {
+    /// Returns the window with the first keys of a span in the direction of the read.
+    pub(crate) fn of_span(span: &Span, direction: ReadDirection) -> Self {
+        match direction {
+            ReadDirection::Forward => Self::At(span.start.clone()),
+            ReadDirection::Backward => Self::Before(span.end.clone()),
+        }
+    }
+
     /// Returns whether `window` is the requested window.
     pub(crate) fn is_met(&self, window: &Directory) -> bool {
         match self {
@@ -61,7 +69,7 @@ impl Seek {
     }
 }
 
-/// Result of one read of the table.
+/// Result of one read of the table of range maps.
 pub(crate) enum Window {
     /// The range map or the window.
     Read(Directory),
@@ -171,11 +179,11 @@ impl PieceStore {
         self.tables.read_window(&*snapshot, place, first, options).await
     }
 
-    /// Replaces the range map `before`, as it was last read, by `put`, if the stored version is still that of `before`.
-    /// Removes the key ranges that begin at `gone`.
+    /// Replaces the range map `before` by `put`, if the stored version is still that of `before`. Removes
+    /// the key ranges that begin at the edges `gone`.
     ///
     /// # Errors
-    /// The store rejects the write. Nothing was sent.
+    /// The store rejects the write. Then it has done nothing.
     pub(crate) async fn change_directory(
         &self,
         place: &Place,
@@ -187,10 +195,10 @@ impl PieceStore {
             .await
     }
 
-    /// Sends one conditional write.
+    /// Sends one conditional write of a range map, and returns whether the store applied it.
     ///
     /// # Errors
-    /// The store rejects the write. Nothing was sent.
+    /// The store rejects the write. Then it has done nothing.
     pub(crate) async fn decided(&self, cas: Cas, timeout: Duration) -> Result<Decision> {
         let options = WriteOptions {
             timeout,
@@ -202,8 +210,8 @@ impl PieceStore {
             Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
             Ok(CasOutcome::Refused(error)) | Err(error) => {
                 let error = PiecesError::from(error);
-                // The caller reads the range map again after a transient error, and decides by its
-                // content.
+                // Report no error after a transient failure: the caller reads the range map again, and the
+                // map shows whether the write was applied.
                 if error.is_passing() {
                     return Ok(Decision::Unknown);
                 }
@@ -214,7 +222,7 @@ impl PieceStore {
 }
 
 impl Tables {
-    /// Returns the start of a window that contains the requested keys approximately in its middle.
+    /// Returns the start of a window that has the requested keys approximately in its middle.
     pub(crate) async fn window_start(
         &self,
         snapshot: &dyn Snapshot,
@@ -328,22 +336,6 @@ impl Tables {
         self.only_if(place, before.version, mutations)
     }
 
-    /// Returns a conditional write that requires the version `expected`. It puts `pieces`, removes the key ranges that
-    /// begin at `gone`, and puts the static cells of `shared`. It sets no stored cell to null.
-    pub(crate) fn put(
-        &self,
-        place: &Place,
-        expected: Version,
-        shared: &Directory,
-        pieces: &[&Piece],
-        gone: &[Key],
-    ) -> Cas {
-        let mut mutations = vec![put_shared(shared, None)];
-        mutations.extend(pieces.iter().map(|piece| put_piece(piece, None)));
-        mutations.extend(gone.iter().map(remove_piece));
-        self.only_if(place, expected, mutations)
-    }
-
     /// Returns a write of `mutations` on the condition that the range map has the version `expected`. Version 0 means
     /// that there is no range map.
     pub(crate) fn only_if(&self, place: &Place, expected: Version, mutations: Vec<Mutation>) -> Cas {
@@ -361,7 +353,7 @@ impl Tables {
     }
 }
 
-/// Returns the cell of the version column. Null means that there is no range map.
+/// Returns the cell that stores a version of a range map. Null means that there is no range map.
 fn version_cell(version: Version) -> Option<Vec<u8>> {
     (version > 0).then(|| version.to_be_bytes().to_vec())
 }
@@ -373,7 +365,7 @@ fn put_shared(directory: &Directory, before: Option<&Directory>) -> Mutation {
     undated(Operation::PatchStatic { columns, cells })
 }
 
-/// Returns the static cells in the order of the table's columns.
+/// Returns the cells that all key ranges of a range map share, in the order of the table's static columns.
 pub(crate) fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     let shared = static_columns(directory);
     let StaticColumns {
@@ -403,7 +395,7 @@ fn changed<const N: usize>(
     (columns, changed.iter().map(|(_, cell)| cell.as_deref()).collect())
 }
 
-/// Puts the cells that differ from `before`.
+/// Returns the write that stores a key range: the cells that differ from its former state `before`.
 fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
     let (columns, cells) = changed(piece_cells(piece), before.map(piece_cells));
     undated(Operation::Patch {
@@ -413,7 +405,7 @@ fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
     })
 }
 
-/// Returns the regular cells in the order of the table's columns.
+/// Returns the cells of a key range in the order of the regular columns of the table of range maps.
 pub(crate) fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     let columns = piece_columns(piece);
     let number = |number: i64| Some(number.to_be_bytes().to_vec());
@@ -454,7 +446,8 @@ pub(crate) fn undated(operation: Operation) -> Mutation {
     }
 }
 
-/// Returns the static columns, or `None` if a cell is missing or does not have its type.
+/// Returns the cells that all key ranges share, from a row of the table of range maps. Returns `None` if a
+/// cell is missing or does not have its type.
 fn shared_of(row: RowRef<'_>) -> Option<StaticColumns> {
     let number = |column: usize| Some(i64::from_be_bytes(row.get(STATICS + column)?.try_into().ok()?));
     Some(StaticColumns {

@@ -6,8 +6,10 @@
 //! key range between two edges of a partition's sort order. The layers above never see which bucket
 //! holds a key range. `docs/design/buckets.md` gives the reasons.
 //!
-//! Most of this crate serves stores without transactions. The module [`transacted`] serves stores
-//! that have them. A [`BucketedStore`] uses the engine that suits its store.
+//! A [`BucketedStore`] serves stores without transactions, and hides the buckets. A [`RetainedStore`]
+//! serves stores with transactions, which keep each partition whole. It enforces only the retention time
+//! (`keep`). It also computes the buckets that a store without transactions would have, so that an
+//! operator can list them.
 //!
 //! | module | content |
 //! |---|---|
@@ -18,7 +20,7 @@
 //! | `directory` | reading and changing range maps |
 //! | `copies` | cached range maps and their lifetimes |
 //! | `samples` | writing and reading samples |
-//! | `shards` | reads that merge the shards of a bucket; marks that let scans find a partition whose first shard is empty |
+//! | `shards` | reads that merge the shards of a bucket; marks of partitions for scans |
 //! | [`writer`] | [`RowChange`]: the change of a row |
 //! | `sending` | writing rows to the buckets that accept them |
 //! | `room` | splits before a load, to make room for its rows |
@@ -41,7 +43,8 @@
 //! | `survey` | estimates of row counts, from these sums and a few sampled key ranges |
 //! | [`list`] | buckets as an operator sees them |
 //! | `mend` | [`Mended`]: background work, done on demand |
-//! | [`transacted`] | [`Transacted`]: the engine for stores where a transaction moves rows |
+//! | `retained` | [`RetainedStore`]: retention, and computed buckets, on a store that keeps partitions whole |
+//! | `keys` | encoded clustering keys: edges and spans in the order of rows |
 
 mod bucketed;
 mod bytes;
@@ -54,6 +57,7 @@ pub mod error;
 mod forget;
 mod growth;
 mod holding;
+mod keys;
 pub mod limits;
 pub mod list;
 mod loading;
@@ -62,6 +66,7 @@ mod notices;
 pub mod place;
 mod reader;
 mod registry;
+mod retained;
 mod retaining;
 mod room;
 mod samples;
@@ -74,15 +79,15 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod times;
-pub mod transacted;
 pub mod writer;
 
-pub use bucketed::{BucketedStore, Partitions, PartitionsPosition, table_in_store};
+pub use bucketed::{BucketedStore, table_in_store};
 pub use check::{BucketCheck, CheckStep, Fault, FaultKind, FaultOutcome};
 pub use counters::BucketMetrics;
 pub use error::{PiecesError, PiecesErrorKind, Result};
+pub use list::{Partitions, PartitionsPosition};
 pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};
+pub use retained::RetainedStore;
 pub use tables::{BucketSize, PiecedTable};
-pub use transacted::Transacted;
 pub use writer::{Change, RowChange};

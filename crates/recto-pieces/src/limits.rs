@@ -9,23 +9,20 @@ pub const MAX_COPIED_PIECES: usize = 131_072;
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Maximum number of range maps that a process reads concurrently for its cache, on behalf of writes and pages.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
-/// Maximum number of buckets below the retention bound that one transaction drops.
-pub const MAX_DROPPED_AT_ONCE: usize = 64;
 /// Interval between two searches of all partitions for data below the retention bound.
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
 /// Maximum number of steps of one removal of data below the retention bound of a partition. The next removal continues.
 pub const MAX_RETAIN_STEPS: usize = 4_096;
-/// Maximum number of times that the rows of a bucket are deleted, if they have timestamps of clocks that are ahead.
+/// Maximum number of attempts to delete all rows of an expired bucket. A further attempt is necessary if a
+/// writer with a fast clock gave a row a later timestamp than the deletion.
 pub const MAX_DROP_ROUNDS: usize = 64;
 /// Maximum number of partitions in which data below the retention bound is removed concurrently.
 pub const MAX_RETAINED_AT_ONCE: usize = 16;
-/// Maximum number of time buckets that one transaction creates.
-pub const MAX_TIMES_AT_ONCE: usize = 128;
 /// Maximum number of time buckets that a process remembers as registered. At this number, the process forgets all of
 /// them.
 pub const MAX_REGISTERED: usize = 65_536;
-/// Factor of the target size of a bucket: a process that has loaded this many times the target size into a bucket waits
-/// for a split.
+/// Number of times that a process loads the target size of a bucket into this bucket before it waits for a
+/// split.
 pub const LOAD_FACTOR: u64 = 2;
 /// Maximum time that a load waits for a split.
 pub const MAX_LOAD_WAIT: Duration = Duration::from_secs(30);
@@ -44,9 +41,11 @@ pub const MAX_SHARDS_AT_ONCE: usize = 128;
 /// second round follows if a shard has more than its share of the rows. More rounds follow if a limit of bytes ends the
 /// reads.
 pub const MAX_SHARD_ROUNDS: usize = 8;
-/// Maximum number of partitions that a process remembers as marked at their root.
+/// Maximum number of partitions whose root mark a process remembers as written. The root mark is a static
+/// cell of bucket 0, by which scans find the partition.
 pub const MAX_MARKED_ROOTS: usize = 65_536;
-/// Maximum number of samples of a bucket that are read to decide where to split it.
+/// Maximum number of samples (keys and sizes of sampled rows) of a bucket that are read to decide where to
+/// split it.
 pub const MAX_SAMPLES_READ: u32 = 16_384;
 /// Maximum number of samples of a bucket that are compared with their rows before a split.
 pub const MAX_HELD_SAMPLES: usize = 256;
@@ -71,9 +70,9 @@ pub const MAX_CLEARINGS: usize = 768;
 pub const MAX_NOTICES: usize = 8_192;
 /// Maximum number of notices about grown buckets of one partition that one job takes.
 pub const MAX_TAKEN: usize = 128;
-/// Maximum number of reads of a range map that changes during each read.
+/// Maximum number of attempts to read a range map that other processes change during each attempt.
 pub const MAX_TORN_READS: u32 = 8;
-/// Maximum number of times that a job checks whether another process has finished a split under way.
+/// Maximum number of times that a job checks whether another process has finished its split.
 pub const MAX_PATIENCE: u32 = 256;
 /// Maximum duration of one request to the store. An earlier deadline shortens it.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
@@ -84,41 +83,27 @@ pub const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum random pause before a process continues a split that another process left unfinished, or removes its old
 /// buckets.
 pub const MAX_PATIENT_PAUSE: Duration = Duration::from_secs(30);
-/// Maximum number of tables that are kept in buckets whose two forms a process caches. At this number, the process
-/// clears the cache.
+/// Maximum number of tables with buckets whose logical and stored definitions a process caches. At this
+/// number, the process clears the cache.
 pub const MAX_KNOWN_TABLES: usize = 1_024;
-/// Maximum size of a row, in bytes, for which samples are designed. If the target size of a bucket is small, the limit
-/// is smaller.
+/// Maximum size of a row, in bytes, up to which the sampling rate is chosen to estimate sizes well. If the
+/// target size of a bucket is small, the limit is smaller.
 pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
 /// Maximum number of partitions that a scan reads concurrently.
 pub const MAX_SCANNED_PARTITIONS: u32 = 16;
 /// Maximum number of partitions that one request lists when the data of a dropped table is removed.
 pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;
-/// Number of locks of partitions that are split by transactions. Partitions share the locks by their hash.
-pub const MAX_LOCKS: usize = 1_024;
-/// Maximum number of bytes of rows that one transaction moves; one row may exceed it. A smaller limit of the store
-/// takes precedence.
-pub const MAX_MOVED_BYTES: usize = 4 << 20;
-/// Maximum number of rows that one transaction moves.
-pub const MAX_MOVED_ROWS: u32 = 32_768;
-/// Maximum number of partitions that are split concurrently by transactions.
-pub const MAX_CUTS_AT_ONCE: usize = 4;
-/// Maximum number of consecutive splits of a bucket before other buckets get their turn.
+/// Maximum number of rounds in which one call splits buckets of a partition. A repair splits all buckets that
+/// are due in each round. A preparation of a load splits the buckets of one window of the range map in each.
 pub const MAX_CUT_ROUNDS: usize = 64;
-/// Maximum number of attempts of a split that fails with a transient error of the store.
-pub const MAX_CUT_ATTEMPTS: usize = 8;
-/// Maximum number of bytes of a key that are remembered to determine where rows enter a bucket. Only this prefix of a
-/// longer key is compared.
-pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
-/// Maximum number of key ranges whose rows are counted for one request, on stores that count rows.
-pub const MAX_COUNTED_PIECES: usize = 1 << 20;
-/// Maximum number of key ranges that one sum covers.
+/// Maximum number of key ranges whose sizes and row counts one stored sum adds up.
 pub const MAX_BLOCK_PIECES: usize = 64;
-/// Maximum number of sums that one request reads.
+/// Maximum number of stored sums that one request reads.
 pub const MAX_SUMS_READ: u32 = 4_096;
 /// Maximum number of requests that read the sums of a partition.
 pub const MAX_SUM_READS: usize = 256;
-/// Maximum number of key ranges without a sum that are listed in addition to the sums, to estimate the number of rows.
+/// Maximum number of key ranges that an estimate of a row count lists one by one, because no stored sum
+/// covers them.
 pub const MAX_OPENED_PIECES: usize = 4_096;
 /// Maximum number of randomly drawn key ranges that an estimate of the rows of many key ranges reads.
 pub const MAX_DRAWN_PIECES: usize = 64;
@@ -137,13 +122,12 @@ pub const MAX_LISTED_PIECES: usize = 256;
 /// Maximum number of key ranges of a partition whose samples are read to estimate the total size. Further key ranges
 /// are only counted.
 pub const MAX_SUMMED_PIECES: usize = 1_024;
-/// Maximum number of times that a write makes room for its rows. After that, it writes the rows without enough room.
-pub const MAX_ROOM_ATTEMPTS: usize = 8;
 /// Maximum number of partitions in one listing.
 pub const MAX_LISTED_PARTITIONS: usize = 256;
-/// Maximum number of these partitions that are read concurrently.
+/// Maximum number of partitions of one listing that are read concurrently.
 pub const MAX_LISTED_AT_ONCE: usize = 4;
-/// Maximum number of scans for one list of partitions. The scans also meet the further buckets of a partition.
+/// Maximum number of scans for one list of partitions. Several scans can be necessary, because a scan also
+/// returns the further buckets of partitions that are already in the list.
 pub const MAX_LIST_SCANS: usize = 64;
 /// Maximum number of buckets that are recorded as too large. Further buckets are not counted.
 pub const MAX_NOTED_BUCKETS: usize = 65_536;
@@ -159,9 +143,9 @@ pub const SUSPECT_AGE: Duration = Duration::from_secs(6);
 pub const MAX_CHECKED_BYTES: u64 = 1 << 20;
 /// Age at which a check regards a split under way as abandoned.
 pub const HALF_DONE_AGE: Duration = Duration::from_secs(900);
-/// Maximum number of partitions whose range maps one check rebuilds at a time.
+/// Maximum number of partitions whose damaged or lost range maps one check rebuilds at a time.
 pub const MAX_RUINS: usize = 256;
-/// Maximum number of buckets of all these partitions together.
+/// Maximum number of buckets of all partitions whose range maps one check rebuilds at a time.
 pub const MAX_RUIN_BUCKETS: usize = 65_536;
-/// Maximum number of key ranges of a range map that are read at once, or rebuilt.
+/// Maximum number of key ranges that one read of a damaged range map returns, or one rebuild writes.
 pub const MAX_REBUILT_PIECES: u32 = 2_048;

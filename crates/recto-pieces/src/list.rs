@@ -1,28 +1,34 @@
-//! Buckets for an operator of a store: their edges, their content, and the progress of their splits.
+//! List of buckets for the operator of a store: their edges, their content, and the progress of their
+//! splits.
+
+use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::Cells;
+use recto_model::{Cells, Table};
 use recto_protocol::buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
-use recto_store::PartitionCount;
+use recto_store::{ReadOptions, ScanPosition, Snapshot, StoreError, TokenRange};
 
 pub use crate::directory::Seek;
 use crate::error::Result;
-use crate::limits::{MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME, MAX_SUMMED_PIECES};
+use crate::limits::{
+    MAX_LIST_SCANS, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME,
+    MAX_SUMMED_PIECES,
+};
 use crate::place::{Deadline, Partition};
 use crate::tables::{BucketSize, PiecedTable};
 
 /// Progress of the split of a key range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// No split is under way.
+    /// No split of the key range is under way.
     AtRest,
-    /// The new bucket takes deletions.
+    /// Deletions go to both buckets. Other writes and reads use only the old bucket.
     Announced,
-    /// The new bucket takes all writes, and the existing rows are copied to it.
+    /// All writes go to both buckets, and existing rows are copied to the new one. Reads use the old bucket.
     Copying,
-    /// The new bucket is read, and the old bucket still takes writes.
+    /// All writes still go to both buckets. Reads use the new bucket.
     Switched,
-    /// The old bucket is no longer used, and is removed later.
+    /// Reads and writes use the new bucket. The old bucket is removed later.
     Left,
 }
 
@@ -45,7 +51,7 @@ impl Stage {
 /// Key range between two edges of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedPiece {
-    /// First edge of the key range: its first key, encoded, or an edge before that key.
+    /// Edge at which the key range begins: its first key, encoded, or a prefix of that key.
     pub edge: Key,
     /// First cells of the clustering key at which the key range begins. Empty at the start of the partition.
     pub start: Cells,
@@ -53,13 +59,13 @@ pub struct ListedPiece {
     pub end: Option<Cells>,
     /// Bucket from which the key range is read.
     pub bucket: Bucket,
-    /// Progress of its split.
+    /// Progress of the split of the key range.
     pub stage: Stage,
     /// During a split: the bucket to which the rows are copied, or from which they came.
     pub other: Option<Bucket>,
     /// True if the whole key range is below the retention bound.
     pub is_below_floor: bool,
-    /// Estimated content.
+    /// Estimated number of rows and bytes.
     pub figures: Figures,
 }
 
@@ -79,7 +85,7 @@ pub struct Listing {
 pub struct Summary {
     /// Number of buckets from which the partition is read.
     pub buckets: u64,
-    /// Estimated content of these buckets together.
+    /// Estimated content of all buckets together.
     pub figures: Figures,
     /// Estimated content of the largest bucket.
     pub largest: Figures,
@@ -87,9 +93,27 @@ pub struct Summary {
     pub too_large: u64,
     /// True if a split is under way.
     pub is_being_cut: bool,
-    /// True if the figures include each bucket. In a partition with very many buckets, they include
-    /// only the first ones.
+    /// True if the figures include every bucket. False in a partition with very many buckets: then they
+    /// include only the first buckets.
     pub is_whole: bool,
+}
+
+/// List of partitions that are kept in buckets.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Partitions {
+    /// Keys of the partitions, each with its summary.
+    pub partitions: Vec<(Cells, Summary)>,
+    /// Position from which the next list continues. `None`: no partitions follow.
+    pub next: Option<PartitionsPosition>,
+}
+
+/// Position in a list of partitions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PartitionsPosition {
+    /// Position of the scan of the store. `None`: its beginning.
+    pub after: Option<ScanPosition>,
+    /// Number of partitions to skip after this position.
+    pub skipped: u32,
 }
 
 impl Listing {
@@ -118,7 +142,7 @@ impl Listing {
     }
 }
 
-/// Key ranges that were selected from windows of a range map.
+/// Key ranges for one listing, selected from several windows (parts) of a range map.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     pub(crate) pieces: Vec<(Span, Piece)>,
@@ -192,6 +216,46 @@ impl Chosen {
     }
 }
 
+/// Returns keys of partitions. A scan may meet many deleted rows, so it may return fewer partitions than requested.
+pub(crate) async fn partition_keys(
+    snapshot: &dyn Snapshot,
+    table: &Arc<Table>,
+    mut position: PartitionsPosition,
+    most: usize,
+) -> std::result::Result<(Vec<Cells>, Option<PartitionsPosition>), StoreError> {
+    let mut keys = Vec::new();
+    for _ in 0..MAX_LIST_SCANS {
+        let (range, options) = (TokenRange::whole(), ReadOptions::default());
+        let limit = MAX_LISTED_PARTITIONS as u32;
+        let read = snapshot
+            .scan_partitions(table, &range, position.after.as_ref(), limit, &options)
+            .await?;
+        let room = most - keys.len();
+        let met = read.rows.iter().skip(position.skipped as usize);
+        let columns = table.partition().len();
+        keys.extend(
+            met.take(room)
+                .map(|row| (0..columns).map(|column| row.get(column)).collect()),
+        );
+        let taken = position.skipped as usize + room;
+        if read.rows.len() > taken {
+            position.skipped = taken as u32;
+            return Ok((keys, Some(position)));
+        }
+        let Some(next) = read.next else {
+            return Ok((keys, None));
+        };
+        position = PartitionsPosition {
+            after: Some(next),
+            skipped: 0,
+        };
+        if keys.len() == most {
+            break;
+        }
+    }
+    Ok((keys, Some(position)))
+}
+
 fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
     let (first, _) = pieces.first()?;
     (!first.start.is_empty()).then(|| first.start.clone())
@@ -200,16 +264,15 @@ fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
 impl BucketSize {
     /// Returns whether a bucket with this content exceeds its maximum size.
     pub fn is_exceeded(self, figures: Figures) -> bool {
-        let count = PartitionCount {
-            rows: figures.rows,
-            bytes: figures.bytes,
-        };
-        self.of(count) > self.most()
+        match self {
+            Self::Bytes(most) => figures.bytes > most,
+            Self::Rows(most) => figures.rows > most,
+        }
     }
 }
 
 impl Summary {
-    /// Returns the summary of no buckets.
+    /// Returns a summary with all counts 0, to which buckets are added.
     pub(crate) fn new() -> Self {
         Self {
             is_whole: true,

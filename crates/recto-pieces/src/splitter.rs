@@ -23,9 +23,11 @@ use crate::samples::Dated;
 
 /// Minimum interval between two checks of the clock during a wait.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
-/// Maximum pause before this process continues a split of another process, in short lifetimes of range maps.
+/// Maximum pause before this process continues a split of another process. The unit is the short lifetime
+/// of a range map, which applies during splits.
 const PATIENT_LIVES: u32 = 15;
-/// Fraction of the maximum size of a mutation that edges of splits may fill: one part in this number.
+/// Divisor of the maximum size of a mutation: the edges of splits may fill this part of one conditional
+/// write.
 const EDGES_OF_A_MUTATION: usize = 4;
 
 impl PieceStore {
@@ -57,17 +59,17 @@ impl PieceStore {
         self.notices.is_over(&noticed);
     }
 
-    /// Makes the splits that are due in a grown bucket and in other grown buckets of its partition. The cached range
-    /// map decides whether a split is due. The decision is repeated with the current range map when no split is under
-    /// way.
+    /// Makes the splits that are due in a bucket that may have grown, and in other such buckets of its
+    /// partition. The cached range map decides whether a split is due. When no other split is under way,
+    /// the decision is repeated with the current range map.
     async fn grown(&self, place: &Arc<Place>, first: (Bucket, Key)) -> Result<()> {
         let others = self.notices.take_grown(&place.id);
         let grown = std::iter::once(first).chain(others).collect();
         self.cut_grown(place, grown).await.map(drop)
     }
 
-    /// Makes the splits that are due in these buckets. Each bucket is given with one of its keys. Returns the number of
-    /// splits.
+    /// Makes the splits that are due in these buckets, and returns their number. Each bucket is given with
+    /// one of its keys.
     pub(crate) async fn cut_grown(&self, place: &Arc<Place>, grown: Vec<(Bucket, Key)>) -> Result<usize> {
         let partition = Partition {
             pieces: self.clone(),
@@ -155,8 +157,9 @@ impl PieceStore {
         })
     }
 
-    /// Returns the range map by a serial read when no split is under way there. Gives other processes time to finish
-    /// their splits, and continues a split that no other process continues. Returns `None` if that takes too long.
+    /// Returns the range map by a serial read, after no split is under way at this key. Gives other
+    /// processes time to finish their splits, and continues a split that no other process continues.
+    /// Returns `None` if that takes too long.
     pub(crate) async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
         let mut seen: Option<(Version, Duration)> = None;
         for _ in 0..MAX_PATIENCE {
@@ -180,9 +183,9 @@ impl PieceStore {
         Ok(None)
     }
 
-    /// Makes splits in the range map `read`, which was just read, or continues an unfinished split, until the end. If
-    /// another process changed the range map first, its change stays. The splits that are due then follow from the new
-    /// range map.
+    /// Makes splits in the range map `read`, which was just read, or continues an unfinished split, until
+    /// the end. If another process has changed the range map first, these splits are dropped: the splits
+    /// that are due then follow from the new range map.
     pub(crate) async fn split(
         &self,
         place: &Arc<Place>,
@@ -270,7 +273,8 @@ impl PieceStore {
         }
     }
 
-    /// Lengthens the lifetime of range maps again if the range map did not change for a while.
+    /// Lengthens the lifetime of cached range maps again, if the range map of the partition has not
+    /// changed for a while.
     async fn calm(&self, place: &Arc<Place>, key: &Key) -> Result<()> {
         let before = self.directory_at(place, key).await?;
         self.patient_pause(self.longest_patience()).await;
@@ -281,7 +285,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Removes old buckets, long after they were left.
+    /// Removes the old buckets that splits no longer use, one hour after the split.
     pub(crate) async fn clear(&self, place: &Place, key: &Key) -> Result<()> {
         let mut machine = Clearing::new(self.protocol);
         let mut known = Directory::absent(place.pieced.sampling, self.protocol);
@@ -329,7 +333,8 @@ impl PieceStore {
         }
     }
 
-    /// Sends one conditional write. Pauses if the write was not applied, or if its outcome is unknown.
+    /// Sends one conditional write of a range map. Pauses if the write was not applied, or if its outcome
+    /// is unknown.
     pub(crate) async fn decide(
         &self,
         place: &Place,
@@ -373,7 +378,8 @@ impl PieceStore {
         copied.try_collect().await
     }
 
-    /// Waits for `least` plus a random time, because other processes wait for the same event.
+    /// Waits for `least` plus a random time, so that processes which wait for the same event do not act at
+    /// once.
     async fn patient_pause(&self, least: Duration) {
         self.wait(least + self.drawn_patience()).await;
     }
@@ -396,7 +402,7 @@ impl PieceStore {
             if left.is_zero() {
                 return;
             }
-            // The clock also counts while the machine is suspended, but timers do not. So sleep for
+            // The clock also counts while the machine is suspended, but timers do not. Therefore sleep for
             // only a part of the time, and then read the clock again.
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }

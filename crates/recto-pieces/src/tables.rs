@@ -8,12 +8,11 @@ use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
 use recto_protocol::buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
-use recto_protocol::buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
-use recto_store::{
-    CasCondition, ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
-};
+use recto_protocol::buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span};
+use recto_store::{ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::keys::{self, direction_of};
 use crate::times::{Keep, Times};
 
 const DIRECTORIES: &str = "recto_buckets";
@@ -33,20 +32,20 @@ pub const ROOT_COLUMN: &str = "recto_root";
 /// Version of the encoding of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// Number of checks for expired data during one step of the retention bound.
-const RETAINS_IN_A_STEP: u64 = 4;
-/// Size that no bucket reaches.
+/// Number of checks for expired data in the time in which the retention bound moves by one step.
+pub(crate) const RETAINS_IN_A_STEP: u64 = 4;
+/// Maximum size of time buckets, which sizes do not bound. No bucket reaches it.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
 /// Value of [`ROOT_COLUMN`].
 const MARK: &[u8] = &[1];
 
-/// The engine's own tables, apart from the tables of rows.
+/// The engine's own tables. The tables of rows are not among them.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) directories: Arc<Table>,
     pub(crate) samples: Arc<Table>,
     pub(crate) sums: Arc<Table>,
-    /// Registry of time buckets.
+    /// Registry of the existing time buckets.
     pub(crate) times: Arc<Table>,
 }
 
@@ -124,8 +123,8 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
 /// Maximum size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketSize {
-    /// Maximum number of bytes, as the store [counts](recto_store::PartitionCount) them. If the
-    /// store does not count, the counted sizes of the rows are summed.
+    /// Maximum number of bytes. A store without transactions sums the counted sizes of the rows, which the
+    /// rows store. A store with transactions sums the sizes of the stored rows.
     Bytes(u64),
     /// Maximum number of rows.
     Rows(u64),
@@ -140,7 +139,7 @@ pub struct PiecedTable {
     /// Index of [`ROW_COLUMN`] among the regular columns.
     row_column: usize,
     root_column: u16,
-    /// Number of samples at which a bucket is full.
+    /// Number of samples at which a bucket is full and is split.
     pub(crate) samples: u32,
     /// Sampling rate of rows before the first split.
     pub(crate) sampling: Sampling,
@@ -176,16 +175,16 @@ impl PiecedTable {
         Self::with(table, (sizing.samples(), unit, size), shards)
     }
 
-    /// Returns this table with a maximum bucket size of `bytes`. Larger buckets are reported as too
-    /// large; samples still decide the splits.
+    /// Returns this table with a maximum bucket size of `bytes`. The size only decides which buckets are
+    /// reported as too large. Samples still decide the splits.
     #[must_use]
     pub fn of_bytes(self, bytes: u64) -> Self {
         let size = BucketSize::Bytes(bytes);
         Self { size, ..self }
     }
 
-    /// Describes a table with buckets of at most `rows` rows, for stores without transactions.
-    /// Samples tell when to count the keys of a bucket.
+    /// Describes a table with buckets of at most `rows` rows, for stores without transactions. The number
+    /// of samples of a bucket shows when its keys must be counted to decide about a split.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -196,8 +195,9 @@ impl PiecedTable {
         Ok(Self { sampling, ..made })
     }
 
-    /// Returns the sampling of new buckets, given the mean size of a row in bytes. The unit stays
-    /// as the table defines it.
+    /// Returns the sampling of the rows of new buckets. A bucket that is bounded by bytes is sampled by
+    /// the mean size `mean` of a row, in bytes. A bucket that is bounded by rows is sampled as the table
+    /// defines it.
     pub(crate) fn next_sampling(&self, mean: u64) -> Sampling {
         match self.size {
             BucketSize::Rows(_) => self.sampling,
@@ -208,8 +208,8 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the maximum number of rows of a bucket if keys are counted before a split, because
-    /// not all rows are sampled.
+    /// Returns the maximum number of rows of a bucket, if its keys must be counted before a split. This is
+    /// the case if buckets are bounded by rows, and the maximum is too large to sample every row.
     pub(crate) fn counted_rows(&self) -> Option<u64> {
         match self.size {
             BucketSize::Rows(rows) if rows > MAX_SAMPLED_EACH => Some(rows),
@@ -217,7 +217,8 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the weight of a row of `bytes` bytes in sums of the data that enters a bucket.
+    /// Returns the number of bytes that a row of `bytes` bytes adds to the sum of the data written to a
+    /// bucket. It is at least the mean size of a row.
     pub(crate) fn weight(&self, bytes: u64) -> u64 {
         bytes.max(self.sampling.mean)
     }
@@ -236,20 +237,6 @@ impl PiecedTable {
         })
     }
 
-    /// Describes a table with buckets of this size, for stores that have transactions and count
-    /// their partitions. Such a table has no samples. A bucket has at least two rows before a
-    /// split.
-    ///
-    /// # Errors
-    /// A column is missing, or has another type or kind than required.
-    pub fn counted(table: Arc<Table>, size: BucketSize) -> Result<Self> {
-        let unit = match size {
-            BucketSize::Bytes(bytes) => bytes,
-            BucketSize::Rows(rows) => rows.saturating_mul(ROW_BYTES),
-        };
-        Self::with(table, (1, unit.max(1), size), Shards::ONE)
-    }
-
     /// Returns this table with a retention of `length`. The first order column holds the time of a
     /// row.
     ///
@@ -263,7 +250,7 @@ impl PiecedTable {
         })
     }
 
-    /// Returns this table with puts that skip rows below the retention bound.
+    /// Returns this table with puts that skip rows below the retention bound instead of failing.
     #[must_use]
     pub fn leaving_out_late(self) -> Self {
         Self {
@@ -388,12 +375,9 @@ impl PiecedTable {
         Ok(encoded)
     }
 
-    /// Returns the encoded form of a prefix of a clustering key.
+    /// Returns the encoded form of the first cells of a clustering key.
     pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
-        // Most encoded keys are barely longer than their cells, so this capacity rarely grows.
-        let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
-        key::encode_clustering(&self.table, clustering, &mut encoded)?;
-        Ok(encoded)
+        keys::key_of(&self.table, clustering)
     }
 
     /// Appends the encoded form of a clustering key.
@@ -431,59 +415,29 @@ impl PiecedTable {
         cells.ok().filter(is_whole).unwrap_or_default()
     }
 
-    /// Returns the edge before all keys that begin with these encoded cells.
+    /// Returns the edge before all keys that begin with the cells that `edge` encodes.
     pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
-        let (mut rest, mut cells) = (edge, Cells::new());
-        for column in self.table.clustering() {
-            if rest.is_empty() {
-                break;
-            }
-            let direction = direction_of(column);
-            let decoded = cells.try_push_with(|out| key::decode(&column.ty, direction, &mut rest, out));
-            decoded.map_err(|error| self.not_an_edge(&error.to_string()))?;
-        }
-        if !rest.is_empty() {
-            return Err(self.not_an_edge("bytes follow the key"));
-        }
-        Ok(Bound::Before(cells))
-    }
-
-    fn not_an_edge(&self, reason: &str) -> PiecesError {
-        let table = self.table.name();
-        let message = format!("the edge of a key range in table {table} is not one of its keys: {reason}");
-        PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-            "run `recto repair`, which rebuilds the range map from its readable parts and the existing \
-             buckets: another program wrote to recto_buckets",
-        )
+        keys::bound_of(&self.table, edge).map_err(|error| {
+            error.with_hint(
+                "run `recto repair`, which rebuilds the range map from its readable parts and the \
+                 existing buckets: another program wrote to recto_buckets",
+            )
+        })
     }
 
     /// Returns the keys between two edges, or `None` if the range is empty.
     pub(crate) fn span(&self, from: &Bound, to: &Bound) -> Result<Option<Span>> {
-        let end_of_all = |bound: &Bound| matches!(bound, Bound::After(cells) if cells.is_empty());
-        if end_of_all(from) {
-            return Ok(None);
-        }
-        let Some(start) = self.edge(from)? else {
-            return Ok(None);
-        };
-        let end = if end_of_all(to) { None } else { self.edge(to)? };
-        let is_some = end.as_ref().is_none_or(|end| start < *end);
-        Ok(is_some.then_some(Span { start, end }))
+        keys::span_of(&self.table, from, to)
     }
 
     /// Returns the encoded form of an edge between rows, or `None` for the edge behind all keys.
     fn edge(&self, bound: &Bound) -> Result<Option<Key>> {
-        let mut encoded = self.key(bound.cells().as_row())?;
-        let is_some = match bound {
-            Bound::Before(_) => true,
-            Bound::After(_) => key::prefix_successor(&mut encoded),
-        };
-        Ok(is_some.then_some(encoded))
+        keys::edge_of(&self.table, bound)
     }
 
-    /// Returns the part of a logical slice in one key range. The partition names the bucket without
-    /// its shards. The slice's own edges are kept where the slice begins and ends in this key
-    /// range.
+    /// Returns the part of a slice that lies in one key range. `whole` names the partition as a query
+    /// does. `piece` names the bucket, without its shards. Where the slice itself begins or ends in this
+    /// key range, the result has the edge of the slice.
     pub(crate) fn slice_of(
         &self,
         whole: &Slice,
@@ -530,15 +484,10 @@ impl PiecedTable {
 
     /// Returns both edges of a span.
     pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
-        let to = match &span.end {
-            Some(end) => self.bound(end)?,
-            None => Bound::end(),
-        };
-        Ok((self.bound(&span.start)?, to))
+        keys::bounds_of(&self.table, span)
     }
 
-    /// Returns read options that hide the columns of the engine, which the table has in addition to
-    /// the columns of a query.
+    /// Returns read options that leave out the columns of the engine, which a query does not know.
     pub(crate) fn read_by(&self, options: &ReadOptions) -> ReadOptions {
         let row_column = self.table.statics().len() + self.row_column;
         ReadOptions {
@@ -552,7 +501,8 @@ impl PiecedTable {
         self.row_column
     }
 
-    /// Returns the counted size of a row that was read, or `None` if the row does not hold it.
+    /// Returns the counted size of a row that was read, or `None` if the row does not store its counted
+    /// size.
     pub(crate) fn counted_of(&self, row: RowRef<'_>) -> Option<u64> {
         let cell = row.get(self.table.columns().len() - self.table.regular().len() + self.row_column)?;
         read_row_cell(cell)
@@ -576,16 +526,6 @@ impl PiecedTable {
         statics.get(usize::from(self.root_column)) == Some(MARK)
     }
 
-    /// Returns a condition on the mark that holds for each bucket if the range map has this
-    /// version. Only bucket 0 of a partition with a range map is marked.
-    pub(crate) fn is_root(&self, bucket: Bucket, version: Version) -> CasCondition {
-        CasCondition {
-            row: RowAddress::Static,
-            column: self.root_column,
-            expected: (bucket == Bucket(0) && version > 0).then(|| MARK.to_vec()),
-        }
-    }
-
     /// Returns the first column of a key as a number, if that column is an integer or a time.
     pub(crate) fn position(&self, key: &[u8]) -> Option<i64> {
         let column = &self.table.clustering()[0];
@@ -600,8 +540,8 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the edge before all keys whose first column is this number, or `None` if there can
-    /// be no such key.
+    /// Returns the edge before all keys whose first column is `position`, or `None` if no key can have
+    /// this value.
     pub(crate) fn edge_at(&self, position: i64) -> Option<Key> {
         let column = &self.table.clustering()[0];
         let cell = match column.ty {
@@ -616,7 +556,7 @@ impl PiecedTable {
     }
 }
 
-/// Returns the counted size of a row with this key and these cells, and the cell that stores it.
+/// Returns the counted size of a row, and the cell of [`ROW_COLUMN`] that stores the size.
 pub(crate) fn counted<'c>(
     clustering: &Cells,
     cells: impl Iterator<Item = Option<&'c [u8]>>,
@@ -632,18 +572,12 @@ pub(crate) fn row_cell(counted: u64) -> Vec<u8> {
     cell
 }
 
-/// Returns the counted size, or `None` if the cell is empty or has another version.
+/// Returns the counted size that a cell of [`ROW_COLUMN`] stores, or `None` if the cell is empty or has
+/// another version.
 pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
     let (version, rest) = cell.split_first()?;
     let bytes: [u8; 8] = rest.try_into().ok()?;
     (*version == ROW_FORMAT_VERSION).then(|| u64::from_be_bytes(bytes))
-}
-
-pub(crate) fn direction_of(column: &Column) -> Direction {
-    match column.kind {
-        ColumnKind::Clustering(direction) => direction,
-        _ => Direction::Ascending,
-    }
 }
 
 /// Returns the key of the store's partition for a bucket, without the shard.

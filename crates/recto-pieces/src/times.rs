@@ -11,15 +11,16 @@ use recto_model::{Table, Type, instants, key};
 use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::tables::direction_of;
+use crate::keys::direction_of;
 
 /// Bucket of rows without a time.
 const TIMELESS: Bucket = Bucket(1);
-/// Number of the bucket that begins in 1970. The number increases by one for each second. Bucket 0 is the root, where
-/// scans find the partition.
+/// Number of the time bucket that begins at the start of 1970. The number of a bucket is greater by one
+/// for each second that the bucket begins later. Bucket 0 is the root, where scans find the partition.
 const EPOCH_BUCKET: i64 = 1 << 62;
 const MS_PER_SECOND: i64 = 1_000;
-/// Number of steps into which the retention length is divided, for buckets that are not time buckets.
+/// Number of steps in which the retention bound moves by the retention length, if the table has no time
+/// buckets.
 const STEPS_OF_LENGTH: i64 = 8;
 /// Mapping from the keys of a table to time buckets.
 #[derive(Debug, Clone)]
@@ -27,15 +28,15 @@ pub(crate) struct Times {
     width: Width,
     ty: Type,
     direction: Direction,
-    /// Sort direction of the column that says whether a row has a time. It stands directly before the time column. `None`:
-    /// every row has a time.
+    /// Sort direction of the column that says whether a row has a time. This column is directly before the
+    /// time column. `None`: every row has a time.
     presence: Option<Direction>,
 }
 
-/// Time bucket.
+/// Time bucket: the keys of one interval of the calendar.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TimeBucket {
-    /// Edge before its first key.
+    /// Edge before the first key of the bucket.
     pub(crate) start: Key,
     /// Edge before the first key of the next bucket. `None`: there can be no next bucket.
     pub(crate) end: Option<Key>,
@@ -151,11 +152,11 @@ impl Times {
         Ok(TimeBucket { start, end, bucket })
     }
 
-    /// Returns the edge between the keys from a time on and the older keys. The older keys are behind the edge if the
-    /// newest keys come first, else before it.
+    /// Returns the edge between the keys with a time of at least `from_ms` and the older keys. The older
+    /// keys come after the edge if the newest keys come first, else before it.
     ///
     /// # Errors
-    /// There can be no such key.
+    /// No key of the table can have this time.
     fn edge_of_kept(&self, from_ms: i64) -> Result<Key> {
         let cell = match self.direction {
             Direction::Ascending => instants::first_from(&self.ty, from_ms),
@@ -164,7 +165,7 @@ impl Times {
         self.edge(&cell.ok_or_else(no_such_time)?)
     }
 
-    /// Returns whether rows without a time come last, or `None` if each row has a time.
+    /// Returns whether rows without a time come after all other rows, or `None` if each row has a time.
     fn has_timeless_last(&self) -> Option<bool> {
         self.presence.map(|direction| direction == Direction::Ascending)
     }
@@ -211,12 +212,13 @@ fn no_such_time() -> PiecesError {
         .with_hint("use a shorter time for the buckets, or for `keep`")
 }
 
-/// Retention of rows by the time in their first order column.
+/// Retention time of a table: rows whose time in the first order column is older are deleted.
 #[derive(Debug, Clone)]
 pub(crate) struct Keep {
     times: Times,
     length_ms: i64,
-    /// True if the retention bound is always at the edge of a time bucket.
+    /// True if the table has time buckets. Then the retention bound is always at the edge of a time
+    /// bucket.
     is_by_time: bool,
 }
 
@@ -240,29 +242,42 @@ impl Keep {
         Duration::from_millis(u64::try_from(self.length_ms).unwrap_or(0))
     }
 
-    /// Returns the retention bound at a time. It moves by steps: by time buckets, or by an eighth of the length.
+    /// Returns the retention bound at the time `now_ms`. The bound moves by steps: by time buckets, or by
+    /// an eighth of the retention length.
     ///
     /// # Errors
-    /// There is no such edge.
+    /// No key of the table can have the time of the bound.
     pub(crate) fn floor(&self, now_ms: i64) -> Result<Floor> {
+        self.floor_from(self.kept_from_ms(now_ms))
+    }
+
+    /// Returns the time from which rows are kept, in milliseconds since 1970.
+    pub(crate) fn kept_from_ms(&self, now_ms: i64) -> i64 {
         let from_ms = now_ms.saturating_sub(self.length_ms);
-        let from_ms = if self.is_by_time {
+        if self.is_by_time {
             self.times.width.floor_ms(from_ms)
         } else {
             let step = self.step_ms();
             from_ms.saturating_sub(from_ms.rem_euclid(step))
-        };
+        }
+    }
+
+    /// Returns the retention bound that keeps the rows with a time of at least `from_ms`.
+    ///
+    /// # Errors
+    /// No key of the table can have this time.
+    pub(crate) fn floor_from(&self, from_ms: i64) -> Result<Floor> {
         Ok(Floor {
             at: self.times.edge_of_kept(from_ms)?,
             kept: self.kept(),
         })
     }
 
-    /// Returns the ends of buckets that are not time buckets: the steps of the retention bound, each with its time. The
-    /// last step is in the future.
+    /// Returns the edges at which buckets end in a table with retention but without time buckets: the
+    /// steps of the retention bound, each with its time. The last step is in the future.
     ///
     /// # Errors
-    /// There is no such edge.
+    /// No key of the table can have the time of a step.
     pub(crate) fn steps(&self, now_ms: i64) -> Result<Vec<(i64, Key)>> {
         let step = self.step_ms();
         let floored = |ms: i64| ms.saturating_sub(ms.rem_euclid(step));
@@ -278,7 +293,8 @@ impl Keep {
         Ok(steps)
     }
 
-    /// Returns the approximate length of a step of the retention bound. Retention has no work to do more often.
+    /// Returns the approximate time in which the retention bound moves by one step. Data expires only at
+    /// these steps.
     pub(crate) fn step_ms(&self) -> i64 {
         let step = if self.is_by_time {
             self.times.width.longest_ms()
@@ -297,7 +313,8 @@ impl Keep {
         Ok(self.times.time_of(key)?.unwrap_or(i64::MAX))
     }
 
-    /// Returns the side of the retention bound on which rows are kept.
+    /// Returns the side of the retention bound on which rows are kept: after it if the oldest keys come
+    /// first.
     pub(crate) fn kept(&self) -> Kept {
         match self.times.direction {
             Direction::Ascending => Kept::After,
@@ -306,7 +323,7 @@ impl Keep {
     }
 }
 
-/// Values of the column before a time: for rows with a time, and for rows without a time.
+/// Values of the column before the time column: for rows with a time, and for rows without a time.
 const PRESENT: &[u8] = &[0];
 const ABSENT: &[u8] = &[1];
 
@@ -361,7 +378,8 @@ mod tests {
         ]
     }
 
-    /// Returns the value that is nearest to a time. In a timeuuid, the bytes behind the time are set to `other`.
+    /// Returns the value of a time type that is nearest to a time. In a timeuuid, the bytes after the time
+    /// are set to `other`.
     fn cell(ty: &Type, ms: i64, other: u8) -> Vec<u8> {
         let (first, last) = (instants::first_from(ty, ms), instants::last_before(ty, None));
         if *ty == Type::TimeUuid {

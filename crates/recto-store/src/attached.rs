@@ -1,8 +1,9 @@
 //! Store that can also read tables of other keyspaces, and never writes them.
 //!
-//! A table whose name has a dot, `keyspace.table`, is in another keyspace. No table of Recto itself has a dot
-//! in its name. Reads of such a table use the store that is connected to that keyspace. All other calls use
-//! the store itself. Calls that would change such a table are rejected here, before a request is sent.
+//! A table whose name has a dot, `keyspace.table`, is in another keyspace and is called *attached*. No table
+//! of Recto itself has a dot in its name. A read of an attached table uses the store that is connected to its
+//! keyspace. All other calls use the own store. Calls that would change an attached table are rejected here,
+//! before a request is sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,23 +14,23 @@ use recto_model::schema::AttachedTable;
 use recto_model::{Cells, RowRef, RowSet, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
-    PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange,
-    TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions,
+    RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 
-/// Stores by the keyspaces to which they are connected.
+/// Stores that read attached tables, by the names of the keyspaces to which they are connected.
 type Reached = Arc<BTreeMap<String, Arc<dyn Store>>>;
 
-/// Store, and the stores that are connected to the keyspaces of attached tables.
+/// Store with its own tables, and read-only access to attached tables through the stores of their keyspaces.
 pub struct AttachedStore {
     own: Arc<dyn Store>,
     reached: RwLock<Reached>,
 }
 
 impl AttachedStore {
-    /// Returns a store without attached keyspaces.
+    /// Returns a store with the tables of `own` and without attached keyspaces.
     pub fn over(own: Arc<dyn Store>) -> Self {
         Self {
             own,
@@ -37,7 +38,7 @@ impl AttachedStore {
         }
     }
 
-    /// Reads tables of this keyspace from `store` from now on. Replaces the store that read them before.
+    /// Makes `store` read the tables of this keyspace from now on. Replaces the store that read them before.
     pub fn reach(&self, keyspace: &str, store: Arc<dyn Store>) {
         let mut reached = self.reached.write().unwrap_or_else(PoisonError::into_inner);
         let mut all = BTreeMap::clone(&reached);
@@ -54,8 +55,8 @@ impl AttachedStore {
         Arc::clone(&self.reached.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the store that contains a table of this name. Returns the own store if no store is connected
-    /// to the keyspace of the table.
+    /// Returns the store that reads a table of this name. Returns the own store if the table is not attached,
+    /// or if no store is connected to its keyspace.
     fn of(&self, table: &str) -> Arc<dyn Store> {
         store_of(table, &self.reached()).map_or_else(
             |_| Arc::clone(&self.own),
@@ -64,8 +65,8 @@ impl AttachedStore {
     }
 }
 
-/// Returns the store that is connected to the keyspace of an attached table. `None` for a table that is not
-/// attached.
+/// Returns the store that is connected to the keyspace of an attached table. Returns `None` for a table that
+/// is not attached.
 fn store_of<'r>(table: &str, reached: &'r Reached) -> Result<Option<&'r Arc<dyn Store>>, StoreError> {
     let Some(keyspace) = AttachedTable::keyspace_of(table) else {
         return Ok(None);
@@ -86,7 +87,7 @@ fn not_reached(table: &str, keyspace: &str) -> StoreError {
         .with_table(table)
 }
 
-/// Returns the error of a change of a table that belongs to another program.
+/// Returns the error for a change of an attached table, which belongs to another program.
 #[cold]
 fn read_only(table: &str) -> StoreError {
     StoreError::new(
@@ -97,7 +98,8 @@ fn read_only(table: &str) -> StoreError {
     .with_table(table)
 }
 
-/// Returns the error for the first attached table among these tables, which must not be changed.
+/// Returns the error for the first attached table among `tables`, because attached tables must not be
+/// changed.
 fn refuses<'t>(tables: impl IntoIterator<Item = &'t str>) -> Option<StoreError> {
     let mut tables = tables.into_iter();
     tables
@@ -105,7 +107,7 @@ fn refuses<'t>(tables: impl IntoIterator<Item = &'t str>) -> Option<StoreError> 
         .map(read_only)
 }
 
-/// Checks that no table is attached, for changes of tables themselves.
+/// Checks that none of `tables` is attached, before tables are created, changed or dropped.
 fn check_own<'t>(tables: impl IntoIterator<Item = &'t str>) -> Result<(), StoreError> {
     refuses(tables).map_or(Ok(()), Err)
 }
@@ -302,15 +304,15 @@ impl Store for AttachedStore {
     }
 }
 
-/// Snapshot of the own tables, and the stores of the other keyspaces. Tables of other keyspaces are read in
-/// their state at the time of each read.
+/// Snapshot of the own tables, and the stores of the other keyspaces. A read of an attached table sees the
+/// state at the time of the read, not of the snapshot.
 struct AttachedSnapshot {
     own: Arc<dyn Snapshot>,
     reached: Reached,
 }
 
 impl AttachedSnapshot {
-    /// Returns the snapshot that reads a table of this name.
+    /// Returns the snapshot that can read a table of this name.
     fn of(&self, table: &str) -> Result<Arc<dyn Snapshot>, StoreError> {
         match store_of(table, &self.reached)? {
             None => Ok(Arc::clone(&self.own)),
@@ -318,8 +320,8 @@ impl AttachedSnapshot {
         }
     }
 
-    /// Adds the address of a keyspace to the error of a keyspace that does not answer, because no message of
-    /// a driver contains it.
+    /// Returns a function that adds the address of the keyspace to an error. It does so if the keyspace does
+    /// not answer, because the messages of a driver do not contain the address.
     fn located(&self, table: &str) -> impl Fn(StoreError) -> StoreError {
         move |error| match (store_of(table, &self.reached), error.kind()) {
             (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => error.about(
@@ -330,8 +332,8 @@ impl AttachedSnapshot {
     }
 }
 
-/// Removes partitions that have static cells and no rows. The static columns of an attached table are
-/// ordinary columns here, so such a partition would look like a row without a key.
+/// Removes partitions that have static cells and no rows from the result of a scan. The static columns of an
+/// attached table are ordinary columns for Recto, so such a partition would look like a row without a key.
 fn leave_out_rowless(table: &Table, read: &mut ScanRead) {
     let key = table.partition().len()..table.key_len();
     let is_row = |row: RowRef<'_>| key.clone().all(|column| row.get(column).is_some());
@@ -436,16 +438,6 @@ impl Snapshot for AttachedSnapshot {
             .map_err(self.located(table.name()))
     }
 
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        let snapshot = self.of(table.name())?;
-        snapshot.count_partitions(table, partitions, options).await
-    }
-
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         self.of(slice.table.name())?.estimate(slice, options).await
     }
@@ -457,5 +449,9 @@ impl Snapshot for AttachedSnapshot {
         options: &ReadOptions,
     ) -> Result<Option<Cells>, StoreError> {
         self.of(slice.table.name())?.row_at(slice, rank, options).await
+    }
+
+    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
+        self.of(slice.table.name())?.blocks(slice, options).await
     }
 }

@@ -1,36 +1,35 @@
-//! Checks of requests that no store may serve. They are the same for all stores.
+//! Checks for requests that every store must reject.
 //!
-//! A store first calls the check of a request, and rejects the request if the check fails. So the embedded
-//! store and Cassandra reject the same requests, before anything is sent.
+//! A store first calls the check of a request, and rejects the request if the check fails. The embedded store
+//! and Cassandra therefore reject the same requests, before anything is sent.
 
 use std::collections::HashSet;
 
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table};
 
-use crate::read::MAX_COUNTED_PARTITIONS;
 use crate::{
     Cas, CasCondition, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
     StoreErrorKind, StoreKind, WriteOptions,
 };
 
-/// Bytes that a mutation counts in addition to its content, for [`Limits::mutation_bytes`].
+/// Number of bytes that each mutation counts in addition to its content, for [`Limits::mutation_bytes`].
 pub const MUTATION_OVERHEAD_BYTES: usize = 32;
 
-/// Bytes that a cell counts in addition to its content, for [`Limits::mutation_bytes`].
+/// Number of bytes that each cell counts in addition to its content, for [`Limits::mutation_bytes`].
 pub const CELL_OVERHEAD_BYTES: usize = 16;
 
 /// Maximum number of conditional and plain writes of one transaction.
 pub const MAX_TRANSACTION_WRITES: usize = 131_072;
 
-/// Maximum expiry that Cassandra accepts, in seconds: 20 years.
+/// Maximum time after which written data expires, in seconds: 20 years, the maximum of Cassandra.
 pub const MAX_TTL_SECONDS: u32 = 630_720_000;
 
 fn invalid(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, message)
 }
 
-/// Returns the error of a store without transactions.
+/// Returns the error for a transaction on a store that has no transactions.
 pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     invalid(format!(
         "the {kind} store does not support transactions of several partitions"
@@ -38,61 +37,31 @@ pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     .with_hint("write conditionally to one partition at a time")
 }
 
-/// Returns the error of a table that does not count its partitions.
-pub(crate) fn does_not_count(table: &Table) -> StoreError {
-    invalid(format!("table {} does not count its partitions", table.name()))
-        .with_hint("create the table with this option, in a store that supports it")
-}
-
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
     if holds { Ok(()) } else { Err(invalid(message())) }
 }
 
 impl Limits {
-    /// Checks that the store supports the options of a table to create.
+    /// Checks that the store supports the options of a table that is to be created.
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
-        require(table.options().buckets.is_none(), || {
+        // A store with transactions keeps partitions whole, so it cannot split them into buckets.
+        require(self.transactions || table.options().buckets.is_none(), || {
             format!(
                 "table {} has buckets, which this store does not support",
                 table.name()
             )
-        })?;
-        require(
-            self.counts_partitions || !table.options().counts_partitions,
-            || {
-                format!(
-                    "table {} has the option to count its partitions, which this store does not support",
-                    table.name()
-                )
-            },
-        )
+        })
     }
 
-    /// Checks a read of counts: the table must count its partitions, and the number of partitions and their
-    /// keys must be valid.
-    pub fn check_counted(&self, table: &Table, partitions: &[Cells]) -> Result<(), StoreError> {
-        if !table.options().counts_partitions {
-            return Err(does_not_count(table));
-        }
-        require(partitions.len() <= MAX_COUNTED_PARTITIONS, || {
-            format!(
-                "the request needs the counts of {} partitions; at most {MAX_COUNTED_PARTITIONS} are allowed",
-                partitions.len()
-            )
-        })?;
-        let mut each = partitions.iter();
-        each.try_for_each(|partition| self.check_partition(table, partition))
-    }
-
-    /// Checks one plain write: keys, arities, stamps, expiries and size. The write must not contain a column
-    /// that only [`Cas`] writes.
+    /// Checks one plain write: its keys, numbers of cells, timestamps, expiries and size. The write must not
+    /// contain a column that only [`Cas`] writes.
     pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
         check_inserts(std::slice::from_ref(write))?;
         self.check_alone(write, Some(WriteKind::Plain))
     }
 
-    /// Checks the properties of a write that do not depend on the other writes of its call. The write may
-    /// contain columns of this kind, or of any kind if `kind` is `None`.
+    /// Checks the properties of a write that do not depend on the other writes of its call. If `kind` is
+    /// given, the write may contain only columns of this kind.
     fn check_alone(&self, write: &PartitionWrite, kind: Option<WriteKind>) -> Result<(), StoreError> {
         self.check_partition(&write.table, &write.partition)?;
         for mutation in &write.mutations {
@@ -134,11 +103,11 @@ impl Limits {
         .map_err(|error| error.with_hint("write smaller batches or single records, or use `load` for a file"))
     }
 
-    /// Checks one conditional write. The rules are:
+    /// Checks one conditional write. It must satisfy these rules:
     ///
     /// - It has at least one condition and one mutation.
-    /// - Keys and arities are valid.
-    /// - It has no stamps.
+    /// - Its keys and numbers of cells are valid.
+    /// - Its mutations have no timestamps.
     /// - It has only puts, patches of at least one column, and row deletions.
     /// - It writes each row once, and it writes each row that has a condition.
     /// - It contains no column of plain writes.
@@ -153,7 +122,7 @@ impl Limits {
         self.check_conditional(cas, true)
     }
 
-    /// Checks one transaction of a store that supports transactions. The rules are:
+    /// Checks one transaction of a store that supports transactions. It must satisfy these rules:
     ///
     /// - Each conditional write satisfies [`check_cas`](Self::check_cas), but conditions need no mutation.
     /// - A partition has at most one conditional write.
@@ -198,8 +167,8 @@ impl Limits {
         .map_err(|error| error.with_hint("write less in one transaction"))
     }
 
-    /// Checks one conditional write. A write that is `alone`, outside a transaction, must write the rows of
-    /// its conditions, and must use only columns of conditional writes.
+    /// Checks one conditional write. If it is `alone`, which means outside a transaction, it must write the
+    /// rows of its conditions, and must use only columns of conditional writes.
     fn check_conditional(&self, cas: &Cas, alone: bool) -> Result<(), StoreError> {
         let table = &cas.table;
         let kind = alone.then_some(WriteKind::Cas);
@@ -281,7 +250,7 @@ impl Limits {
         self.check_parts(table.clustering(), cells)
     }
 
-    /// Checks a mutation that may contain columns of this kind, or of any kind if `kind` is `None`.
+    /// Checks a mutation. If `kind` is given, the mutation may contain only columns of this kind.
     fn check_mutation(
         &self,
         table: &Table,
@@ -364,8 +333,8 @@ impl Limits {
     }
 }
 
-/// Rejects inserts together with deletions of ranges or partitions. The existence of a row would depend on
-/// these deletions, which cannot be undone.
+/// Rejects inserts together with deletions of ranges or partitions. The result of such an insert would depend
+/// on these deletions, which a conflict could not undo.
 fn check_inserts(writes: &[PartitionWrite]) -> Result<(), StoreError> {
     let operations = || {
         writes
@@ -465,8 +434,8 @@ fn check_kind(table: &Table, column: &Column, kind: Option<WriteKind>) -> Result
 }
 
 impl Operation {
-    /// Returns the clustering cells of the row that the operation writes or deletes. `None` if it is not
-    /// about one row.
+    /// Returns the clustering cells of the row that the operation writes or deletes. Returns `None` if the
+    /// operation concerns no single row.
     pub fn row(&self) -> Option<&Cells> {
         match self {
             Self::Put { clustering, .. }
@@ -476,8 +445,8 @@ impl Operation {
         }
     }
 
-    /// Returns whether the operation is a deletion. Among mutations of the same stamp, deletions are applied
-    /// last.
+    /// Returns whether the operation is a deletion. Among mutations with the same timestamp, deletions are
+    /// applied last.
     pub fn deletes(&self) -> bool {
         matches!(
             self,
@@ -485,8 +454,8 @@ impl Operation {
         )
     }
 
-    /// Returns whether the operation patches a row without naming a column, which CQL cannot make
-    /// conditional.
+    /// Returns whether the operation is a patch that names no column. CQL cannot express such a patch with a
+    /// condition.
     fn is_bare_patch(&self) -> bool {
         matches!(self, Self::Patch { columns, .. } if columns.is_empty())
     }
@@ -509,7 +478,8 @@ impl Operation {
 }
 
 impl Mutation {
-    /// Returns the number of bytes that count for [`Limits`], without the key of the partition.
+    /// Returns the number of bytes of the operation that count for [`Limits`], without the key of the
+    /// partition.
     pub fn byte_len(&self) -> usize {
         MUTATION_OVERHEAD_BYTES + self.operation.byte_len()
     }
@@ -527,7 +497,7 @@ impl PartitionWrite {
 }
 
 impl CasCondition {
-    /// Returns the number of bytes that count for the size of a transaction.
+    /// Returns the number of bytes of a conditional write that count for the size of a transaction.
     fn byte_len(&self) -> usize {
         let row = match &self.row {
             RowAddress::Static => 0,
@@ -561,7 +531,6 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
-        counts_partitions: true,
         counts_rows: true,
     };
 

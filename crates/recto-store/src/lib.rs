@@ -32,10 +32,11 @@
 //! equal. Stores reject wrong arities, null or oversize key parts, and an empty sole partition part.
 //! [`Limits`] checks everything that a store must reject; every store calls it first.
 //!
-//! **Slices.** A slice returns the first rows in its direction. It stops when it ends, has `limit` rows, or
-//! has [`ReadOptions::max_bytes`] bytes (never before its first row). `exhausted` is true if and only if it
-//! stopped because it ended. With exactly `limit` rows `exhausted` is false, even if no rows remain. An
-//! inverted slice is empty and exhausted. A partition with static cells and no rows has no rows.
+//! **Slices.** A read of a slice returns the first rows of the slice in its direction. It stops at the end of
+//! the slice, after `limit` rows, or after [`ReadOptions::max_bytes`] bytes (never before its first row).
+//! `exhausted` is true if and only if it stopped at the end of the slice. After exactly `limit` rows
+//! `exhausted` is false, even if no rows remain. A slice whose end is before its start is empty and
+//! exhausted. A partition with static cells and no rows has no rows.
 //!
 //! **Rows.** A put or patch makes the row exist, even with only nulls or with no columns. The row then exists
 //! until it is deleted or expires. Empty text or an empty blob is a value; null is the absence of a value.
@@ -45,7 +46,7 @@
 //! (Cassandra) or row by row. Callers increase the stamps per row; then both methods agree. A write or
 //! deletion has no effect on existing data with a newer stamp. At equal
 //! stamps, a deletion of existing data wins. If two values have equal stamps, the larger by bytes wins, cell
-//! by cell. A null in a replacing put may or may not leave a value of exactly the same stamp. A store need
+//! by cell. A null in a replacing put may or may not delete a value of exactly the same stamp. A store need
 //! not keep tombstones: after a deletion, a put of the same or an older stamp may or may not take effect. A
 //! store that reports its [newest stamp](Store::newest_stamp) remembers the stamp when it is closed.
 //! Mutations of one [`PartitionWrite`] may have any order, and take effect by rising stamps. At equal stamps,
@@ -132,13 +133,10 @@
 //! that have a row and partitions that have only static cells. The partition key alone decides the range of a
 //! partition, so that a set of ranges lists each partition once.
 //!
-//! **Counts.** If the store [counts partitions](Limits::counts_partitions), a new table may [ask for
-//! counts](recto_model::table::TableOptions::counts_partitions). Each transaction that changes rows then
-//! changes the count of their partition. [`Snapshot::count_partitions`] returns the count at the moment of
-//! the snapshot. The count is exact unless rows or cells have expired: it includes expired rows and cells
-//! until they are overwritten. A store without counts rejects such a table. The store rejects requests for
-//! counts of a table that does not count. An existing table cannot start to count; a table that counts is a
-//! different table.
+//! **Counts.** If the store [counts rows](Limits::counts_rows), a new table may [ask for
+//! counts](recto_model::table::TableOptions::counts_rows). Each transaction that changes rows then changes their
+//! counts. [`Snapshot::estimate`] returns the number of rows of any slice at the moment of the snapshot, without
+//! expired rows. A store without counts ignores the option.
 
 pub mod attached;
 pub mod check;
@@ -174,7 +172,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    BucketsRead, ColumnSet, ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead,
+    BucketsRead, ColumnSet, ConsistencyLevel, PointRead, ReadOptions, RowBlock, RowEstimate, RowsRead,
     ScanPosition, ScanRead, Snapshot, TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};
@@ -183,7 +181,7 @@ pub use write::{
     Stamp, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Table store. Object-safe; tasks share it as `Arc<dyn Store>`.
+/// Table store, usable as a trait object. Tasks share it as `Arc<dyn Store>`.
 ///
 /// Every call has a deadline, given in its options. No call blocks its thread for long: the embedded store
 /// answers cached reads inline and does long work on blocking threads.
@@ -192,11 +190,11 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the kind of the store.
     fn kind(&self) -> StoreKind;
 
-    /// Returns the kind and the location of the store, for messages: `embedded /var/data/shop`, `cassandra
-    /// 10.0.0.1:9042/shop`. The text never contains a secret. Do not parse it.
+    /// Returns a text with the kind and the location of the store, for messages: `embedded /var/data/shop`,
+    /// `cassandra 10.0.0.1:9042/shop`. The text never contains a secret. Do not parse it.
     fn describe(&self) -> String;
 
-    /// Returns the limits of one request.
+    /// Returns the limits of one request, and the abilities of the store.
     fn limits(&self) -> Limits;
 
     /// Returns whether the store itself keeps partitions in buckets, for tables that [ask for
@@ -206,17 +204,19 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Returns a snapshot to read through. On the embedded store all reads through one snapshot see the same
-    /// moment. On Cassandra each read sees the current data of its replicas.
+    /// Returns a snapshot, through which the caller reads. On the embedded store all reads through one
+    /// snapshot see the state at the same moment. On Cassandra each read sees the current data of its
+    /// replicas.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
 
-    /// Rejects changes of records that several processes change, if the consistency levels of the store are
-    /// too weak for them: one process might not see the decision of another.
+    /// Returns an error if the consistency levels of the store are too weak for records that several
+    /// processes change. One process might not see the decision of another.
     fn check_decisions(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Returns the level at which a read sees every conditional write decided before. `None`: at any level.
+    /// Returns the consistency level at which a read sees every conditional write that was decided before.
+    /// `None`: a read at any level sees them.
     fn serial_consistency(&self) -> Option<ConsistencyLevel> {
         None
     }
@@ -237,11 +237,11 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<WriteOutcome, StoreError>;
 
     /// Splits partitions that would become too large, before the caller writes many rows. `sample` contains
-    /// some of the planned rows, and each sample row represents `each` rows. The call does not write the
-    /// sample. A store that keeps no partitions in buckets does nothing.
+    /// some of the planned rows, and each row of the sample represents `each` planned rows. The call does not
+    /// write the sample. A store that keeps no partitions in buckets does nothing.
     ///
     /// # Errors
-    /// The store could not make enough room within `timeout`. The caller may write the rows nevertheless.
+    /// The store could not split the partitions within `timeout`. The caller may write the rows nevertheless.
     async fn make_room(
         &self,
         sample: Vec<PartitionWrite>,
@@ -256,9 +256,9 @@ pub trait Store: Send + Sync + 'static {
     /// must resolve an unknown outcome.
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError>;
 
-    /// Changes several partitions, of any tables, if the conditions of all `conditional` writes hold. It
-    /// applies all `conditional` and all `plain` writes, or nothing. No layer below this trait retries the
-    /// call. A store that has no [transactions](Limits::transactions) rejects it.
+    /// Changes several partitions, of any tables, if the conditions of all `conditional` writes hold. The
+    /// store applies all `conditional` and all `plain` writes, or nothing. No layer below this trait retries
+    /// the call. A store that has no [transactions](Limits::transactions) rejects it.
     async fn transact(
         &self,
         conditional: Vec<Cas>,
@@ -272,14 +272,14 @@ pub trait Store: Send + Sync + 'static {
     /// Creates a table. If a table with the same name, columns and options exists, the call does nothing.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// Creates the missing tables among several, in this order. The store never creates a second table under
-    /// the name of one of them, so that concurrent creators lose no writes. If the last table exists, nothing
-    /// is to be done, and one lookup finds that out. The columns of the tables have types that every store
-    /// supports.
+    /// Creates the tables of `tables` that are missing, in this order. The store never creates a second table
+    /// under the name of one of them, so that concurrent creators lose no writes. If the last table exists,
+    /// all tables exist, and the call needs only one lookup. The columns of the tables have types that every
+    /// store supports.
     ///
     /// # Errors
-    /// The errors of [`create_table`](Self::create_table). `Unavailable`, with nothing done, if a table is
-    /// missing and some servers that must know it are unreachable.
+    /// The errors of [`create_table`](Self::create_table). `Unavailable` if a table is missing and some
+    /// servers that must know it are unreachable. In this case nothing was created.
     async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
         for table in tables {
             if let TableOutcome::Unknown(error) = self.create_table(table).await? {
@@ -289,56 +289,55 @@ pub trait Store: Send + Sync + 'static {
         Ok(TableOutcome::Done)
     }
 
-    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it.
-    /// If no column is missing, the call does nothing. Existing rows have null in the added
-    /// columns. Users of the old table definition can continue.
+    /// Adds columns to the table of this name. `recorded` is the definition that its users know, and `table`
+    /// is that definition with additional columns. If no column is missing, the call does nothing. Existing
+    /// rows have null in the added columns. Users of the old definition can continue.
     ///
     /// # Errors
-    /// `Table`, naming the difference and leaving the table unchanged, in these cases:
+    /// `Table` in these cases, with the difference in the message. The table is unchanged.
     ///
     /// - `table` is not `recorded` with further regular columns at its end.
     /// - No table of this name exists.
     /// - The existing table is not `table` without some of its last regular columns.
     ///
     /// A store that cannot add columns by compare-and-set differs in one case. An interrupted addition, or
-    /// one that lost to another, may have left columns that neither `recorded` nor `table` has. These
-    /// columns then no longer belong to the table.
+    /// one that lost a race, may have left columns that neither `recorded` nor `table` has. These columns
+    /// then no longer belong to the table.
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// Drops a table and its rows. If the table does not exist, the call does nothing.
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError>;
 
     /// Removes all rows of a table without leaving tombstones. No layer below this trait sends the request
-    /// twice. An emptying whose outcome is `Unknown` may take effect at any later time, and remove rows
-    /// written until then. If these rows must not be lost, never write again to the table, nor to another
-    /// table of its name.
+    /// twice. An emptying whose outcome is `Unknown` may take effect at any later time, and remove all rows
+    /// that were written until then. After this outcome, write nothing to a table of this name that must not
+    /// be lost.
     ///
     /// # Errors
-    /// The store knew before it sent anything that it could not empty the table. Nothing is or will be
-    /// removed.
+    /// The store could not empty the table, and sent nothing. No row is or will be removed.
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// Returns the existing tables, sorted by name. If other programs may change tables, the list omits
     /// tables that are no longer valid tables of Recto.
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError>;
 
-    /// Compares the existing tables with the requested ones, one by one: whether the store can correctly
-    /// serve reads and writes that use `tables`. Options and other properties that do not affect rows and
-    /// their order may differ. A table is as requested once the store accepts statements on it. If another
-    /// process is creating the table, this call waits.
+    /// Compares the existing tables with the requested `tables`, one by one. The results say whether the
+    /// store can correctly serve reads and writes that use `tables`. Options and other properties that do not
+    /// affect rows and their order may differ. A table is as requested once the store accepts statements on
+    /// it. If another process is creating the table, this call waits.
     async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let there = self.list_tables().await?;
         Ok(tables.iter().map(|table| tables::state(&there, table)).collect())
     }
 
-    /// Returns a value that changes when somebody changes a table, cheap enough to read every second. `None`:
-    /// only this process can change tables.
+    /// Returns a value that changes when any process changes a table. The call is cheap enough for one call a
+    /// second. `None`: only this process can change tables.
     async fn tables_version(&self) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
 
-    /// Describes for people how the store would read `slice` with these options: the CQL statements with
-    /// their values, or the key range.
+    /// Describes to users how the store would read `slice` with these options: the CQL statements with their
+    /// values, or the key range.
     fn describe_slice(&self, slice: &recto_model::Slice, options: &ReadOptions) -> Vec<String>;
 
     /// Returns the maximum number of sequential round trips of reading `slice` with these options, without
@@ -348,15 +347,16 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Returns the guard that decides whether the local clock may delete. `None`: the clock always may.
+    /// Returns the guard that decides whether the local clock is trusted to delete data. `None`: it always
+    /// is.
     fn clock_guard(&self) -> Option<&dyn ClockGuard> {
         None
     }
 
-    /// Returns the newest stamp of all plain writes that the store ever received and keeps, if the store
-    /// records it. The stamp is at least that of every acknowledged write, also after reopening. Clocks that
-    /// give stamps start after it. Otherwise a clock that was set back would give new writes older stamps
-    /// than existing data. `None`: no write was made yet, or the store does not know (Cassandra, where every
+    /// Returns the newest stamp of all plain writes that the store ever received, if the store records it.
+    /// The stamp is not older than that of any acknowledged write, also after reopening. Clocks that give
+    /// stamps start after it. Otherwise a clock that was set back would give new writes older stamps than
+    /// existing data. `None`: no write was made yet, or the store does not know (Cassandra, where every
     /// client gives stamps).
     fn newest_stamp(&self) -> Option<Stamp> {
         None
@@ -364,9 +364,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Releases the resources of the store: its files and their lock, or its connections. Acknowledged writes
     /// are durable, and earlier calls have completed. Every later call returns an error of kind
-    /// [`StoreErrorKind::Closed`], or `Refused`. A second `close` does nothing, except to wait if the first
-    /// did not wait long enough. A store without such resources, for example one in memory, may continue to
-    /// work.
+    /// [`StoreErrorKind::Closed`], or `Refused`. A second `close` only waits, if the first one did not wait
+    /// long enough. A store without such resources, for example one in memory, may continue to work.
     ///
     /// # Errors
     /// The store could not release its resources in time, because earlier reads have not ended. Another
@@ -380,8 +379,8 @@ pub trait Store: Send + Sync + 'static {
         StoreMetrics::default()
     }
 
-    /// Checks that `partition` could be a partition of `table` in this store. [`Limits`] checks the bytes of
-    /// a single clustering or partition key.
+    /// Checks that `partition` could be the key of a partition of `table` in this store. [`Limits`] checks
+    /// the bytes of a single clustering or partition key.
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         self.limits().check_partition(table, partition)
     }

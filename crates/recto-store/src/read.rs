@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice, Table};
 
-use crate::{StoreError, StoreErrorKind, check};
+use crate::{StoreError, StoreErrorKind};
 
-/// Number of replicas that must agree. The embedded store has one copy and treats all levels alike.
+/// Number of replicas that must answer a request. The embedded store has one copy and treats all levels
+/// alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConsistencyLevel {
     /// One replica.
@@ -23,7 +24,7 @@ pub enum ConsistencyLevel {
     LocalQuorum,
     /// Every replica.
     All,
-    /// All decided conditional writes are visible. Only for reads of one partition.
+    /// Linearizable read, which sees all decided conditional writes. Only for reads of one partition.
     Serial,
     /// [`Serial`](Self::Serial) within the local data center.
     LocalSerial,
@@ -46,7 +47,7 @@ impl ColumnSet {
         (0..table.statics().len()).fold(Self::new(), Self::with)
     }
 
-    /// Returns the set with `column` added.
+    /// Returns this set with `column` added.
     #[must_use]
     pub fn with(self, column: usize) -> Self {
         Self(self.0 | Self::bit(column))
@@ -62,7 +63,7 @@ impl ColumnSet {
         self.0 & Self::bit(column) != 0
     }
 
-    /// Returns whether the set contains all static columns of a table.
+    /// Returns whether the set contains all static columns of a table, numbered as columns after the key.
     pub fn contains_statics(self, table: &Table) -> bool {
         (0..table.statics().len()).all(|column| self.contains(column))
     }
@@ -82,18 +83,18 @@ pub struct ReadOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// Maximum duration of the call.
     pub timeout: Duration,
-    /// True if the read returns the stamp and the remaining lifetime of each row.
+    /// True if the read must return the stamp and the remaining lifetime of each row.
     pub stamps: bool,
-    /// Maximum bytes: a slice or a scan stops after the row that reaches this number, and returns at least
-    /// one row. This bounds memory for any content of rows. Cassandra may exceed the limit by the rows of one
-    /// protocol page.
+    /// Maximum bytes of the result. A slice or a scan stops after the row that reaches this number, and
+    /// returns at least one row. This bounds memory, whatever the rows contain. Cassandra may exceed the
+    /// limit by the rows of one protocol page.
     pub max_bytes: u64,
     /// Columns whose cells the store may return as null, because the caller does not use them. The store may
     /// then save a lookup and the transfer of these cells.
     pub unseen: ColumnSet,
-    /// Columns of the key, by index in the key. A scan skips a row whose cell in such a column is empty
-    /// although the type has no empty value. In other columns such a cell is an error. Only another program
-    /// can write such a row.
+    /// Columns of the key, by index in the key, whose cells another program may have left empty although the
+    /// type has no empty value. A scan skips a row with such a cell. In other columns such a cell is an
+    /// error.
     pub leaves_out_empty: ColumnSet,
 }
 
@@ -116,34 +117,34 @@ impl Default for ReadOptions {
     }
 }
 
-/// Result of a read.
+/// Result of a read of a slice, or of rows by their keys.
 #[derive(Debug, Default)]
 pub struct RowsRead {
-    /// The rows, in the order of the read; cells in the table's column order, statics included.
+    /// Rows, in the order of the read. Cells have the order of the table's columns, static columns included.
     pub rows: RowSet,
     /// True if the slice has no further row in the direction of the read. False for a read that
     /// stopped at its row limit or at [`ReadOptions::max_bytes`], even if no rows remain.
     pub exhausted: bool,
-    /// Bytes of the rows as stored or sent.
+    /// Bytes of the rows, as they are stored or sent.
     pub bytes: u64,
-    /// Sequential round trips of the read; 0 on the embedded store.
+    /// Number of sequential round trips of the read; 0 on the embedded store.
     pub round_trips: u32,
-    /// Requests sent; 0 on the embedded store.
+    /// Number of requests that the read sent; 0 on the embedded store.
     pub statements: u32,
-    /// Tombstones crossed, if the store reports them.
+    /// Number of tombstones that the read crossed, if the store reports them.
     pub tombstones: u64,
-    /// Buckets read, for a table that is kept in buckets.
+    /// Buckets that were read, for a table that is kept in buckets.
     pub buckets: BucketsRead,
-    /// For each row, the newest stamp of its regular cells that are not null, in microseconds. If
-    /// all are null, it is 0, because Cassandra does not report the stamp of such a row. Empty
-    /// unless requested.
+    /// For each row, the newest stamp of its regular cells that are not null, in microseconds. If all are
+    /// null, it is 0, because Cassandra does not report the stamp of such a row. Empty unless
+    /// [`ReadOptions::stamps`] requested stamps.
     pub stamps: Vec<i64>,
-    /// If stamps are requested: for each row, the remaining lifetime in seconds, rounded up, of its regular
-    /// cells that are not null. `None`: unlimited, or all cells are null.
+    /// For each row, the remaining lifetime of its regular cells that are not null, in seconds, rounded up.
+    /// `None`: the lifetime is unlimited, or all cells are null. Empty unless stamps are requested.
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// Buckets in which a read looked for rows, and the cost of finding them.
+/// Buckets in which a read searched rows, and the cost of finding these buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BucketsRead {
     /// Numbers of the buckets of the partition that the read queried, in the order of the queries. A bucket
@@ -155,17 +156,17 @@ pub struct BucketsRead {
 }
 
 impl BucketsRead {
-    /// Adds the cost of another read of the partition.
+    /// Adds the buckets and the cost of another read of the partition.
     pub fn add(&mut self, more: Self) {
         self.asked.extend(more.asked);
         self.directory_reads += more.directory_reads;
     }
 }
 
-/// Row addressed by its full key.
+/// Read of one row by its full key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointRead {
-    /// The table.
+    /// Table of the row.
     pub table: Arc<Table>,
     /// Cells of all partition columns.
     pub partition: Cells,
@@ -173,8 +174,8 @@ pub struct PointRead {
     pub clustering: Cells,
 }
 
-/// Contiguous part of a table in its store's token order. Opaque: each store has its own order. Stores agree
-/// only on the set of rows.
+/// Contiguous part of a table in the token order of its store. Opaque, because each store has its own order.
+/// Stores agree only on the set of rows of the whole table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRange {
     /// Start, in the store's own form; empty for the start of the table.
@@ -193,46 +194,41 @@ impl TokenRange {
     }
 }
 
-/// Position from which to continue a token scan, in the store's own form. Callers may keep it.
+/// Position from which to continue a token scan, in the store's own form. Callers may store it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPosition(pub Vec<u8>);
 
 /// Result of one call of a token scan.
 #[derive(Debug, Default)]
 pub struct ScanRead {
-    /// Rows, with cells in the table's column order; or partitions, each with its key and its static cells.
+    /// Rows, with cells in the order of the table's columns. A scan of partitions returns partitions instead,
+    /// each with its key and its static cells.
     pub rows: RowSet,
     /// Position from which to continue, on any snapshot. `None` at the end of the range.
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
-    /// Stamps, if requested and only for scans of rows: see [`RowsRead::stamps`]. 0 for a partition that is
-    /// returned as one row.
+    /// Stamps of the rows, if requested: see [`RowsRead::stamps`]. 0 for a partition that is returned as one
+    /// row. A scan of partitions returns none.
     pub stamps: Vec<i64>,
-    /// Remaining lifetimes, under the same conditions: see [`RowsRead::ends_in_seconds`].
+    /// Remaining lifetimes of the rows, if stamps are requested: see [`RowsRead::ends_in_seconds`]. A scan of
+    /// partitions returns none.
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// Bytes that each row counts in addition to its cells.
-pub const ROW_OVERHEAD_BYTES: u64 = 64;
-
-/// Maximum number of partitions whose counts one call reads.
-pub const MAX_COUNTED_PARTITIONS: usize = 1_024;
-
-/// Number of rows of a partition, and their bytes. Each row counts its clustering and regular cells, and
-/// [`ROW_OVERHEAD_BYTES`]. Static cells count as 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PartitionCount {
+/// Number and size of consecutive rows of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RowBlock {
     /// Number of rows.
     pub rows: u64,
-    /// Bytes of the rows.
+    /// Bytes of the rows as they are stored, with their keys.
     pub bytes: u64,
 }
 
-/// Estimated number of rows.
+/// Estimate of the number of rows of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RowEstimate {
-    /// Estimate.
+    /// Estimated number of rows.
     pub rows: u64,
     /// Variance of the estimate; 0 if the number is exact.
     pub variance: u64,
@@ -247,15 +243,15 @@ fn not_counted(table: &Table) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, message).with_hint("declare `bucket` in the schema")
 }
 
-/// Source of reads: the state of a store at one moment. On a remote store, the state of the replicas at each
-/// read.
+/// Source of reads: the state of a store at one moment. On a remote store, each read sees the state of the
+/// replicas at the time of the read.
 #[async_trait]
 pub trait Snapshot: Send + Sync {
     /// Returns the rows of one slice, at most its limit, in its direction.
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// Returns the result of [`slice`](Self::slice) if it is available without waiting (the embedded store).
-    /// `None`: call `slice`.
+    /// Returns the result of [`slice`](Self::slice) if it is available without waiting, as it may be on the
+    /// embedded store. `None`: call `slice`.
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         let _ = (slice, options);
         None
@@ -265,7 +261,7 @@ pub trait Snapshot: Send + Sync {
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
     /// Reads rows concurrently by their full keys. Returns for each key the result of [`get`](Self::get). If
-    /// one request reads several rows, the result of one of them contains the cost of the request.
+    /// one request reads several rows, the cost of the request is in the result of one of these rows.
     async fn get_many(
         &self,
         reads: &[PointRead],
@@ -283,12 +279,13 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError>;
 
-    /// Splits a table into about `pieces` ranges (at least one) that together contain every row once.
+    /// Splits a table into about `pieces` ranges, but at least one. Every row is in exactly one of them.
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError>;
 
     /// Returns at most `limit` rows of a range, from its start or from the position where an earlier call
-    /// stopped. A call may return fewer rows, or none, before the end of the range: only `next` marks the
-    /// end. A partition with static cells and no rows is one row with null clustering and regular cells.
+    /// stopped. A call may return fewer rows, or none, before the end of the range. The range is finished
+    /// only when `next` is `None`. A partition with static cells and no rows is one row with null clustering
+    /// and regular cells.
     async fn scan(
         &self,
         table: &Arc<Table>,
@@ -298,13 +295,17 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
-    /// Returns at most `limit` partitions of a range, in the store's own order. It starts at the start of the
-    /// range or where an earlier call of this function stopped. It returns each partition once, as its key
-    /// followed by its static cells. A partition is listed if it has a row, or a static cell that is not
-    /// null. Deleted or expired rows and cells do not count. The key alone decides which of the
-    /// [`token_ranges`](Self::token_ranges) contains a partition. As in scans, only `next` marks the end of
-    /// the range, and [`ReadOptions::max_bytes`] ends a call. The cost grows with the number of partitions
-    /// and of deleted or expired rows, but not with the number of existing rows.
+    /// Returns at most `limit` partitions of a range, in the store's own order. The call starts at the start
+    /// of the range or where an earlier call of this function stopped. It returns each partition once, as its
+    /// key followed by its static cells.
+    ///
+    /// - A partition is listed if it has a row, or a static cell that is not null. Deleted or expired rows
+    ///   and cells do not count.
+    /// - The key alone decides which of the [`token_ranges`](Self::token_ranges) contains a partition.
+    /// - As in scans, the range is finished only when `next` is `None`, and [`ReadOptions::max_bytes`] ends a
+    ///   call.
+    /// - The cost grows with the number of partitions and of deleted or expired rows, but not with the number
+    ///   of existing rows.
     async fn scan_partitions(
         &self,
         table: &Arc<Table>,
@@ -314,32 +315,11 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
-    /// Returns the counts of at most [`MAX_COUNTED_PARTITIONS`] partitions, in their order. The counts of a
-    /// partition that does not exist are 0. The counts are exact while no row and no cell expires. Expired
-    /// rows and cells count until they are overwritten, deleted, or compacted away.
-    ///
-    /// # Errors
-    /// `Invalid` if the table does not [count its
-    /// partitions](recto_model::table::TableOptions::counts_partitions), which is so for all tables of a
-    /// store that [does not count](crate::Limits::counts_partitions). `Invalid` if there are too many
-    /// partitions.
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        let _ = (partitions, options);
-        Err(check::does_not_count(table))
-    }
-
-    /// Returns the number of rows of a slice, regardless of its limit. The table must be in
-    /// buckets, or [count its rows](recto_model::table::TableOptions::counts_rows) in a store that
-    /// can.
+    /// Returns the number of rows of a slice, regardless of its limit. The table must be kept in buckets, or
+    /// must [count its rows](recto_model::table::TableOptions::counts_rows) in a store that supports
+    /// counting.
     ///
     /// - For a table that counts its rows, the number is exact.
-    /// - For buckets in a store that counts partitions, the number is exact while no row expires.
-    ///   The call reads the count of each bucket.
     /// - Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
     ///
     /// # Errors
@@ -351,8 +331,8 @@ pub trait Snapshot: Send + Sync {
     }
 
     /// Returns the clustering key of the row that has `rank` rows of the slice before it, in the direction of
-    /// the slice. The rank is as exact as the number of rows of [`estimate`](Self::estimate). `None`: the
-    /// slice has too few rows.
+    /// the slice. The rank is exact if the number of rows of [`estimate`](Self::estimate) is exact, and
+    /// otherwise an estimate. `None`: the slice has too few rows.
     ///
     /// # Errors
     /// The errors of [`estimate`](Self::estimate).
@@ -365,9 +345,19 @@ pub trait Snapshot: Send + Sync {
         let _ = (rank, options);
         Err(not_counted(&slice.table))
     }
+
+    /// Returns the sizes of consecutive parts of a slice, in key order, without reading most rows. A part has
+    /// at most some thousands of rows. Expired rows do not count.
+    ///
+    /// # Errors
+    /// `Invalid` if the store does not [count rows](crate::Limits::counts_rows).
+    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
+        let _ = options;
+        Err(not_counted(&slice.table))
+    }
 }
 
-/// Reads rows concurrently by their full keys, each by its own request. Default implementation of
+/// Reads rows concurrently by their full keys, each by its own request. This is the default implementation of
 /// [`Snapshot::get_many`].
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! Tables and limits.
+//! Outcomes of creating and dropping tables, comparison of tables, and limits of a store.
 
 use recto_model::key::MAX_KEY_PART_BYTES;
-use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
@@ -9,29 +9,29 @@ use crate::{StoreError, StoreErrorKind};
 /// Outcome of creating, extending, dropping or emptying a table.
 #[derive(Debug)]
 pub enum TableOutcome {
-    /// Done, or nothing was to be done.
+    /// The change is done, or nothing had to be done.
     Done,
-    /// May or may not be done, now or at any later time.
+    /// The change may or may not be done, now or at any later time.
     Unknown(StoreError),
 }
 
-/// Result of comparing an existing table with the requested one.
+/// Difference between an existing table and the requested one, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableState {
-    /// The table serves the requests.
+    /// The table can serve the requests.
     AsAsked,
     /// No table of this name exists.
     Missing,
     /// The table differs in a property that its readers and writers depend on. The text describes the
-    /// difference for people.
+    /// difference for users.
     Other(String),
 }
 
-/// Returns the columns that `wanted` has and `there` does not have, which
+/// Returns the columns that `wanted` has and `there` does not have. These are the columns that
 /// [`Store::add_columns`](crate::Store::add_columns) adds. The result is empty if the two tables are equal.
 ///
 /// # Errors
-/// `Table`, naming the difference, unless `wanted` is `there` with further regular columns at its end.
+/// `Table`, naming the difference, if `wanted` is not `there` with further regular columns at its end.
 pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column], StoreError> {
     match obstacle(there, wanted) {
         None => Ok(&wanted.columns()[there.columns().len()..]),
@@ -43,8 +43,8 @@ pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column
     }
 }
 
-/// Compares `asked` with the table of its name in `there`, for a store whose tables only Recto
-/// changes.
+/// Compares the requested table `asked` with the table of its name among the existing tables `there`. Used by
+/// stores whose tables only Recto changes.
 pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
     match there.iter().find(|table| table.name() == asked.name()) {
         None => TableState::Missing,
@@ -62,8 +62,8 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
     }
 }
 
-/// Returns whether the table `there` can serve requests that use `asked`: the two are equal, or columns were
-/// added to `asked` since.
+/// Returns whether the existing table `there` can serve requests that use the definition `asked`. The two
+/// must be equal, or `there` must have additional columns at its end.
 pub fn serves(there: &Table, asked: &Table) -> bool {
     there.name() == asked.name()
         && fixed_options(there) == fixed_options(asked)
@@ -72,26 +72,22 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
-/// Returns the options of a table that can never change. The bound of its buckets and their retention can
-/// change. Stores that use this check keep an empty partition key as it is, so each request says whether it
-/// is allowed.
+/// Returns the options of a table that never change. They exclude the option of buckets, which another layer
+/// translates to columns or ignores. They also exclude whether an empty partition key is allowed, because
+/// stores that use this check store such a key like any other, and each request says whether it is allowed.
 fn fixed_options(table: &Table) -> TableOptions {
-    let options = table.options();
     TableOptions {
-        buckets: options.buckets.map(|buckets| Buckets {
-            shards: buckets.shards,
-            ..Buckets::from(BucketBound::Rows(1))
-        }),
-        // Ignore the setting for row counts: an existing table keeps its setting, and only a new
-        // table gets row counts.
+        buckets: None,
+        // A request also says whether rows are counted.
         counts_rows: false,
         allows_empty_partition: false,
-        ..options
+        ..table.options()
     }
 }
 
-/// Describes for people how the columns of an existing table differ from the requested ones. `None` if there
-/// are only further columns outside the key, or if regular columns have another order.
+/// Describes to users how the columns of an existing table `there` differ from the requested columns `asked`.
+/// Returns `None` if `there` only has further columns outside the key, or has its regular columns in another
+/// order.
 pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
     for column in asked {
         let name = &column.name;
@@ -125,7 +121,8 @@ pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
     (is != should).then(|| "the columns of its key have another order".to_owned())
 }
 
-/// Describes a different type of a column. Two types with the same name differ in their fields.
+/// Describes to users that a column has a type other than the requested one. Two types with the same name
+/// differ in their fields.
 fn other_type(is: &Column, asked: &Column) -> String {
     let (name, is, asked) = (&asked.name, is.ty.to_string(), asked.ty.to_string());
     if is == asked {
@@ -135,7 +132,7 @@ fn other_type(is: &Column, asked: &Column) -> String {
     }
 }
 
-/// Describes for people how options differ.
+/// Describes to users how the options of a table differ from the requested ones.
 fn other_options(is: TableOptions, asked: TableOptions) -> String {
     if is.gc_grace_seconds != asked.gc_grace_seconds {
         return format!(
@@ -146,18 +143,11 @@ fn other_options(is: TableOptions, asked: TableOptions) -> String {
     if is.automatic_snapshots != asked.automatic_snapshots {
         return "its options have another setting for automatic snapshots".to_owned();
     }
-    if is.counts_partitions != asked.counts_partitions {
-        let does = if is.counts_partitions {
-            "counts"
-        } else {
-            "does not count"
-        };
-        return format!("it {does} its partitions, which cannot change for an existing table");
-    }
     "its options have another compaction".to_owned()
 }
 
-/// Returns the reason why adding columns cannot turn `there` into `wanted`, if any.
+/// Returns the reason why adding columns cannot turn the table `there` into `wanted`, if there is such a
+/// reason.
 fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     if there.name() != wanted.name() {
         return Some(format!("it is not table {}", wanted.name()));
@@ -192,7 +182,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     None
 }
 
-/// Describes for people the role of a column in its table.
+/// Returns the role of a column in its table, in words for users.
 fn kind_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Partition => "part of the partition key",
@@ -205,44 +195,41 @@ fn kind_name(kind: ColumnKind) -> &'static str {
     }
 }
 
-/// Limits and abilities of a store.
+/// Limits of one request to a store, and abilities of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the abilities of a store are independent facts, not states of one machine"
 )]
 pub struct Limits {
-    /// Maximum bytes of one mutation (one partition's write).
+    /// Maximum bytes of the mutations of one partition in one write.
     pub mutation_bytes: usize,
     /// Maximum bytes of a logged batch, and of a transaction.
     pub batch_bytes: usize,
     /// Maximum bytes of a whole partition key, and of a whole clustering key.
     pub key_bytes: usize,
-    /// True if reads cost round trips, so that one read of too much data is better than two reads.
+    /// True if each read costs a round trip. Callers then prefer one read of too much data to two reads.
     pub remote: bool,
-    /// True if deletions slow down nearby reads for a time. Callers that delete as fast as they
-    /// write must then avoid reading where they deleted.
+    /// True if deletions slow down reads of nearby keys for a time. Callers that delete as fast as they write
+    /// must then avoid reading keys that they deleted.
     pub leaves_tombstones: bool,
-    /// True if an insert reports a conflict if the row exists with other values. If false,
-    /// conflicts remain unnoticed: detecting one takes a read, for which a remote store would have
-    /// to wait.
+    /// True if an insert reports a conflict if the row exists with other values. If false, conflicts remain
+    /// unnoticed, because a remote store would need an additional round trip to detect one.
     pub sees_conflicts: bool,
     /// True if the store has [transactions](crate::Store::transact): conditional and plain writes
     /// of several partitions and tables, all or nothing. A transaction has at most
     /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) writes and `batch_bytes`
     /// bytes.
     pub transactions: bool,
-    /// True if tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
-    pub counts_partitions: bool,
     /// True if tables can count the rows of [any slice](crate::Snapshot::estimate) exactly, without
     /// reading them.
     pub counts_rows: bool,
 }
 
 impl Limits {
-    /// Checks the cells of a full partition key. There are no nulls, each part has at most
-    /// [`MAX_KEY_PART_BYTES`] bytes, the whole key has at most `key_bytes` bytes, and a sole part is not
-    /// empty.
+    /// Checks the cells of a full partition key. Cells must not be null, each cell must have at most
+    /// [`MAX_KEY_PART_BYTES`] bytes, and the whole key must have at most `key_bytes` bytes. If the key has
+    /// only one cell, it must not be empty.
     pub fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         let refuse = |message: String| Err(StoreError::new(StoreErrorKind::Invalid, message));
         let columns = table.partition();
@@ -260,8 +247,8 @@ impl Limits {
         self.check_parts(columns, partition)
     }
 
-    /// Checks the cells of a full clustering key. There are no nulls, each part has at most
-    /// [`MAX_KEY_PART_BYTES`] bytes, and the whole key has at most `key_bytes` bytes.
+    /// Checks the cells of a full clustering key. Cells must not be null, each cell must have at most
+    /// [`MAX_KEY_PART_BYTES`] bytes, and the whole key must have at most `key_bytes` bytes.
     pub fn check_clustering(&self, table: &Table, clustering: &Cells) -> Result<(), StoreError> {
         if clustering.len() != table.clustering().len() {
             return Err(StoreError::new(
@@ -319,7 +306,6 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
-        counts_partitions: true,
         counts_rows: true,
     };
 

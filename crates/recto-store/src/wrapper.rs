@@ -1,4 +1,4 @@
-//! Wrappers of stores and snapshots that forward the calls that they do not change, for tests.
+//! Wrappers of stores and snapshots for tests. They forward all calls that they do not change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,26 +7,28 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
-    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions,
+    RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
     StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Type that is a [`Store`] by forwarding all calls, except the calls that it overrides.
+/// Wrapper that is a [`Store`]: it forwards all calls to an inner store, except the calls that it overrides.
 #[async_trait]
 pub trait StoreWrapper: Send + Sync + 'static {
-    /// Returns the store that receives the calls.
+    /// Returns the inner store, which receives the forwarded calls.
     fn inner(&self) -> &Arc<dyn Store>;
 
-    /// Waits before each request of rows is sent, and again before its result is returned.
+    /// Runs before each read or write of rows is sent, and again before its result is returned. The default
+    /// does nothing.
     async fn pass(&self) {}
 
-    /// Returns the snapshot to use instead of a snapshot of the inner store.
+    /// Returns the snapshot that replaces a snapshot of the inner store. The default returns the same
+    /// snapshot.
     fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
         snapshot
     }
 
-    /// Handles plain writes, including writes of one partition.
+    /// Handles plain writes of one or several partitions. The default forwards them.
     async fn on_writes(
         &self,
         writes: Vec<PartitionWrite>,
@@ -36,12 +38,12 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().write_many(writes, atomicity, options).await
     }
 
-    /// Handles a conditional write.
+    /// Handles a conditional write. The default forwards it.
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.inner().cas(cas, options).await
     }
 
-    /// Handles a transaction.
+    /// Handles a transaction. The default forwards it.
     async fn on_transaction(
         &self,
         conditional: Vec<Cas>,
@@ -51,32 +53,33 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().transact(conditional, plain, options).await
     }
 
-    /// Handles the creation of a table.
+    /// Handles the creation of a table. The default forwards it.
     async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().create_table(table).await
     }
 
-    /// Handles the drop of a table.
+    /// Handles the drop of a table. The default forwards it.
     async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.inner().drop_table(name).await
     }
 
-    /// Handles the emptying of a table.
+    /// Handles the emptying of a table. The default forwards it.
     async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().empty_table(table).await
     }
 }
 
-/// Type that is a [`Snapshot`] by forwarding all reads, except the reads that it overrides.
+/// Wrapper that is a [`Snapshot`]: it forwards all reads to an inner snapshot, except the reads that it
+/// overrides.
 #[async_trait]
 pub trait SnapshotWrapper: Send + Sync {
-    /// Returns the snapshot that receives the reads.
+    /// Returns the inner snapshot, which receives the forwarded reads.
     fn inner(&self) -> &Arc<dyn Snapshot>;
 
     /// Handles the read of a slice.
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// Handles the read of a row.
+    /// Handles the read of a row by its key.
     async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.inner().get(read, options).await
     }
@@ -91,16 +94,16 @@ pub trait SnapshotWrapper: Send + Sync {
         self.inner().get_statics(table, partition, options).await
     }
 
-    /// Handles a slice without waiting. The default returns `None`.
+    /// Returns the result of a slice if it is available without waiting. The default returns `None`.
     fn on_slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         let _ = (slice, options);
         None
     }
 
-    /// Receives a call before each other read is forwarded.
+    /// Runs before each read that no other method handles is forwarded. The default does nothing.
     fn on_other_read(&self) {}
 
-    /// Waits before each read is sent, and again before its result is returned.
+    /// Runs before each read is sent, and again before its result is returned. The default does nothing.
     async fn pass(&self) {}
 }
 
@@ -305,16 +308,20 @@ impl<W: SnapshotWrapper> Snapshot for W {
         read
     }
 
-    async fn count_partitions(
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        self.inner().estimate(slice, options).await
+    }
+
+    async fn row_at(
         &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
+        slice: &Slice,
+        rank: u64,
         options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        self.on_other_read();
-        self.pass().await;
-        let counts = self.inner().count_partitions(table, partitions, options).await;
-        self.pass().await;
-        counts
+    ) -> Result<Option<Cells>, StoreError> {
+        self.inner().row_at(slice, rank, options).await
+    }
+
+    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
+        self.inner().blocks(slice, options).await
     }
 }

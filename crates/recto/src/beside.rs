@@ -1,11 +1,10 @@
-//! Comparison of one view with the records of its collection: reads of single entries and records, and the writes that
-//! make them equal.
+//! Comparison of one view with the records of its collection: reads of single entries and records, and the
+//! writes that make entries match their records.
 
 use std::sync::Arc;
 
 use recto_model::schema::Holds;
 use recto_model::{Cells, RowRef, Table};
-use recto_pieces::BucketedStore;
 use recto_protocol::views::collection::{KeyCells, ViewTable};
 use recto_protocol::views::row::Micros;
 use recto_protocol::views::{
@@ -19,6 +18,7 @@ use recto_store::{
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
+use crate::partition_store::PartitionStore;
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
@@ -26,7 +26,7 @@ use crate::viewed::{Viewed, Written};
 /// Position of a row: its table, its partition, and its clustering key.
 type RowPosition<'t> = (&'t Arc<Table>, Cells, Cells);
 
-/// Base row of a record.
+/// Record, as its row of the base table stores it.
 pub(crate) type RecordRow = Row<Cells, KeyCells>;
 
 /// View of a collection, together with the base table of its records.
@@ -46,7 +46,8 @@ pub(crate) struct StoredEntry {
 }
 
 impl ViewComparer {
-    /// Returns the view with this number. Returns nothing if the collection does not write such a view.
+    /// Returns the view with this number, or `None` if the collection does not write a view with this
+    /// number.
     pub(crate) fn new(core: &Arc<CollectionCore>, number: ViewNumber) -> Option<Self> {
         let viewed = core.viewed.clone()?;
         let view = viewed.views.view(number)?.clone();
@@ -58,19 +59,21 @@ impl ViewComparer {
         })
     }
 
-    /// Returns the table of the records.
+    /// Returns the base table, which stores the records.
     pub(crate) fn base(&self) -> &Arc<Table> {
         &self.core.base().table
     }
 
-    /// Returns whether records store their versions. Otherwise a read derives the version from the timestamps of the
-    /// cells. Such a version is not the time of the last write, because a null has no timestamp.
+    /// Returns whether records store their versions. Without a stored version, a read derives the version
+    /// from the timestamps of the cells. A derived version can be older than the last write, because a null
+    /// has no timestamp.
     pub(crate) fn has_versions(&self) -> bool {
         self.viewed.base.is_some()
     }
 
-    /// Returns whether the entry or its record is older than the retention bound of its table. Then neither of them
-    /// needs to exist, because expired rows disappear bucket by bucket, and each table has its own bound.
+    /// Returns whether the entry or its record is older than the retention bound of its table. Expired
+    /// rows disappear bucket by bucket, and each table has its own bound. It is therefore no fault if only
+    /// one of the two rows exists.
     pub(crate) fn is_late(&self, entry: &KeyCells) -> Result<bool> {
         let Some((store, places)) = self.kept_for_a_time(entry) else {
             return Ok(false);
@@ -83,8 +86,8 @@ impl ViewComparer {
         Ok(false)
     }
 
-    /// Returns the result of [`is_late`](Self::is_late), also by the retention bounds that are stored now. A process
-    /// whose clock is ahead may have raised them further.
+    /// Returns whether [`is_late`](Self::is_late) is true, or the entry or its record is below the stored
+    /// retention bound of its table. A process with a fast clock may have raised the stored bound further.
     pub(crate) async fn is_hidden(&self, entry: &KeyCells) -> Result<bool> {
         let Some((store, places)) = self.kept_for_a_time(entry) else {
             return Ok(false);
@@ -100,7 +103,7 @@ impl ViewComparer {
 
     /// Returns the positions of an entry and of its record, if the view's table or the base table has a retention
     /// bound.
-    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [RowPosition<'_>; 2])> {
+    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&PartitionStore, [RowPosition<'_>; 2])> {
         let (view, base) = (self.view.table(), self.base());
         let is_kept = |table: &Table| {
             table
@@ -108,7 +111,7 @@ impl ViewComparer {
                 .buckets
                 .is_some_and(|buckets| buckets.keep.is_some())
         };
-        let store = self.core.shared.buckets.as_ref()?;
+        let store = self.core.shared.partitions.as_ref()?;
         if !is_kept(view) && !is_kept(base) {
             return None;
         }
@@ -121,34 +124,35 @@ impl ViewComparer {
         Some((store, [of_view, of_base]))
     }
 
-    /// Returns whether the store is remote: other programs write to it, too, and it keeps tombstones.
+    /// Returns whether the store is remote. A remote store has other writers too, and keeps tombstones.
     pub(crate) fn is_remote(&self) -> bool {
         self.core.shared.store.limits().remote
     }
 
-    /// Returns the base row of a record.
+    /// Returns the record that a row of the base table stores, or `None` if there is no such row.
     pub(crate) fn row(&self, row: RowRef<'_>, written: Written) -> Result<Option<RecordRow>> {
         self.viewed.row(row, written)
     }
 
-    /// Returns the entry that a record has in the view.
+    /// Returns the entry that the view should have for a record.
     pub(crate) fn entry(&self, row: &RecordRow) -> Option<Entry<KeyCells, Cells>> {
         self.outcome(row)?.into_entry()
     }
 
-    /// Derives the entry of a record. Returns nothing if there is no record.
+    /// Derives the entry of a record, or the reason why it has none. Returns `None` if there is no record.
     pub(crate) fn outcome(&self, row: &RecordRow) -> Option<EntryOutcome<KeyCells, Cells>> {
         self.viewed
             .views
             .outcome(self.view.number(), row.record.as_ref()?)
     }
 
-    /// Returns the schema by which entries and records are compared.
+    /// Returns the schema that determines the entries of records.
     pub(crate) fn schema(&self) -> &recto_protocol::views::ViewedCollection {
         &self.viewed.views
     }
 
-    /// Returns the write that puts the entry of a record. Returns nothing if the record has no entry, or has expired.
+    /// Returns the write that puts the entry of a record. Returns `None` if the record has no entry, or
+    /// has expired.
     pub(crate) fn put(&self, row: &RecordRow) -> Option<PartitionWrite> {
         let now = self.core.shared.environment.now_micros();
         let number = self.view.number();
@@ -179,9 +183,10 @@ impl ViewComparer {
         EntryWrites::remove(&self.view, key, Version(stamp))
     }
 
-    /// Raises the version of a record above its previous version and above `above`, and changes nothing else. The
-    /// entries of the record are put again. Returns the new version, or nothing if the change is rejected. If versions
-    /// decide the timestamps of entries, no other way writes entries with a newer timestamp.
+    /// Raises the version of a record above its previous version and above `above`, and changes nothing
+    /// else. The entries of the record are put again with the new version. If versions are the timestamps
+    /// of entries, this is the only way to give entries a newer timestamp. Returns the new version, or
+    /// `None` if the change is rejected.
     pub(crate) async fn raise(&self, key: &RecordKey, above: Version) -> Result<Option<Version>> {
         let (core, raise) = (&self.core, Change::Raise(above));
         let (shared, name) = (&core.shared, &core.definition.name);
@@ -196,8 +201,8 @@ impl ViewComparer {
         Ok(raised.await?.ok().map(|changed| changed.version))
     }
 
-    /// Returns the time until which the entries of a record live. They outlive the record only if the clocks of several
-    /// machines decide when it expires.
+    /// Returns the time at which the entries of a record expire. If the clocks of several machines decide
+    /// when the record expires, its entries expire later than the record.
     fn entries_until(&self, row: &RecordRow) -> Option<Micros> {
         if self.has_versions() && self.is_remote() {
             row.entries_until()
@@ -248,8 +253,8 @@ impl ViewComparer {
         Ok(reads.iter().map(entry).collect())
     }
 
-    /// Reads records, in the order of their keys. Sends as few requests as possible. The result may lack a conditional
-    /// write that is being decided.
+    /// Reads records, in the order of their keys. Sends as few requests as possible. The result may lack a
+    /// conditional write that is under way.
     pub(crate) async fn read_records(
         &self,
         snapshot: &dyn Snapshot,
@@ -260,7 +265,7 @@ impl ViewComparer {
         found.iter().map(|found| self.found_record(found)).collect()
     }
 
-    /// Returns the read of an entry. Returns nothing if the view's table cannot have this key.
+    /// Returns the read of an entry, or `None` if the table of the view cannot have this key.
     fn read_of_entry(&self, key: &KeyCells) -> Option<PointRead> {
         let (partition, clustering) = key.in_table(self.view.table())?;
         Some(PointRead {
@@ -293,7 +298,7 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the timestamp and the expiry of one row of a read.
+    /// Returns the timestamp and the expiry of row number `row` of a read.
     pub(crate) fn written(&self, stamps: &[Micros], ends: &[Option<u32>], row: usize) -> Written {
         let now = self.core.shared.environment.now_micros();
         let ends = ends.get(row).copied().flatten();
@@ -303,8 +308,8 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the options of a read. A quorum read of conditionally written records may miss a write that is already
-    /// decided, so a read that decides is serial.
+    /// Returns the options of a read. A quorum read of conditionally written records may miss a write that
+    /// is already decided. A read whose result decides a write (`decides`) is therefore serial.
     fn read_options(&self, decides: bool) -> ReadOptions {
         let shared = &self.core.shared;
         let is_serial = decides && self.has_versions() && self.is_remote();
@@ -350,7 +355,7 @@ impl ViewComparer {
     }
 }
 
-/// Key of a record, as columns of the base table.
+/// Key of a record, as cells of the base table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecordKey {
     partition: Cells,
@@ -362,14 +367,16 @@ pub(crate) struct RecordKey {
 #[must_use]
 pub(crate) enum Sent {
     Written,
-    /// Rows are in other buckets now than when the records were read. The caller must read the records and write again.
+    /// Rows belong to other buckets now than when the records were read. The caller must read the records
+    /// and write again.
     Moved,
-    /// Nothing was written: a row that never changes exists with other content.
+    /// Nothing was written: a row of a collection whose records never change exists with other content.
     Conflicts,
 }
 
-/// Writes entries, each atomically by itself. Retries until they are written. If `relaxed`, they become durable with
-/// the next durable write. `looked_nanos` is the time at which the read of their records began.
+/// Writes entries, each in its own atomic write, and retries until they are written. If `relaxed` is true,
+/// they become durable with the next durable write. `looked_nanos` is the time at which the read of their
+/// records began.
 ///
 /// # Errors
 /// The store failed, or still rejects the writes when [`Policy::LOAD`] ends the retries.
@@ -393,8 +400,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Writes rows, each atomically by itself. Retries until they are written. Sends the rows only if `check` succeeds; an
-/// attempt whose `check` fails counts as failed, and is retried.
+/// Writes rows, each in its own atomic write, and retries until they are written. Each attempt first runs
+/// `check`, and sends the rows only if it succeeds.
 ///
 /// # Errors
 /// The errors of [`send`]. Or `check` still fails when the retries end.

@@ -1,8 +1,8 @@
-//! Buckets of partitions, for tools that maintain a store.
+//! Lists and splits of the buckets of partitions, for operators of a store.
 //!
 //! | module | content |
 //! |---|---|
-//! | `edges` | bounds of buckets and keys of partitions as JSON, and filters that name them |
+//! | `edges` | edges of buckets and keys of partitions as JSON, and filters that select them |
 //! | `tokens` | page tokens of lists |
 
 mod edges;
@@ -11,31 +11,32 @@ mod tokens;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recto_model::Cells;
+use recto_pieces::Mended;
 use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
-use recto_pieces::{BucketedStore, Mended};
 use recto_plan::SortOrder;
 use recto_protocol::buckets::Figures;
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
+use crate::partition_store::PartitionStore;
 use crate::session::{
     BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
     Progress, RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
 use edges::Edges;
 
-/// Default number of buckets or partitions of a page.
+/// Default number of buckets or partitions on a page of a list.
 const DEFAULT_LISTED: u32 = 50;
-/// Maximum number of buckets or partitions of a page. A larger request is reduced to it.
+/// Maximum number of buckets or partitions on a page. A larger requested number is reduced to this one.
 pub(crate) const MAX_LISTED: u32 = 256;
-/// Maximum number of positions that a request for buckets may name.
+/// Maximum number of positions (keys) whose buckets one request may ask for.
 const MAX_PLACES: usize = 16;
 
-/// Sort order whose partitions are kept in buckets.
+/// Sort order of a collection whose partitions are kept in buckets.
 struct Bucketed<'c> {
     core: &'c CollectionCore,
-    store: &'c BucketedStore,
+    store: &'c PartitionStore,
     sort_order: &'c Arc<SortOrder>,
     target: BucketTarget,
 }
@@ -105,7 +106,7 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
         partition: edges.partition(&partition)?,
         order: edges.order(),
         target: bucketed.target,
-        exact: store.counts(),
+        exact: store.is_exact(),
         buckets: statuses.collect::<Result<_>>()?,
         places,
         next_page_token: token(listed.behind.map(Seek::At)),
@@ -149,26 +150,8 @@ pub(crate) async fn rebalance(
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Splits all buckets of a collection and of its views that are too large, on a store that counts rows. A process that
-/// was about to split them may have died, and other processes would notice only with their next write to the partition.
-/// On other stores, every process that reads a range map notices.
-///
-/// # Errors
-/// A read or write does not succeed in time. Completed changes stay.
-pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
-    let Some(store) = core.shared.buckets.as_ref().filter(|store| store.counts()) else {
-        return Ok(());
-    };
-    for sort_order in &core.sort_orders {
-        if sort_order.table.options().buckets.is_some() {
-            store.mend_all(&sort_order.table, false, &drop).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns a partition, and optionally a row in it, for people: the values of the partition's fields, and the order
-/// values of the row. Damaged values become null.
+/// Returns a partition for display: the values of its fields. If a row is given, also returns the values
+/// of the order fields of the row. Damaged values become null.
 pub(crate) fn place(
     core: &CollectionCore,
     sort_order: &SortOrder,
@@ -198,13 +181,13 @@ impl<'c> Bucketed<'c> {
         let Some(buckets) = sort_order.table.options().buckets else {
             return Err(not_in_buckets(core, sort_order));
         };
-        let store = core.shared.buckets.as_ref().ok_or_else(kept_elsewhere)?;
+        let store = core.shared.partitions.as_ref().ok_or_else(kept_elsewhere)?;
         core.check_still_held()?;
         Ok(Self {
             core,
             store,
             sort_order,
-            target: BucketTarget::of(buckets, store.counts()),
+            target: BucketTarget::of(buckets, store.is_exact()),
         })
     }
 

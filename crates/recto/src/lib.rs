@@ -121,6 +121,7 @@ mod pace;
 mod page;
 mod page_text;
 mod paging;
+mod partition_store;
 mod partitions;
 mod planned;
 mod present;
@@ -202,7 +203,8 @@ pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;
 pub use recto_model::record::{Record, TypedField};
 pub use recto_model::{Direction, Environment, Type, Value, schema};
-/// Position of the begin or end of a page: text that you can hand to a client and parse again later.
+/// Position of the beginning or the end of a page: text that you can hand to a client and parse again
+/// later.
 ///
 /// ```
 /// # use recto::{Cursor, OpenOptions, Record, Recto};
@@ -235,15 +237,15 @@ pub use session::{ApplyOptions, Session};
 pub use writer::WriterMetrics;
 pub use writes::{Changed, MAX_BATCH_CHANGES};
 
-/// Rust types for fields whose type the standard library lacks.
+/// Rust types for field types that the standard library lacks.
 pub mod types {
     pub use recto_model::native::*;
 }
 
-/// The store trait, to implement your own store.
+/// The trait that a store implements, for your own kind of store.
 pub use recto_store as store;
 
-/// Properties that must hold for any loaded text, and for checkpoints of comparisons.
+/// Properties that the fuzzer checks for loaded text and for checkpoints of comparisons.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -259,7 +261,7 @@ pub mod __private {
     pub use recto_model as model;
 }
 
-/// Returns a schema that consists of these collections, as their record types declare them.
+/// Returns a schema with the given collections, as record types declare them.
 ///
 /// ```
 /// # use recto::Record;
@@ -294,8 +296,8 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
 /// number of replicas depends on the cluster, so this function asks the cluster for its nodes.
 ///
 /// # Errors
-/// The address is a server's, whose store always exists because the server holds it open; or a cluster is
-/// unreachable.
+/// - The address is a server's. Its store always exists, because the server keeps it open.
+/// - The cluster is unreachable.
 pub async fn plan_without_store(
     address: &StoreAddress,
     schema: &schema::Schema,

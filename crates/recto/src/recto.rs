@@ -10,7 +10,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
-use recto_pieces::{BucketMetrics, BucketedStore};
+use recto_pieces::BucketMetrics;
 use recto_plan::cursor::KeyRing;
 use recto_protocol::queues::StoreOptions;
 use recto_store::{AttachedStore, ClockStatus, Store, StoreMetrics};
@@ -30,6 +30,7 @@ use crate::keys::MAX_EARLIER_CURSOR_KEYS;
 use crate::misfits::Checked;
 use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
+use crate::partition_store::PartitionStore;
 use crate::queues::Queues;
 use crate::reach::Reach;
 use crate::record::DynamicRecord;
@@ -45,7 +46,7 @@ use crate::writer::WriterMetrics;
 use crate::writes::Changed;
 use crate::{build, verify};
 
-/// Interval between attempts to open a store that cannot be opened yet.
+/// Interval between attempts to open a store that is not available yet.
 const OPEN_INTERVAL: Duration = Duration::from_millis(250);
 const CLOCK_TIME: Duration = Duration::from_secs(5);
 
@@ -79,21 +80,22 @@ pub struct Recto {
     own: Arc<Own>,
 }
 
-/// State that is shared by the clones of [`Recto`] and that collections do not need.
+/// State that the clones of [`Recto`] share and that collections do not need.
 struct Own {
-    /// Collections that were opened by name. Each is created once and follows the schema.
+    /// Handles of collections that were opened by name. A handle is created once, and follows changes of
+    /// the schema.
     handles: Mutex<HashMap<String, Arc<Handle>>>,
-    /// Held while a schema is applied, so that users of the same open store apply schemas one after the
-    /// other. A store that belongs to one process is otherwise at risk: tables could be changed for a schema
-    /// that is not recorded in the end.
+    /// Lock that users of the same open store hold while they apply a schema, so that they apply schemas
+    /// one after the other. Otherwise an embedded store could have its tables changed for a schema that is
+    /// not recorded in the end.
     applying: tokio::sync::Mutex<()>,
-    /// Version of the store's tables at the last check.
+    /// Version of the store's tables when this process last checked them against the schema.
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
-    /// The keyspaces whose tables are attached.
+    /// Keyspaces whose tables are attached, and whether each is reachable.
     reach: Reach,
     options: OpenOptions,
-    /// Opened at first use.
+    /// Queues of the store. They are opened at first use.
     queues: tokio::sync::OnceCell<Queues>,
     /// State of the local clock at the last check.
     clock: Mutex<ClockStatus>,
@@ -125,7 +127,7 @@ impl Recto {
         Self::open_with(address, OpenOptions::default()).await
     }
 
-    /// Opens the store at an address with these options.
+    /// Opens the store at an address with the given options, which can also create the store.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -148,8 +150,7 @@ impl Recto {
         Error: From<A::Error>,
     {
         let address = address.try_into()?;
-        // Boxed, because the future of opening is deep and large, and callers' futures would
-        // contain all of it.
+        // Box the future. It is deep and large, and the futures of callers would contain all of it.
         Box::pin(Self::open_at(&address, options)).await
     }
 
@@ -184,7 +185,7 @@ impl Recto {
         Self::start(opened, environment.clone(), options).await
     }
 
-    /// Opens a store on the caller's own implementation of [`Store`].
+    /// Opens a store over the caller's own implementation of [`Store`].
     pub async fn with_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
         runtime::check()?;
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
@@ -202,10 +203,12 @@ impl Recto {
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
         let stamps = Arc::new(Stamps::after(opened.store.newest_stamp(), environment.clone()));
         let attached = Arc::new(AttachedStore::over(opened.store));
-        let (store, buckets) = in_buckets(Arc::clone(&attached) as Arc<dyn Store>, &environment, &stamps);
+        let store = Arc::clone(&attached) as Arc<dyn Store>;
+        let partitions = PartitionStore::over(&store, &environment, &stamps).await?;
+        let store = partitions.as_ref().map_or(store, PartitionStore::store);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
-        // Only this process writes a local store, so its cached schema never becomes outdated,
-        // and any time is right.
+        // Use time 0 for a local store. Only this process writes it, so the cached schema never becomes
+        // outdated.
         let is_remote = store.limits().remote;
         let asked_nanos = if is_remote {
             environment.continuous_nanos()
@@ -221,7 +224,7 @@ impl Recto {
             (Recorded::default(), KeyRing::generate(&environment))
         };
         let shared = Shared::new(
-            (store, buckets, stamps),
+            (store, partitions, stamps),
             environment,
             keys,
             (recorded, asked_nanos),
@@ -242,16 +245,16 @@ impl Recto {
         };
         if recto.own.options.without_upkeep {
             recto.shared.writer.leave_stale();
-            if let Some(buckets) = &recto.shared.buckets {
-                buckets.stop_upkeep();
+            if let Some(partitions) = &recto.shared.partitions {
+                partitions.stop_upkeep();
             }
         }
         recto.look_at_tables(true).await?;
         Ok(recto)
     }
 
-    /// Copies this embedded store, which is a backup, to the folder `to`, which is then a store. Returns the
-    /// size of the copy in bytes. A crash leaves no partial store at `to`.
+    /// Copies this embedded store, which is a backup, to the folder `to`. The copy is a normal store.
+    /// Returns the size of the copy in bytes. A crash leaves no partial store at `to`.
     ///
     /// # Errors
     /// After any of these errors, nothing is left at `to`.
@@ -282,8 +285,8 @@ impl Recto {
         &self.own.reach
     }
 
-    /// Checks whether the tables of the schema exist and match the schema, if any table was changed since the
-    /// last check. With `again`, checks in any case.
+    /// Checks whether the tables of the schema exist and match the schema. Skips the check if no table was
+    /// changed since the last check, unless `again` is true.
     async fn look_at_tables(&self, again: bool) -> Result<()> {
         self.reach_attached().await?;
         let mut looked = self.own.tables_version.lock().await;
@@ -313,7 +316,7 @@ impl Recto {
         held.problems.values().map(tables::Problem::error).collect()
     }
 
-    /// Returns the unavailable collections, for callers that list collections.
+    /// Returns the unavailable collections with the reasons, for lists of collections.
     pub(crate) fn refused(&self) -> Vec<UnavailableCollection> {
         let held = self.shared.held();
         let each = held.problems.iter();
@@ -325,10 +328,12 @@ impl Recto {
     /// before are completed first, and acknowledged writes are then on disk. Another process can then open an
     /// embedded store. Later calls fail with [`ErrorKind::Unavailable`]. A second call does nothing.
     ///
-    /// Without this call, the store is closed when the last of these handles is dropped.
+    /// If you do not call `close`, the store is closed when the last clone, collection, query and page is
+    /// dropped.
     ///
     /// # Errors
-    /// The store could not be closed in time. Another call closes it after its last operation has ended.
+    /// The store could not be closed in time. If you call `close` again, it closes the store after the
+    /// last operation has ended.
     pub async fn close(&self) -> Result<()> {
         self.own.reach.close();
         let time = self.shared.write_options().timeout;
@@ -351,12 +356,12 @@ impl Recto {
         &self.shared.store
     }
 
-    /// Returns what this process did for buckets since the store was opened, or `None` if this process
-    /// maintains no buckets.
+    /// Returns counters of the work that this process did for buckets since the store was opened. Returns
+    /// `None` if this process maintains no buckets.
     pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
         let schema = self.schema();
         let mut arranged = schema.collections.iter().flat_map(|one| one.sort_orders());
-        let buckets = self.shared.buckets.as_ref()?;
+        let buckets = self.shared.partitions.as_ref()?.buckets()?;
         arranged
             .any(|one| one.bucket().is_some())
             .then(|| buckets.bucket_metrics())
@@ -378,12 +383,12 @@ impl Recto {
         self.shared.held().recorded.clone()
     }
 
-    /// Returns the schema that the store holds.
+    /// Returns the schema of the store, as this process last read it.
     pub fn schema(&self) -> Arc<Schema> {
         self.recorded().schema
     }
 
-    /// Returns the number of schemas that the store has held; 0 before the first.
+    /// Returns the number of schemas that were applied to the store so far. It is 0 before the first.
     pub fn generation(&self) -> u64 {
         self.shared.held().recorded.generation
     }
@@ -393,8 +398,9 @@ impl Recto {
         self.shared.keys.ring().to_bytes().to_vec()
     }
 
-    /// Returns the public information about the keys that encrypt cursors: the keys that the store holds now,
-    /// in the order in which they were added, or the keys from configuration.
+    /// Returns the public information about the keys that encrypt cursors. These are the keys that the
+    /// store has now, in the order in which they were added. If the configuration gives the keys, returns
+    /// those keys.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -408,17 +414,23 @@ impl Recto {
         Ok(self.describe_keys(&self.shared.keys.ring()))
     }
 
-    /// Adds a new key that encrypts cursors from now on, and returns the keys that exist then. The newest
-    /// `earlier` keys before it still open the cursors that they encrypted (at most
-    /// [`MAX_EARLIER_CURSOR_KEYS`]; [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits
-    /// most stores). Cursors of older keys are rejected: with `earlier` 0, this is every existing cursor.
+    /// Adds a new key that encrypts cursors from now on. Returns the keys that exist then.
     ///
-    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key when
-    /// it [refreshes](Self::refresh), as servers do every second. It also learns of the key when it receives
-    /// a cursor encrypted with it, at the cost of one read of the catalog. Until then it continues with the
-    /// keys it knows: it encrypts with the previous key, and it opens cursors of keys that were dropped here.
-    /// If several processes serve pages, `earlier` should therefore be at least 1. After a key has leaked,
-    /// drop all keys (`earlier` 0) and refresh every other handle.
+    /// The newest `earlier` keys before the new one still open the cursors that they encrypted. `earlier`
+    /// is at most [`MAX_EARLIER_CURSOR_KEYS`].
+    /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most stores. Cursors of
+    /// older keys are rejected. With `earlier` 0, every existing cursor is rejected.
+    ///
+    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key in
+    /// one of two ways:
+    ///
+    /// - when it [refreshes](Self::refresh), as servers do every second
+    /// - when it receives a cursor that the new key encrypted, at the cost of one read of the catalog
+    ///
+    /// Until then, the other handle continues with the keys that it knows: it encrypts with the previous
+    /// key, and opens cursors of keys that this call removed. If several processes serve pages, `earlier`
+    /// should therefore be at least 1. After a key has leaked, drop all keys (`earlier` 0) and refresh
+    /// every other handle.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: the keys come from configuration, or `earlier` is too large.
@@ -463,9 +475,9 @@ impl Recto {
         described.collect()
     }
 
-    /// Reads the store for a schema that another process applied and for cursor keys that it rotated, and
-    /// adopts both for every collection, query and session of this open store. Returns whether another
-    /// process applied a schema.
+    /// Reads from the store whether another process applied a schema or rotated the cursor keys. Every
+    /// collection, query and session of this open store adopts the new schema and keys. Returns whether
+    /// another process applied a schema.
     ///
     /// This also finds tables that another program dropped or changed. Their collections are
     /// [unavailable](Self::unavailable_collections) from then on, also through handles that were opened
@@ -486,8 +498,8 @@ impl Recto {
         let asked_nanos = self.shared.environment.continuous_nanos();
         let recorded = catalog.known_schema_other_than(generation).await?;
         if generation == 0 && recorded.is_some() {
-            // Before the first schema, this process generated its own keys, which are not in the
-            // store, so replace them.
+            // Before the first schema, this process generated its own keys. They are not in the store, so
+            // replace them by the keys of the store.
             let keys = keys(&catalog, &self.shared.environment, &self.own.options).await?;
             self.shared.keys.replace(keys);
         } else if generation > 0
@@ -512,7 +524,7 @@ impl Recto {
         self.plan_with(schema, &ApplyOptions::default()).await
     }
 
-    /// Returns the effect of applying `schema` with these options, without applying it.
+    /// Returns the effect of applying `schema` with the given options, without applying it.
     ///
     /// # Errors
     /// The errors of [`plan`](Self::plan).
@@ -523,7 +535,8 @@ impl Recto {
         Ok(self.intent(&recorded, schema, options).await?.plan)
     }
 
-    /// Plans the application of `schema`. Reads records if some may not fit the views that would be added.
+    /// Plans the application of `schema`. If the plan adds views, reads the records that may not fit the
+    /// views.
     async fn intent(&self, recorded: &Recorded, schema: &Schema, options: &ApplyOptions) -> Result<Intent> {
         let found = FoundTables::look(&self.catalog(), recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
@@ -538,7 +551,7 @@ impl Recto {
         Ok(intent)
     }
 
-    /// Rejects a schema that cannot be applied, with the error that applying it would return.
+    /// Returns an error if a schema cannot be applied: the same error as applying it would return.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) async fn check_applies(&self, schema: &Schema) -> Result<()> {
         match apply::refusal_of(&self.plan(schema).await?, schema) {
@@ -554,8 +567,9 @@ impl Recto {
     /// field in the schema has no meaning: a store keeps its fields in their order and appends new fields.
     ///
     /// Any handle can apply a schema while others read and write. Collections, queries and sessions of this
-    /// open store adopt it at once, and other processes adopt it when they [refresh](Self::refresh). Changes
-    /// that already wait in a batch, and a [`DynamicRecord`] that already exists, leave new fields unset.
+    /// open store adopt it at once, and other processes adopt it when they [refresh](Self::refresh). A
+    /// change that already waits in a batch leaves new fields unset. So does a [`DynamicRecord`] that already
+    /// exists.
     ///
     /// # Errors
     /// Nothing is changed if one of these errors occurs.
@@ -567,7 +581,7 @@ impl Recto {
         self.apply_with(schema, &ApplyOptions::default()).await
     }
 
-    /// Applies `schema` to the store as [`apply`](Self::apply) does, with these options.
+    /// Applies `schema` to the store as [`apply`](Self::apply) does, with the given options.
     ///
     /// # Errors
     /// The errors of [`apply`](Self::apply).
@@ -575,8 +589,8 @@ impl Recto {
         self.apply_telling(schema, options, &|_| {}).await
     }
 
-    /// Applies a schema and reports the progress of views that are filled from records. Boxes the future of
-    /// the fill, because it is deep.
+    /// Applies a schema, and reports the progress of views that are filled from records. Boxes the future
+    /// that fills views, because it is deep.
     pub(crate) async fn apply_telling(
         &self,
         schema: &Schema,
@@ -646,7 +660,8 @@ impl Recto {
     /// `repair`, corrects these entries while others write. Compares only views that are ready.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: the collection does not exist. The store cannot be read or written, or a row is damaged.
+    /// - [`ErrorKind::NotFound`]: the collection does not exist.
+    /// - The store cannot be read or written, or a row is damaged.
     pub async fn verify(
         &self,
         request: &VerifyRequest,
@@ -663,8 +678,8 @@ impl Recto {
         Ok(())
     }
 
-    /// Uses `schema` as the schema of the store, in this process only. The caller must provide the tables and
-    /// rows. For tests that fill the tables of sort orders themselves.
+    /// Uses `schema` as the schema of the store, in this process only. For tests that create the tables of
+    /// sort orders and fill them themselves.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
         let assumed = Recorded {
@@ -695,9 +710,9 @@ impl Recto {
         self.handle(name).map(Collection::dynamic)
     }
 
-    /// Completes the work of processes that died while they changed records: each change is then applied
-    /// whole or not at all, and views show the result. Every writing process does this by itself. Call this
-    /// method if no process writes, or to observe the recovery.
+    /// Completes the work of processes that died while they changed records. Each of their changes is then
+    /// applied whole or not at all, and views show the result. Every writing process does this by itself.
+    /// Call this method if no process writes, or to observe the recovery.
     ///
     /// Every few seconds, the method checks for dead processes and calls `told` with its findings. It
     /// continues for as long as `told` returns true. A process counts as dead if it has not renewed its
@@ -709,8 +724,8 @@ impl Recto {
         self.recover_bearing(told, Err).await
     }
 
-    /// Recovers like [`recover`](Self::recover), but continues after a failed check if `bears` returns no
-    /// error for it.
+    /// Recovers like [`recover`](Self::recover). After a failed check, calls `bears` with the error, and
+    /// continues unless `bears` returns an error.
     pub(crate) async fn recover_bearing(
         &self,
         told: impl FnMut(&RecoveryPass) -> bool,
@@ -720,8 +735,8 @@ impl Recto {
     }
 
     /// Makes this process recover the work of dead processes for as long as the store is open, even if it
-    /// writes nothing itself. For servers, which call this method now and then. A call costs nothing if
-    /// recovery already runs, or if the store never needs recovery.
+    /// writes nothing itself. Servers call this method from time to time. A call costs nothing if recovery
+    /// already runs, or if the store never needs recovery.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -729,8 +744,8 @@ impl Recto {
         self.shared.writer.watch().await
     }
 
-    /// Returns the metrics of this process as a writer to a store without transactions. All are zero on other
-    /// stores.
+    /// Returns the metrics of this process as a writer to a store without transactions. On other stores,
+    /// all of them are zero.
     pub fn writer_metrics(&self) -> WriterMetrics {
         self.shared.writer.metrics()
     }
@@ -819,8 +834,9 @@ impl Recto {
         *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Confirms that the local clock is right, in an embedded store: queues expire messages by it from now
-    /// on. Returns the time that the clock shows, in microseconds since 1970.
+    /// Confirms that the local clock is right, in an embedded store. From now on, queues expire messages
+    /// and collections delete old records (`keep`) by this clock. Returns the time that the clock shows,
+    /// in microseconds since 1970.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] on Cassandra, where the nodes' clocks are the evidence. The store
@@ -834,23 +850,29 @@ impl Recto {
         Ok(confirmed)
     }
 
-    /// Returns the shortest retention of all queues. Creates no tables of queues.
+    /// Returns the shortest retention of all queues, collections and views. Creates no tables of queues.
     async fn shortest_retention(&self) -> Result<Option<Duration>> {
-        match self.own.queues.get() {
-            Some(queues) => queues.shortest_retention().await,
-            None => Queues::look(&self.shared).await?.shortest_retention().await,
-        }
+        let of_queues = match self.own.queues.get() {
+            Some(queues) => queues.shortest_retention().await?,
+            None => Queues::look(&self.shared).await?.shortest_retention().await?,
+        };
+        let schema = self.schema();
+        let sort_orders = schema.collections.iter().flat_map(|one| one.sort_orders());
+        let of_records = sort_orders
+            .filter_map(|one| one.bucket()?.keep)
+            .map(|keep| Duration::from_millis(keep.longest_ms().unsigned_abs()));
+        Ok(of_queues.into_iter().chain(of_records).min())
     }
 
-    /// Returns what the store has observed of its nodes since it was opened: which nodes are up, resent
-    /// requests, timeouts and tombstones. Sends no request. The embedded store reports nothing.
+    /// Returns metrics of the store since it was opened: which nodes are up, and the numbers of resent
+    /// requests, timeouts and tombstones. Sends no request. An embedded store reports no metrics.
     pub fn store_metrics(&self) -> StoreMetrics {
         self.shared.store.metrics()
     }
 
-    /// Makes changes to any collections, each independently of the others, and returns their results in the
-    /// order of the changes. Changes to the same record are made in that order, all others concurrently. An
-    /// embedded store commits many changes together.
+    /// Makes changes to any collections, each independently of all others. Returns their results in the
+    /// order of the changes. Changes to the same record are made in this order, and other changes
+    /// concurrently. An embedded store commits many changes together.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -934,20 +956,4 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             .with_hint(error.hint())
         }),
     }
-}
-
-/// Wraps the store so that it keeps partitions in buckets, for tables that use buckets. Rows that the wrapper
-/// moves get write timestamps from the same source as all other writes of this process.
-fn in_buckets(
-    store: Arc<dyn Store>,
-    environment: &Environment,
-    stamps: &Arc<Stamps>,
-) -> (Arc<dyn Store>, Option<BucketedStore>) {
-    if store.keeps_buckets() {
-        return (store, None);
-    }
-    let stamps = Arc::clone(stamps);
-    let next = Arc::new(move || stamps.next());
-    let store = BucketedStore::over(store, environment.clone(), next);
-    (Arc::new(store.clone()), Some(store))
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_pieces::BucketedStore;
 use recto_plan::cursor::KeyRing;
 use recto_store::{ClockStatus, ReadOptions, Store, WriteOptions};
 use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,26 +14,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held::{Held, Holding};
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
+use crate::partition_store::PartitionStore;
 use crate::stamps::Stamps;
 use crate::writer::{PlainWriting, Writer};
 
-/// Maximum number of attempts to record a state of views while other processes apply schemas.
+/// Maximum number of attempts to record the state of views while other processes apply schemas.
 const MAX_RECORDINGS: u32 = 16;
 
 /// State that every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// The store, if this process itself keeps partitions in buckets (the store does not).
-    pub(crate) buckets: Option<BucketedStore>,
+    /// Layer that divides partitions into buckets or keeps them whole; `None` if the store has its own.
+    pub(crate) partitions: Option<PartitionStore>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) holding: Arc<Holding>,
-    /// Held by the page that reads the catalog on behalf of all waiting pages.
+    /// Lock that a page holds while it reads the catalog on behalf of all waiting pages.
     looking: Mutex<()>,
-    /// This process as a member of the set of writers.
+    /// Registration of this process as one of the writers of the store.
     pub(crate) writer: Writer,
-    /// Writers of records hold a shared lock. A caller that must exclude writes holds an exclusive lock.
+    /// Lock that writers of records share. A caller that must exclude writes holds it exclusively.
     writing: AsyncLock<()>,
     request_timeout: Option<Duration>,
 }
@@ -47,14 +47,16 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// A write of records under way.
+/// A write of records that is under way. While it exists, no view is added that the write does not
+/// maintain.
 pub(crate) struct Writing<'s> {
     _here: RwLockReadGuard<'s, ()>,
     plain: Option<PlainWriting>,
 }
 
 impl Writing<'_> {
-    /// Returns an error if this process has no lease, so that the write is not sent.
+    /// Returns an error if this process has no lease (the right to write plainly). Then the write must not
+    /// be sent.
     pub(crate) fn check_lease(&self) -> Result<()> {
         self.plain.as_ref().map_or(Ok(()), PlainWriting::check_lease)
     }
@@ -70,8 +72,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Returns whether the applied write is complete. If not, other processes may have considered this
-    /// process dead. The write must then be repeated, with the schema as it is now.
+    /// Returns whether the applied write is complete. It may be incomplete if other processes considered
+    /// this process dead. The caller must then repeat the write with the current schema.
     ///
     /// # Errors
     /// The answer cannot be determined in time.
@@ -89,7 +91,7 @@ impl Writing<'_> {
         Ok(goes_on)
     }
 
-    /// Ends the write after its outcome is known.
+    /// Ends the write. The caller must know its outcome.
     pub(crate) fn ended(self) {
         if let Some(plain) = self.plain {
             plain.ended();
@@ -99,7 +101,7 @@ impl Writing<'_> {
 
 impl Shared {
     pub(crate) fn new(
-        (store, buckets, stamps): (Arc<dyn Store>, Option<BucketedStore>, Arc<Stamps>),
+        (store, partitions, stamps): (Arc<dyn Store>, Option<PartitionStore>, Arc<Stamps>),
         environment: Environment,
         keys: KeyRing,
         (recorded, asked_nanos): (Recorded, u64),
@@ -111,7 +113,7 @@ impl Shared {
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
             stamps,
             store,
-            buckets,
+            partitions,
             environment,
             holding,
             looking: Mutex::default(),
@@ -185,12 +187,12 @@ impl Shared {
         self.holding.held()
     }
 
-    /// Returns the version of [`held`](Self::held).
+    /// Returns the version of the cached state that [`held`](Self::held) returns.
     pub(crate) fn version(&self) -> u64 {
         self.holding.version()
     }
 
-    /// Adopts a schema that was recorded meanwhile, if this process has not done so yet.
+    /// Adopts a schema that another process has recorded, if this process has not adopted it yet.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -199,8 +201,8 @@ impl Shared {
         self.holding.look(&catalog, &self.environment).await
     }
 
-    /// Returns whether the cached schema is too old to read lists by it: another process may have dropped a
-    /// view since.
+    /// Returns whether the cached schema is too old for reads of views. Another process may have dropped a
+    /// view since the schema was read.
     pub(crate) fn is_old(&self) -> bool {
         self.store.limits().remote && self.holding.is_old(&self.environment)
     }
@@ -225,8 +227,8 @@ impl Shared {
         write_options(self.request_timeout)
     }
 
-    /// Returns the options of writes of a load. In a relaxed load, no caller waits for the single request or
-    /// for its progress.
+    /// Returns the options of writes of a load. If `relaxed` is true, no caller waits for the durability
+    /// of a single request or for its progress.
     pub(crate) fn load_options(&self, timeout: Duration, relaxed: bool) -> WriteOptions {
         WriteOptions {
             timeout: self.request_timeout.unwrap_or(timeout),

@@ -31,7 +31,8 @@ pub enum Count {
     /// Counts all rows exactly, if the store can do so without reading them, as an embedded store
     /// can.
     Exact,
-    /// Estimates the number of rows from statistics that Recto keeps about buckets.
+    /// Estimates the number of rows from statistics that Recto keeps about buckets, on Cassandra. An
+    /// embedded store counts the rows.
     Estimate,
     /// Reads rows until there are more than this number, which is from 1 to [`MAX_COUNT_UP_TO`].
     UpTo(u32),

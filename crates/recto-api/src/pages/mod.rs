@@ -122,9 +122,9 @@ pub struct PageRequest {
     #[cfg_attr(feature = "clap", arg(long))]
     pub both_edges: bool,
     /// Count the rows of the query as `total_size`. `exact` counts all rows, and those before the
-    /// page as `offset`, on an embedded store without buckets. `estimate` does the same with the
-    /// errors of both, for a sort order with buckets, too. `up_to:N` reads rows until there are
-    /// more than N, at most 10000: `total_size` is exact, or N with `total_size_is_minimum`.
+    /// page as `offset`, on an embedded store. `estimate` does the same on Cassandra for a sort order
+    /// with buckets, with the errors of both numbers. `up_to:N` reads rows until there are more than N,
+    /// at most 10000: `total_size` is exact, or N with `total_size_is_minimum`.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
     #[cfg_attr(

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use recto_store::StoreError;
 use redb::{Range, ReadableTableMetadata as _};
 
-use super::{Block, EntrySize, is_row};
+use super::sums::Sum;
+use super::{Block, Content, EntrySize, is_row};
 use crate::catalog::StoredTable;
 use crate::damage::damaged;
 use crate::error::engine;
-use crate::state::State;
+use crate::state::{OpenTable, State};
 
 type Bytes = &'static [u8];
 
-/// Function that receives each problem: the key concerned, and a description.
+/// Callback that receives each problem: the key of the damaged row or block, and a description.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
-/// Lower bound and content of a stored block, unless it is damaged.
+/// Lower bound of a stored block, and its content. The content is `None` if it is damaged.
 type StoredBlock = (Vec<u8>, Option<Block>);
 
 /// Comparison of blocks with rows. The caller passes the rows in key order.
@@ -24,12 +25,12 @@ pub(crate) struct BlockAudit<'a> {
     table: &'a StoredTable,
     blocks: &'a StoredTable,
     entries: Range<'static, Bytes, Bytes>,
-    /// Number of entries according to the engine. `found` is the number of entries that were read.
+    /// Number of rows according to the engine. `found` is the number of rows that were read.
     expected: u64,
     found: u64,
     current: Option<StoredBlock>,
     next: Option<StoredBlock>,
-    /// Rows of the current block.
+    /// Content of the current block, as counted from its rows so far.
     counted: Block,
 }
 
@@ -41,7 +42,7 @@ impl<'a> BlockAudit<'a> {
         blocks: &'a Arc<StoredTable>,
         tell: Tell<'_>,
     ) -> Result<Self, StoreError> {
-        let open = state.open_blocks(blocks)?;
+        let open = state.open_companion(blocks)?;
         let mut audit = Self {
             table,
             blocks,
@@ -71,7 +72,7 @@ impl<'a> BlockAudit<'a> {
         Ok(Some((lower.to_vec(), block.ok())))
     }
 
-    /// Continues with the next block.
+    /// Makes the next stored block the current one, and starts counting its rows.
     fn advance(&mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         self.current = self.next.take();
         self.next = self.read(tell)?;
@@ -136,4 +137,53 @@ impl<'a> BlockAudit<'a> {
         }
         Ok(())
     }
+}
+
+/// Compares the sums over the blocks of a table with its stored blocks. Passes each problem to `tell`.
+///
+/// # Errors
+/// The engine cannot read the blocks or the sums.
+pub(crate) fn audit_sums(state: &State, table: &StoredTable, tell: Tell<'_>) -> Result<(), StoreError> {
+    let (Some(blocks), Some(sums)) = (&table.blocks, &table.sums) else {
+        return Ok(());
+    };
+    let (blocks, sums) = (state.open_companion(blocks)?, state.open_companion(sums)?);
+    let mut bounds: Vec<Vec<u8>> = Vec::new();
+    for entry in sums.rows.range::<&[u8]>(..).map_err(engine)? {
+        bounds.push(entry.map_err(engine)?.0.value().to_vec());
+    }
+    if bounds.first().is_none_or(|first| !first.is_empty()) {
+        tell(&[], "the first sum does not begin before all rows".to_owned());
+    }
+    for (number, lower) in bounds.iter().enumerate() {
+        let Some(found) = sums.rows.get(lower.as_slice()).map_err(engine)? else {
+            continue;
+        };
+        let stored = Sum::decode(sums.stored.key_checksum(lower), found.value());
+        match (stored, sum_of(&blocks, lower, bounds.get(number + 1))?) {
+            (Err(damage), _) => tell(lower, damaged(&sums.stored, lower, damage).to_string()),
+            (Ok(stored), Some(sum)) if !stored.covers(&sum) => {
+                tell(lower, format!("a sum is {stored:?}, and its blocks give {sum:?}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the sum of the blocks in a range, or `None` if one of them is damaged.
+fn sum_of(blocks: &OpenTable, lower: &[u8], upper: Option<&Vec<u8>>) -> Result<Option<Sum>, StoreError> {
+    let range = match upper {
+        Some(upper) => blocks.rows.range::<&[u8]>(lower..upper.as_slice()),
+        None => blocks.rows.range::<&[u8]>(lower..),
+    };
+    let mut sum = Sum::default();
+    for entry in range.map_err(engine)? {
+        let (lower, value) = entry.map_err(engine)?;
+        let Ok(block) = Block::decode(blocks.stored.key_checksum(lower.value()), value.value()) else {
+            return Ok(None);
+        };
+        sum.add(block);
+    }
+    Ok(Some(sum))
 }

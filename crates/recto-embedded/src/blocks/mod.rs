@@ -1,19 +1,22 @@
 //! Number of rows by block, for tables that count their rows.
 //!
-//! A block is a range of keys, in the key order of the whole table, with about [`TARGET_ROWS`] rows. A small table of the
-//! engine has an entry for each block: its lower bound, and its number of rows, their bytes and their earliest expiry
-//! (`docs/format.md`). The transaction that changes rows also changes the entries of their blocks, so that the numbers are
-//! exact at every commit. `docs/design/counts-by-block.md` has the reasons.
+//! A block is a range of keys, in the key order of the whole table, with about [`TARGET_ROWS`] rows. A small
+//! table of the engine has an entry for each block: its lower bound, and its number of rows, their bytes and
+//! their earliest expiry (`docs/format.md`). The transaction that changes rows also changes the entries of
+//! their blocks, so that the numbers are exact at every commit. `docs/design/counts-by-block.md` has the
+//! reasons.
 //!
-//! - The first block begins at the empty key, and is never removed. The other bounds are between
-//!   two rows, and change only when a block is split or joined. A partition begins no block.
+//! - The first block begins at the empty key, and is never removed. The other bounds are between two rows,
+//!   and change only when a block is split or joined. A block can contain rows of several partitions.
 //! - Static rows are not counted. A damaged row is counted with the bytes that are stored.
 //! - The earliest expiry is a lower bound: it does not rise when a row that expires is deleted.
+//! - A table with many blocks has a second level: sums over groups of blocks.
 //!
 //! | module | content |
 //! |---|---|
 //! | `tally` | changes of blocks by a request, and by a transaction |
 //! | `upkeep` | blocks after the changes: split, joined, removed |
+//! | `sums` | sums over groups of blocks |
 //! | `build` | blocks of rows that arrive in key order |
 //! | `read` | counts and ranks in a snapshot |
 //! | `audit` | comparison with rows |
@@ -21,6 +24,7 @@
 mod audit;
 mod build;
 mod read;
+mod sums;
 mod tally;
 mod upkeep;
 
@@ -28,11 +32,12 @@ use std::ops::Bound;
 
 use recto_store::StoreError;
 
-pub(crate) use audit::{BlockAudit, Tell};
+pub(crate) use audit::{BlockAudit, audit_sums};
 pub(crate) use build::Builder;
-pub(crate) use read::{count, row_at};
+pub(crate) use read::{count, row_at, sizes};
+pub(crate) use sums::{build as build_sums_of_copy, needs_sums};
 pub(crate) use tally::{BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
-pub(crate) use upkeep::put_down;
+pub(crate) use upkeep::{build_sums, put_down};
 
 use crate::catalog::StoredTable;
 use crate::damage::damaged;
@@ -46,28 +51,36 @@ use crate::walk::RowsOfTable;
 pub(crate) const TARGET_ROWS: u64 = 1_000;
 /// Maximum number of rows of a block. A larger block is split.
 const MAX_ROWS: u64 = 2_000;
-/// Minimum number of rows of a block. A smaller block is joined with a neighbor if both have less than [`TARGET_ROWS`].
+/// Minimum number of rows of a block. A smaller block is joined with a neighbor if the two together have less
+/// than [`TARGET_ROWS`] rows.
 const MIN_ROWS: u64 = 250;
 
-/// Number of cells of a stored block: its rows, their bytes, and their earliest expiry.
-const CELLS: usize = 3;
+/// Content of a block or of a group of blocks. It is stored as a row with a fixed number of cells.
+trait Content: Copy + Default {
+    /// Appends the stored form. `key_checksum` is the checksum of the entry's key.
+    fn encode(self, key_checksum: u32, out: &mut Vec<u8>);
 
-/// Content of a block.
+    /// Returns the content of a stored value. `key_checksum` is the checksum of its key.
+    fn decode(key_checksum: u32, value: &[u8]) -> Result<Self, Damage>;
+}
+
+/// Number of rows of a block, their bytes, and their earliest expiry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) rows: u64,
-    /// Bytes of the keys and the stored values.
+    /// Bytes of the keys and the stored values of the rows.
     pub(crate) bytes: u64,
     /// Time before which no row expires, in seconds since 1970. 0: no row expires.
     pub(crate) earliest_expiry: u32,
 }
 
-/// Block in its table: the bounds, and the content. Without an upper bound, it is the last block.
+/// Stored block or group of blocks: the bounds of its key range, and its content. The last one has no upper
+/// bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PlacedBlock {
+struct Placed<T> {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
-    block: Block,
+    content: T,
 }
 
 impl Block {
@@ -77,7 +90,7 @@ impl Block {
         self.earliest_expiry = earlier(self.earliest_expiry, size.expiry);
     }
 
-    /// Returns the content of both blocks together.
+    /// Returns the combined content of two blocks.
     fn plus(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,
@@ -85,42 +98,24 @@ impl Block {
             earliest_expiry: earlier(self.earliest_expiry, other.earliest_expiry),
         }
     }
+}
 
-    /// Appends the stored form. `key_checksum` is the checksum of the lower bound.
-    pub(crate) fn encode(self, key_checksum: u32, out: &mut Vec<u8>) {
-        let life = Life { stamp: 0, expiry: 0 };
+impl Content for Block {
+    fn encode(self, key_checksum: u32, out: &mut Vec<u8>) {
         let (rows, bytes) = (self.rows.to_be_bytes(), self.bytes.to_be_bytes());
-        let expiry = self.earliest_expiry.to_be_bytes();
-        let cells: [&[u8]; CELLS] = [&rows, &bytes, &expiry];
-        let row = Row {
-            marker: life,
-            cells: cells
-                .map(|cell| Cell {
-                    life,
-                    value: Some(cell),
-                })
-                .to_vec(),
-        };
-        row.encode(key_checksum, out);
+        encode_cells(
+            [&rows, &bytes, &self.earliest_expiry.to_be_bytes()],
+            key_checksum,
+            out,
+        );
     }
 
-    /// Returns the block of a stored value. `key_checksum` is the checksum of its lower bound.
-    pub(crate) fn decode(key_checksum: u32, value: &[u8]) -> Result<Self, Damage> {
-        let row = StoredRow::open(key_checksum, value)?.decode(CELLS)?;
-        if row.cells.len() != CELLS {
-            return Err(Damage::Layout);
-        }
-        let number = |index: usize| -> Result<u64, Damage> {
-            let cell = row.cells[index].value.ok_or(Damage::Layout)?;
-            cell.try_into()
-                .map(u64::from_be_bytes)
-                .map_err(|_| Damage::Layout)
-        };
-        let expiry = row.cells[2].value.ok_or(Damage::Layout)?;
+    fn decode(key_checksum: u32, value: &[u8]) -> Result<Self, Damage> {
+        let [rows, bytes, earliest_expiry] = decode_cells(key_checksum, value)?;
         Ok(Self {
-            rows: number(0)?,
-            bytes: number(1)?,
-            earliest_expiry: expiry
+            rows: number(rows)?,
+            bytes: number(bytes)?,
+            earliest_expiry: earliest_expiry
                 .try_into()
                 .map(u32::from_be_bytes)
                 .map_err(|_| Damage::Layout)?,
@@ -128,7 +123,38 @@ impl Block {
     }
 }
 
-/// Returns the earlier of two expiries. 0 is no expiry.
+fn encode_cells<const CELLS: usize>(cells: [&[u8]; CELLS], key_checksum: u32, out: &mut Vec<u8>) {
+    let life = Life { stamp: 0, expiry: 0 };
+    let cells = cells.map(|cell| Cell {
+        life,
+        value: Some(cell),
+    });
+    let row = Row {
+        marker: life,
+        cells: cells.to_vec(),
+    };
+    row.encode(key_checksum, out);
+}
+
+fn decode_cells<const CELLS: usize>(key_checksum: u32, value: &[u8]) -> Result<[&[u8]; CELLS], Damage> {
+    let row = StoredRow::open(key_checksum, value)?.decode(CELLS)?;
+    if row.cells.len() != CELLS {
+        return Err(Damage::Layout);
+    }
+    let mut cells = [&[][..]; CELLS];
+    for (cell, stored) in cells.iter_mut().zip(&row.cells) {
+        *cell = stored.value.ok_or(Damage::Layout)?;
+    }
+    Ok(cells)
+}
+
+fn number(cell: &[u8]) -> Result<u64, Damage> {
+    cell.try_into()
+        .map(u64::from_be_bytes)
+        .map_err(|_| Damage::Layout)
+}
+
+/// Returns the earlier of two expiry times, in seconds since 1970. 0 means that nothing expires.
 fn earlier(one: u32, other: u32) -> u32 {
     match (one, other) {
         (0, expiry) | (expiry, 0) => expiry,
@@ -142,54 +168,64 @@ fn is_row(table: &StoredTable, key: &[u8]) -> bool {
         || partition_of(table, key).map_or(true, |partition| key.get(partition.len()) == Some(&keys::ROW))
 }
 
-/// Returns the block that contains `key`. Returns an empty first block if there are no blocks.
+/// Returns the block or group whose range contains `key`. Returns an empty first one if none is stored.
 ///
 /// # Errors
-/// `Corrupt`: the entry of the block, or the next one, is damaged.
-fn block_at(blocks: &StoredTable, entries: &impl RowsOfTable, key: &[u8]) -> Result<PlacedBlock, StoreError> {
+/// `Corrupt`: the entry, or the next one, is damaged.
+fn entry_at<T: Content>(
+    table: &StoredTable,
+    entries: &impl RowsOfTable,
+    key: &[u8],
+) -> Result<Placed<T>, StoreError> {
     let mut cursor = entries.lower_bound(Bound::Excluded(key)).map_err(engine)?;
     let upper = match cursor.peek_next().map_err(engine)? {
         None => None,
         Some((upper, value)) => {
             let upper = upper.value();
-            read_entry(blocks, upper, value.value())?;
+            read_entry::<T>(table, upper, value.value())?;
             if upper <= key {
-                return Err(out_of_order(blocks));
+                return Err(out_of_order(table));
             }
             Some(upper.to_vec())
         }
     };
     let Some((lower, value)) = cursor.peek_prev().map_err(engine)? else {
-        // If blocks exist, the first block begins before all keys, so a later block without a block
+        // If entries exist, the first entry begins before all keys, so a later entry without an entry
         // before `key` is damage.
         return match upper {
-            None => Ok(PlacedBlock {
+            None => Ok(Placed {
                 lower: Vec::new(),
                 upper: None,
-                block: Block::default(),
+                content: T::default(),
             }),
-            Some(_) => Err(out_of_order(blocks)),
+            Some(_) => Err(out_of_order(table)),
         };
     };
-    let block = read_entry(blocks, lower.value(), value.value())?;
+    let content = read_entry(table, lower.value(), value.value())?;
     if lower.value() > key {
-        return Err(out_of_order(blocks));
+        return Err(out_of_order(table));
     }
-    Ok(PlacedBlock {
+    Ok(Placed {
         lower: lower.value().to_vec(),
         upper,
-        block,
+        content,
     })
 }
 
-fn read_entry(blocks: &StoredTable, lower: &[u8], value: &[u8]) -> Result<Block, StoreError> {
-    Block::decode(blocks.key_checksum(lower), value).map_err(|damage| damaged(blocks, lower, damage))
+fn read_entry<T: Content>(table: &StoredTable, lower: &[u8], value: &[u8]) -> Result<T, StoreError> {
+    T::decode(table.key_checksum(lower), value).map_err(|damage| damaged(table, lower, damage))
 }
 
 #[cold]
-fn out_of_order(blocks: &StoredTable) -> StoreError {
+fn out_of_order(table: &StoredTable) -> StoreError {
     corrupt(format!(
-        "the blocks of table {} are out of their order",
-        blocks.definition.name()
+        "the {}s of table {} are out of their order",
+        table.entry,
+        table.definition.name()
     ))
+}
+
+/// Appends the stored form of a block with the given lower bound to `out`.
+pub(crate) fn encode_block(blocks: &StoredTable, lower: &[u8], block: Block, out: &mut Vec<u8>) {
+    block.encode(blocks.key_checksum(lower), out);
 }

@@ -7,23 +7,23 @@ use std::sync::Arc;
 use recto_store::{StoreError, StoreErrorKind};
 use redb::ReadableTable as _;
 
-use super::{block_at, earlier, is_row};
+use super::{Block, earlier, entry_at, is_row};
 use crate::catalog::StoredTable;
 use crate::error::engine;
 use crate::row::expiry;
 use crate::walk::RowsTable;
 
-/// Stored size of an entry, as blocks need it.
+/// Size and expiry of a stored row, as its block counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntrySize {
     /// Bytes of the stored value.
     pub(super) bytes: u64,
-    /// Time at which it expires, in seconds since 1970. 0: it does not expire.
+    /// Time at which the row expires, in seconds since 1970. 0: it does not expire.
     pub(super) expiry: u32,
 }
 
 impl EntrySize {
-    /// Returns the size of a stored value. `key_checksum` is the checksum of its key.
+    /// Returns the size and expiry of a stored row. `key_checksum` is the checksum of its key.
     pub(crate) fn of(key_checksum: u32, value: &[u8]) -> Self {
         Self {
             bytes: value.len() as u64,
@@ -32,7 +32,7 @@ impl EntrySize {
     }
 }
 
-/// Change of a block.
+/// Change of the content of a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Delta {
     pub(super) rows: i64,
@@ -53,13 +53,13 @@ impl Delta {
 pub(crate) struct BlockTableDeltas {
     /// Changes by lower bound, as the bounds were before the transaction.
     pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
-    /// True if a damaged entry was met. Then all rows of the table are counted again.
+    /// True if a damaged row or block was found. All rows of the table are then counted again.
     pub(super) recount: bool,
-    /// Number of the last request of the group that changed the table.
+    /// Index of the last request of the group that changed the table.
     pub(crate) request: usize,
 }
 
-/// Changes of blocks by a transaction, by the numbers of tables.
+/// Changes of blocks by a transaction, by the numbers of the tables whose rows the blocks count.
 #[derive(Default)]
 pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, BlockTableDeltas)>);
 
@@ -87,16 +87,17 @@ pub(crate) struct BlockTally<'t> {
     done: BlockDeltas,
 }
 
-/// Table whose rows change, and the block of the last change.
+/// Table whose rows are being changed, and the block of the last change.
 struct Counting<'t> {
     table: Arc<StoredTable>,
     blocks: Arc<StoredTable>,
     entries: RowsTable<'t>,
     at: Option<Range>,
-    /// Upper bounds of the blocks after the current one, as far as they were read in advance. The last block has none.
+    /// Upper bounds of the blocks after the current one that were read in advance. The bound of the last
+    /// block is `None`.
     ahead: VecDeque<Option<Vec<u8>>>,
-    /// True if a damaged entry was met. Further changes need no record, because all rows are
-    /// counted again.
+    /// True if a damaged row or block was found. Further changes need no record, because all rows are counted
+    /// again.
     is_damaged: bool,
 }
 
@@ -114,13 +115,25 @@ impl Range {
 }
 
 impl<'t> BlockTally<'t> {
-    /// Returns whether the current table counts its rows.
+    /// Returns the size of a stored row, or `None` if the current table does not count its rows.
+    /// `key_checksum` is the checksum of the row's key.
     #[inline]
-    pub(crate) fn is_active(&self) -> bool {
-        self.current.is_some()
+    pub(crate) fn size(&self, key_checksum: u32, value: &[u8]) -> Option<EntrySize> {
+        self.current.as_ref().map(|_| EntrySize::of(key_checksum, value))
     }
 
-    /// Returns whether changes of `table` can be recorded now.
+    /// Records a new row at `key`.
+    #[inline]
+    pub(crate) fn note_new(
+        &mut self,
+        (key, key_checksum): (&[u8], u32),
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let after = self.size(key_checksum, value);
+        self.note(key, None, after)
+    }
+
+    /// Returns whether the record is ready for changes of `table`. If not, call `enter` first.
     #[inline]
     pub(crate) fn is_in(&self, table: &StoredTable) -> bool {
         match &self.current {
@@ -129,7 +142,8 @@ impl<'t> BlockTally<'t> {
         }
     }
 
-    /// Continues with changes of `table`, whose blocks are in `entries`. Returns the entries of the previous table.
+    /// Makes `table` the current table, whose stored blocks are `entries`. Returns the number and the stored
+    /// blocks of the previous table.
     pub(crate) fn enter(
         &mut self,
         table: &Arc<StoredTable>,
@@ -149,7 +163,7 @@ impl<'t> BlockTally<'t> {
         before
     }
 
-    /// Ends the current table, and returns its entries.
+    /// Ends the changes of the current table. Returns its number and its stored blocks.
     pub(crate) fn leave(&mut self) -> Option<(u32, RowsTable<'t>)> {
         let mut current = self.current.take()?;
         if let Some(range) = current.at.take() {
@@ -158,7 +172,7 @@ impl<'t> BlockTally<'t> {
         Some((current.table.id, current.entries))
     }
 
-    /// Records that the entry at `key` changed its size. `None`: there is no entry.
+    /// Records that the row at `key` changed from one size to another. `None` means that there is no row.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -187,7 +201,8 @@ impl<'t> BlockTally<'t> {
         Ok(())
     }
 
-    /// Reads the bounds of the blocks of a range in advance, because the engine cannot be asked while it visits the rows.
+    /// Reads the bounds of the blocks of a key range in advance. They cannot be read later, while the engine
+    /// visits the rows of the range.
     pub(crate) fn look_ahead(&mut self, from: &[u8], to: &[u8]) -> Result<(), StoreError> {
         let Some(current) = &mut self.current else {
             return Ok(());
@@ -215,7 +230,8 @@ impl<'t> BlockTally<'t> {
         Ok(())
     }
 
-    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number. The caller has [left](Self::leave) the last table.
+    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request with the index
+    /// `request`. The caller must have called [`leave`](Self::leave) for the last table.
     pub(crate) fn finish(self, deltas: &mut BlockDeltas, request: usize) {
         for (_, (table, changes)) in self.done.0 {
             let all = deltas.table(&table);
@@ -237,7 +253,8 @@ fn add(done: &mut BlockDeltas, table: &Arc<StoredTable>, range: Range) {
 }
 
 impl Counting<'_> {
-    /// Returns the block that contains `key`. Returns `None` if an entry is damaged, which is recorded.
+    /// Returns the block that contains `key`. If a stored block is damaged, records the damage and returns
+    /// `None`.
     fn find(&mut self, key: &[u8], done: &mut BlockDeltas) -> Result<Option<&mut Range>, StoreError> {
         if self.is_damaged {
             return Ok(None);
@@ -250,7 +267,7 @@ impl Counting<'_> {
             }
             if self.at.is_none() {
                 self.ahead.clear();
-                match block_at(&self.blocks, &self.entries, key) {
+                match entry_at::<Block>(&self.blocks, &self.entries, key) {
                     Ok(found) => {
                         self.at = Some(Range {
                             lower: found.lower,
@@ -270,7 +287,7 @@ impl Counting<'_> {
         Ok(self.at.as_mut())
     }
 
-    /// Continues with the block that contains `key`, if its bounds were read in advance.
+    /// Makes the block that contains `key` the current one, if its bounds were read in advance.
     fn advance(&mut self, key: &[u8], upper: Option<Vec<u8>>) {
         let Some(mut lower) = upper.filter(|upper| upper.as_slice() <= key) else {
             return;

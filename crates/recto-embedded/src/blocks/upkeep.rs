@@ -1,49 +1,91 @@
-//! Blocks after the changes of a transaction: split, joined, removed.
+//! Updates of stored blocks by a transaction: blocks are changed, split, joined or removed.
 
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{ReadableTable as _, ReadableTableMetadata as _};
 
+use super::sums::{self, BlockChange};
 use super::tally::{BlockTableDeltas, Delta};
 use super::{
-    Block, Builder, MAX_ROWS, MIN_ROWS, PlacedBlock, TARGET_ROWS, block_at, earlier, out_of_order, read_entry,
+    Block, Builder, Content as _, MAX_ROWS, MIN_ROWS, Placed, TARGET_ROWS, earlier, entry_at, out_of_order,
+    read_entry,
 };
 use crate::catalog::StoredTable;
 use crate::error::engine;
 use crate::walk::RowsTable;
 
-/// Writes the changes of the blocks of a table to its `entries`. `rows` are the rows after the changes.
+/// Writes the changes of the blocks of a table to its `entries`, and to its `sums` if it has some. `rows` are
+/// the rows after the changes.
 ///
 /// # Errors
-/// The engine failed. A damaged block is no error: the blocks of the table are built again.
+/// The engine failed. Damage is no error: damaged blocks of the table, or damaged sums, are built again.
 pub(crate) fn put_down(
     table: &StoredTable,
     entries: &mut RowsTable<'_>,
+    sums: Option<&mut RowsTable<'_>>,
     rows: &RowsTable<'_>,
     deltas: &BlockTableDeltas,
 ) -> Result<(), StoreError> {
     let Some(blocks) = &table.blocks else {
         return Ok(());
     };
-    let mut upkeep = Upkeep {
-        table,
-        blocks,
-        entries,
-        rows,
-        value: Vec::new(),
+    let mut upkeep = Upkeep::of(table, blocks, entries, rows);
+    if sums.is_some() {
+        upkeep.changes = SumChanges::Listed(Vec::new());
+    }
+    upkeep.put_down(deltas)?;
+    let changes = upkeep.changes;
+    let Some((stored, sums)) = table.sums.as_deref().zip(sums) else {
+        return Ok(());
     };
-    if deltas.recount {
-        return upkeep.build_again();
-    }
-    for (lower, delta) in &deltas.blocks {
-        if (delta.rows, delta.bytes, delta.earliest_expiry) == (0, 0, 0) {
-            continue;
-        }
-        match upkeep.change(lower, *delta) {
-            Err(error) if error.kind() == StoreErrorKind::Corrupt => return upkeep.build_again(),
-            done => done?,
+    if let SumChanges::Listed(changes) = changes {
+        match sums::put_down((blocks, &*entries), (stored, &mut *sums), &changes) {
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {}
+            done => return done,
         }
     }
-    Ok(())
+    build_sums(table, entries, sums, rows)
+}
+
+/// Builds the sums over the blocks of a table. If a block is damaged, builds all blocks from the rows first.
+///
+/// # Errors
+/// The engine failed.
+pub(crate) fn build_sums(
+    table: &StoredTable,
+    entries: &mut RowsTable<'_>,
+    sums: &mut RowsTable<'_>,
+    rows: &RowsTable<'_>,
+) -> Result<(), StoreError> {
+    let Some((blocks, stored)) = table.blocks.as_deref().zip(table.sums.as_deref()) else {
+        return Ok(());
+    };
+    match sums::build((blocks, &*entries), (stored, &mut *sums)) {
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => {}
+        done => return done,
+    }
+    Upkeep::of(table, blocks, entries, rows).build_again()?;
+    sums::build((blocks, &*entries), (stored, sums))
+}
+
+/// Changes of blocks that must be applied to the sums.
+enum SumChanges {
+    /// The table has no sums.
+    Untracked,
+    Listed(Vec<BlockChange>),
+    /// All blocks were built again, so the sums must be built again, too.
+    All,
+}
+
+impl SumChanges {
+    fn note(&mut self, lower: &[u8], before: Option<Block>, after: Option<Block>) {
+        if let Self::Listed(changes) = self {
+            changes.push(BlockChange {
+                lower: lower.to_vec(),
+                before,
+                after,
+            });
+        }
+    }
 }
 
 struct Upkeep<'u, 'e, 'r> {
@@ -51,23 +93,56 @@ struct Upkeep<'u, 'e, 'r> {
     blocks: &'u StoredTable,
     entries: &'u mut RowsTable<'e>,
     rows: &'u RowsTable<'r>,
+    changes: SumChanges,
     value: Vec<u8>,
 }
 
-impl Upkeep<'_, '_, '_> {
-    /// Changes the block that contains `lower`. That was the lower bound of a block, which may be joined with the block
-    /// before it by now.
+impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
+    fn of(
+        table: &'u StoredTable,
+        blocks: &'u StoredTable,
+        entries: &'u mut RowsTable<'e>,
+        rows: &'u RowsTable<'r>,
+    ) -> Self {
+        Self {
+            table,
+            blocks,
+            entries,
+            rows,
+            changes: SumChanges::Untracked,
+            value: Vec::new(),
+        }
+    }
+
+    fn put_down(&mut self, deltas: &BlockTableDeltas) -> Result<(), StoreError> {
+        if deltas.recount {
+            return self.build_again();
+        }
+        for (lower, delta) in &deltas.blocks {
+            if (delta.rows, delta.bytes, delta.earliest_expiry) == (0, 0, 0) {
+                continue;
+            }
+            match self.change(lower, *delta) {
+                Err(error) if error.kind() == StoreErrorKind::Corrupt => return self.build_again(),
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies `delta` to the block whose range contains `lower`. `lower` was the lower bound of a block
+    /// before the transaction. That block may since have been joined with the block before it.
     fn change(&mut self, lower: &[u8], delta: Delta) -> Result<(), StoreError> {
-        let found = block_at(self.blocks, self.entries, lower)?;
+        let found = entry_at::<Block>(self.blocks, self.entries, lower)?;
         if self.are_lost(delta)? {
             return self.build_again();
         }
-        let rows = found.block.rows.checked_add_signed(delta.rows);
-        let bytes = found.block.bytes.checked_add_signed(delta.bytes);
+        let rows = found.content.rows.checked_add_signed(delta.rows);
+        let bytes = found.content.bytes.checked_add_signed(delta.bytes);
         let (Some(rows), Some(bytes)) = (rows, bytes) else {
             return Err(out_of_order(self.blocks));
         };
-        let expiry = earlier(found.block.earliest_expiry, delta.earliest_expiry);
+        let expiry = earlier(found.content.earliest_expiry, delta.earliest_expiry);
         let block = Block {
             rows,
             bytes,
@@ -85,7 +160,8 @@ impl Upkeep<'_, '_, '_> {
         self.put(&found.lower, block)
     }
 
-    /// Returns whether the table had rows and no block before its first block gets this change.
+    /// Returns whether all blocks of the table were lost: no block is stored, although the table had rows
+    /// before `delta`.
     fn are_lost(&self, delta: Delta) -> Result<bool, StoreError> {
         let has_blocks = !self.entries.is_empty().map_err(engine)?;
         if has_blocks {
@@ -96,7 +172,7 @@ impl Upkeep<'_, '_, '_> {
     }
 
     /// Divides the rows of a block into blocks of about [`TARGET_ROWS`] rows.
-    fn split(&mut self, found: &PlacedBlock, rows: u64) -> Result<(), StoreError> {
+    fn split(&mut self, found: &Placed<Block>, rows: u64) -> Result<(), StoreError> {
         let size = rows.div_ceil(rows.div_ceil(TARGET_ROWS));
         let mut builder = Builder::new(self.table, found.lower.clone(), size);
         let range = match &found.upper {
@@ -106,19 +182,20 @@ impl Upkeep<'_, '_, '_> {
         for entry in range.map_err(engine)? {
             let (key, value) = entry.map_err(engine)?;
             if let Some((lower, block)) = builder.add(key.value(), value.value()) {
-                put(self.blocks, self.entries, (&lower, block), &mut self.value)?;
+                self.put(&lower, block)?;
             }
         }
         let (lower, block) = builder.finish();
         self.put(&lower, block)
     }
 
-    /// Joins a small block with a neighbor, if both together are no large block. Returns whether it did.
-    fn join(&mut self, found: &PlacedBlock, block: Block) -> Result<bool, StoreError> {
+    /// Joins a small block with a neighbor if the result has less than [`TARGET_ROWS`] rows. Returns whether
+    /// the block was joined.
+    fn join(&mut self, found: &Placed<Block>, block: Block) -> Result<bool, StoreError> {
         if let Some(upper) = &found.upper {
             let next = self.entries.get(upper.as_slice()).map_err(engine)?;
             let next = next
-                .map(|value| read_entry(self.blocks, upper, value.value()))
+                .map(|value| read_entry::<Block>(self.blocks, upper, value.value()))
                 .transpose()?;
             if let Some(next) = next.filter(|next| next.rows + block.rows < TARGET_ROWS) {
                 self.remove(upper)?;
@@ -135,7 +212,7 @@ impl Upkeep<'_, '_, '_> {
         };
         let (lower, previous) = {
             let (lower, value) = entry.map_err(engine)?;
-            let previous = read_entry(self.blocks, lower.value(), value.value())?;
+            let previous: Block = read_entry(self.blocks, lower.value(), value.value())?;
             (lower.value().to_vec(), previous)
         };
         drop(before);
@@ -147,35 +224,36 @@ impl Upkeep<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Builds all blocks of the table again.
+    /// Builds all blocks of the table from its rows.
     fn build_again(&mut self) -> Result<(), StoreError> {
         self.entries.retain(|_, _| false).map_err(engine)?;
-        let whole = PlacedBlock {
+        let whole = Placed {
             lower: Vec::new(),
             upper: None,
-            block: Block::default(),
+            content: Block::default(),
         };
+        if !matches!(self.changes, SumChanges::Untracked) {
+            self.changes = SumChanges::All;
+        }
         self.split(&whole, TARGET_ROWS)
     }
 
     fn put(&mut self, lower: &[u8], block: Block) -> Result<(), StoreError> {
-        put(self.blocks, self.entries, (lower, block), &mut self.value)
+        self.value.clear();
+        block.encode(self.blocks.key_checksum(lower), &mut self.value);
+        let before = self
+            .entries
+            .insert(lower, self.value.as_slice())
+            .map_err(engine)?;
+        let before = before.map(|value| read_entry(self.blocks, lower, value.value()));
+        self.changes.note(lower, before.transpose()?, Some(block));
+        Ok(())
     }
 
     fn remove(&mut self, lower: &[u8]) -> Result<(), StoreError> {
-        self.entries.remove(lower).map_err(engine)?;
+        let before = self.entries.remove(lower).map_err(engine)?;
+        let before = before.map(|value| read_entry(self.blocks, lower, value.value()));
+        self.changes.note(lower, before.transpose()?, None);
         Ok(())
     }
-}
-
-fn put(
-    blocks: &StoredTable,
-    entries: &mut RowsTable<'_>,
-    (lower, block): (&[u8], Block),
-    value: &mut Vec<u8>,
-) -> Result<(), StoreError> {
-    value.clear();
-    block.encode(blocks.key_checksum(lower), value);
-    entries.insert(lower, value.as_slice()).map_err(engine)?;
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Numbers of rows by block: exact after any writes, damage and copies.
+//! Tests of row counts by block: they are exact after any writes, damage and copies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +12,18 @@ use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, Store, StoreError, StoreErrorKind, WriteOptions,
     WriteOutcome,
 };
-use redb::{ReadableTable as _, TableDefinition};
+use redb::{ReadableTable as _, TableDefinition, TableHandle as _};
 
 use crate::support::{
     all, cells, done, fill, key, mutation, note, numbers, open, put, runtime, table, unbounded, write,
 };
 
-const BLOCKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("blocks 1");
-/// A day in 2026.
+/// Definition of one of the engine's tables.
+type EngineTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+const BLOCKS: EngineTable = TableDefinition::new("blocks 1");
+const SUMS: EngineTable = TableDefinition::new("sums 1");
+/// Start of a day in 2026, in microseconds since 1970.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
 async fn count(store: &EmbeddedStore, slice: &Slice) -> Result<u64, StoreError> {
@@ -28,7 +32,7 @@ async fn count(store: &EmbeddedStore, slice: &Slice) -> Result<u64, StoreError> 
     Ok(found.rows)
 }
 
-/// Returns the number of the row at a rank.
+/// Returns the number (the clustering key) of the row that has `rank` rows before it in the slice.
 async fn row_at(store: &EmbeddedStore, slice: &Slice, rank: u64) -> Option<i64> {
     let snapshot = store.snapshot().unwrap();
     let found = snapshot.row_at(slice, rank, &unbounded()).await.unwrap()?;
@@ -37,7 +41,8 @@ async fn row_at(store: &EmbeddedStore, slice: &Slice, rank: u64) -> Option<i64> 
         .map(|cell| i64::from_be_bytes(cell.try_into().unwrap()))
 }
 
-/// Returns the slice of the rows from `least` to `most`, both included. Rows descend.
+/// Returns the slice of the rows whose numbers are from `least` to `most`, both included. The table's order
+/// is descending.
 fn between(table: &Arc<Table>, carrier: &str, least: i64, most: i64) -> Slice {
     Slice {
         from: Bound::Before(key(most)),
@@ -51,7 +56,7 @@ async fn assert_sound(store: &EmbeddedStore) {
     assert!(report.is_sound(), "{report:?}");
 }
 
-/// Write of rows of one carrier.
+/// Random change of the rows of one carrier or, for `PutMany`, of many partitions.
 #[derive(Debug, Clone)]
 enum Step {
     Put {
@@ -76,14 +81,14 @@ enum Step {
         carrier: usize,
         stamp: i64,
     },
-    /// Rows with the values that they have already, or new rows.
+    /// Patches rows with the values that they already have, and creates missing rows.
     Patch {
         carrier: usize,
         start: i64,
         rows: i64,
         stamp: i64,
     },
-    /// A row in each of many partitions.
+    /// Puts one row into each of many partitions.
     PutMany {
         start: i64,
         partitions: i64,
@@ -235,7 +240,8 @@ fn open_at(path: &Path, seconds: i64) -> Arc<EmbeddedStore> {
     EmbeddedStore::open(path, EmbeddedOptions::default(), environment).unwrap()
 }
 
-/// A request with a conflict is undone, and an insert replaces an expired row.
+/// Row counts stay exact if a request is undone because of a conflict, and if an insert replaces an expired
+/// row.
 #[test]
 fn count_exactly_after_conflicts() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,7 +327,7 @@ fn stay_small_and_few() {
     assert!(entries(&path).len() <= 2, "{:?}", entries(&path));
 }
 
-/// Returns the number of rows of each block of a closed store.
+/// Returns the number of rows of each stored block. The store must be closed.
 fn entries(path: &Path) -> Vec<u64> {
     let database = redb::Database::open(path.join("data.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -393,15 +399,15 @@ fn are_built_by_backups_and_compaction() {
     });
 }
 
-/// Change of an entry. `None` removes it.
+/// Function that returns the changed key and value of an entry, or `None` to remove the entry.
 type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
 
-/// Changes the blocks of a closed store.
-fn tamper(path: &Path, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>) {
+/// Applies `change` to each entry of one of the engine's tables. The store must be closed.
+fn tamper(path: &Path, table: EngineTable, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>) {
     let database = redb::Database::open(path.join("data.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
     {
-        let mut blocks = transaction.open_table(BLOCKS).unwrap();
+        let mut blocks = transaction.open_table(table).unwrap();
         let old: Vec<(Vec<u8>, Vec<u8>)> = blocks
             .iter()
             .unwrap()
@@ -458,7 +464,7 @@ fn that_are_damaged_are_found_and_built_again() {
             fill(&store, &table, 0..9_000).await;
             store.close().await.unwrap();
         });
-        tamper(&path, change);
+        tamper(&path, BLOCKS, change);
         runtime().block_on(async {
             let store = open(&path).unwrap();
             let report = store.check(|_| ()).await.unwrap();
@@ -485,4 +491,88 @@ fn that_are_damaged_are_found_and_built_again() {
             store.close().await.unwrap();
         });
     }
+}
+
+/// Creates a store with 9,000 rows in one partition, which have enough blocks for sums. Closes the store.
+fn with_sums(path: &Path) -> Arc<Table> {
+    let table = table();
+    runtime().block_on(async {
+        let store = open(path).unwrap();
+        store.create_table(&table).await.unwrap();
+        fill(&store, &table, 0..9_000).await;
+        for number in 0..9 {
+            let rows = (0..3_000).map(|number| put(number, 1)).collect();
+            done(&store, vec![write(&table, &format!("C{number}"), rows)]).await;
+        }
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+    });
+    table
+}
+
+#[test]
+fn sums_that_are_damaged_are_found_and_built_again() {
+    let flip = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 0x20;
+    let changes: [(&str, Change); 3] = [
+        (
+            "a number",
+            Box::new(move |key, mut value| {
+                flip(&mut value, 20);
+                Some((key, value))
+            }),
+        ),
+        (
+            "no first sum",
+            Box::new(|key, value| (!key.is_empty()).then_some((key, value))),
+        ),
+        ("no sums", Box::new(|_, _| None)),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let table = with_sums(&path);
+        tamper(&path, SUMS, change);
+        let whole = all(&table, "AA", ReadDirection::Forward);
+        runtime().block_on(async {
+            let store = open(&path).unwrap();
+            let report = store.check(|_| ()).await.unwrap();
+            assert!(!report.is_sound(), "{what}");
+            match count(&store, &whole).await {
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}"),
+                Ok(rows) => assert!(what == "no sums" && rows == 9_000, "{what}: {rows}"),
+            }
+            for number in [9_500, 4_500, 0] {
+                done(&store, vec![write(&table, "AA", vec![put(number, 2)])]).await;
+            }
+            for number in 0..9 {
+                let name = format!("C{number}");
+                done(&store, vec![write(&table, &name, vec![put(4_000, 2)])]).await;
+            }
+            assert_eq!(count(&store, &whole).await.unwrap(), 9_001, "{what}");
+            store.compact(|_| ()).await.unwrap();
+            assert_sound(&store).await;
+            store.close().await.unwrap();
+        });
+    }
+}
+
+/// A table gets sums when it has enough blocks (nine in tests). The sums are dropped with the table.
+#[test]
+fn sums_follow_their_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = with_sums(&path);
+    let sums = |path: &Path| {
+        let database = redb::Database::open(path.join("data.redb")).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let names = transaction.list_tables().unwrap();
+        names.filter(|table| table.name().starts_with("sums")).count()
+    };
+    assert_eq!(sums(&path), 1);
+    runtime().block_on(async {
+        let store = open(&path).unwrap();
+        store.drop_table(table.name()).await.unwrap();
+        store.close().await.unwrap();
+    });
+    assert_eq!(sums(&path), 0);
 }

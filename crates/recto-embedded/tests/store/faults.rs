@@ -1,5 +1,6 @@
-//! A disk that fails, is full, or loses unsynced data. Writes are errors with a hint, no acknowledged data is lost, no
-//! row is torn, and the store works again by itself when the disk does.
+//! Tests with a disk that fails, is full, or loses unsynced data. Writes return errors with a hint, no
+//! acknowledged data is lost, and no write is applied in part. When the disk works again, the store also
+//! does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,23 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::disk::{Disk, Fault, Random, open_on, scale, seed};
+use crate::support::{all, done, fill, numbers, put, read, runtime, table, unbounded, write};
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
-// Use the table with counts, because faults also interrupt the maintenance of counts.
-use crate::support::counting_table as table;
-use crate::support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
 /// Number of power cuts in a normal run.
 const POWER_CUTS: u64 = 300;
-/// Maximum number of disk operations between two cuts.
+/// Maximum number of disk operations between two power cuts.
 const MAX_OPERATIONS: u64 = 200;
 
-/// Outcomes that the writer received.
+/// Outcomes of the writes of a test.
 #[derive(Debug, Default, Clone)]
 struct ReceivedOutcomes {
     acknowledged: BTreeSet<i64>,
-    /// Writes that may be stored.
+    /// Writes of unknown outcome, and relaxed writes. They may be stored.
     unknown: BTreeSet<i64>,
 }
 
@@ -71,8 +70,8 @@ async fn write_pairs(
     }
 }
 
-/// Checks the stored rows: all are whole, both rows of each pair exist, all acknowledged rows exist, and no unwritten
-/// rows exist.
+/// Checks the stored rows. All rows are complete, both rows of each pair exist, all acknowledged rows exist,
+/// and no row exists that was never written.
 async fn check(store: &EmbeddedStore, told: &ReceivedOutcomes, context: &str) -> BTreeSet<i64> {
     let found: BTreeSet<i64> = numbers(store, &table(), "AA").await.into_iter().collect();
     let other: BTreeSet<i64> = numbers(store, &table(), "BB").await.into_iter().collect();
@@ -106,8 +105,9 @@ async fn fresh(disk: &Disk) -> Arc<EmbeddedStore> {
     store
 }
 
-/// The power is cut at a random operation, repeatedly on one disk. Any subset of the unsynced sectors may be stored.
-/// The test uses normal commits and commits in the form for large files.
+/// Acknowledged writes survive repeated power cuts at random operations of the disk. After a cut, any subset
+/// of the unsynced sectors may be stored. The test uses normal commits, and commits that also save the
+/// allocator's state.
 #[test]
 fn power_cuts_lose_nothing_that_was_acknowledged() {
     let seed = seed();
@@ -151,7 +151,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
     assert!(reopened > POWER_CUTS / 4 && told.acknowledged.len() > 100);
 }
 
-/// From the n-th operation on, all operations of the disk fail. Then the disk works again.
+/// Acknowledged writes survive a disk whose operations all fail for a time, from the n-th operation on.
 #[test]
 fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
     let seed = seed();
@@ -200,7 +200,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Reads work again when the disk does, without a write.
+/// Reads reopen the store after the disk works again, without a write.
 #[test]
 fn reads_revive_the_store() {
     runtime().block_on(async {
@@ -258,7 +258,7 @@ fn lost_relaxed_writes_are_not_passed_over() {
     });
 }
 
-/// The creation of a store is interrupted at every operation. Afterwards, the store can be created again or exists.
+/// A store whose creation was interrupted, at any operation of the disk, exists or can be created again.
 #[test]
 fn a_store_that_was_being_made_opens() {
     let mut random = Random::new(seed());
@@ -281,11 +281,12 @@ fn a_store_that_was_being_made_opens() {
     }
 }
 
-/// Maximum number of pages that a read waits for on the calling thread: the pages on the way to the first row, and one
-/// more.
+/// Maximum number of pages that a read may wait for on the calling thread: the pages that lead to the first
+/// row, and one page more.
 const MAX_PAGES_HERE: u64 = 8;
 
-/// A disk may be slow. A read on a worker of a runtime blocks it only for a few pages.
+/// A read that needs many pages from a slow disk blocks the calling thread, a worker of the runtime, only for
+/// a few pages.
 #[test]
 fn reads_wait_for_the_disk_on_threads_that_may_block() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -366,10 +367,11 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
     });
 }
 
-/// Maximum number of pages read to skip a partition: the pages on the way to the next partition, and one page of rows.
+/// Maximum number of pages that are read to skip a partition: the pages that lead to the next partition, and
+/// one page of rows.
 const MAX_PAGES_A_PARTITION: u64 = 8;
 
-/// The list of partitions skips their rows without reading them.
+/// Listing partitions skips their rows without reading them.
 #[test]
 fn partitions_are_listed_without_reading_their_rows() {
     runtime().block_on(async {
@@ -400,7 +402,7 @@ fn partitions_are_listed_without_reading_their_rows() {
     });
 }
 
-/// A store whose last sync fails is closed, and reports that relaxed writes may be lost.
+/// A store is closed even if the last sync fails. Closing then reports that relaxed writes may be lost.
 #[test]
 fn closing_on_a_failing_disk_gives_the_store_up() {
     runtime().block_on(async {

@@ -1,11 +1,10 @@
-//! The store in its own files: all its operations, and its behavior after kills, disk failures and damage.
+//! Tests of the embedded store: its operations, and its behavior after kills, disk failures and damage.
 // Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod blocks;
 mod clock;
 mod conformance;
-mod counts;
 mod crash;
 mod damage;
 mod damaged_keys;

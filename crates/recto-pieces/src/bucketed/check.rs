@@ -6,11 +6,12 @@ use recto_model::Table;
 use recto_store::StoreError;
 
 use super::BucketedStore;
-use crate::check::{BucketCheck, Engine};
+use crate::check::BucketCheck;
 
 impl BucketedStore {
-    /// Begins a check of the buckets of a table, or continues an interrupted check from its position, which may come
-    /// from another process. If `mends`, repairs the faults that it finds.
+    /// Begins a check of the buckets of a table. If `position` is given, continues an interrupted check
+    /// from there; another process may have made that check. If `mends` is true, repairs the faults that
+    /// the check finds.
     ///
     /// # Errors
     /// - The table is not kept in buckets.
@@ -23,10 +24,7 @@ impl BucketedStore {
         position: Option<&[u8]>,
     ) -> Result<BucketCheck, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        let engine = match self.transacted() {
-            Some(engine) => Engine::Transacted(engine.clone()),
-            None => Engine::Pieces(self.pieces().await?.clone()),
-        };
+        let engine = self.pieces().await?.clone();
         BucketCheck::new(Arc::clone(&self.inner), bucketed, engine, mends, position)
     }
 }

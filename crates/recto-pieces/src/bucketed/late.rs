@@ -1,4 +1,4 @@
-//! Checks whether rows are below the retention bound.
+//! Checks whether rows are older than the retention time of their table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ impl BucketedStore {
         Ok(floor.hides(&key))
     }
 
-    /// Returns whether a row is hidden from reads: because it [is late](Self::is_late), or because it is below the
-    /// stored retention bound of its partition. A process whose clock is ahead may have raised the stored bound
-    /// further.
+    /// Returns whether reads hide a row. They hide a row that [is late](Self::is_late), and a row below
+    /// the stored retention bound of its partition. The stored bound may be higher than the local clock
+    /// implies, if a process with a fast clock raised it.
     ///
     /// # Errors
     /// - As for [`is_late`](Self::is_late).
@@ -46,12 +46,6 @@ impl BucketedStore {
         };
         let place = Arc::new(Place::new(&bucketed.pieced, partition)?);
         let key = bucketed.pieced.key(clustering.as_row())?;
-        if let Some(engine) = self.transacted() {
-            let guard = engine.route(std::slice::from_ref(&place), time).await?;
-            let is_hidden = guard.hides(&place, &key);
-            guard.done();
-            return Ok(is_hidden);
-        }
         let pieces = self.pieces().await?;
         let directory = pieces
             .directory_beside(&place, false, pieces.deadline(time))

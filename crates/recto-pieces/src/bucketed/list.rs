@@ -6,49 +6,26 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use recto_model::{Cells, Table};
 use recto_protocol::buckets::Key;
-use recto_store::{ReadOptions, ScanPosition, Store, StoreError, TokenRange};
+use recto_store::{Store, StoreError};
 
+use super::BucketedStore;
 use super::tables::Bucketed;
-use super::{BucketedStore, Engine};
 use crate::counters::BucketMetrics;
 use crate::limits::{
-    MAX_LIST_SCANS, MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_MENDED_AT_ONCE,
-    MAX_RETAINED_AT_ONCE,
+    MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_MENDED_AT_ONCE, MAX_RETAINED_AT_ONCE,
 };
-use crate::list::{Listing, Seek, Summary};
+use crate::list::{Listing, Partitions, PartitionsPosition, Seek, Summary, partition_keys};
 use crate::mend::Mended;
 use crate::place::{PieceStore, Place};
 
-/// List of partitions that are kept in buckets.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Partitions {
-    /// Keys of the partitions, each with its summary.
-    pub partitions: Vec<(Cells, Summary)>,
-    /// Position of the next partitions. `None`: no partitions follow.
-    pub next: Option<PartitionsPosition>,
-}
-
-/// Position in a list of partitions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PartitionsPosition {
-    /// Position of the scan. `None`: its beginning.
-    pub after: Option<ScanPosition>,
-    /// Number of partitions to skip after this position.
-    pub skipped: u32,
-}
-
 impl BucketedStore {
-    /// Returns whether listed numbers are counted. Otherwise they are estimated from samples.
-    pub fn counts(&self) -> bool {
-        self.transacted().is_some()
-    }
-
     /// Returns the counters of this process since the store was opened.
     pub fn bucket_metrics(&self) -> BucketMetrics {
-        match &self.shared.engine {
-            Engine::Transacted(engine) => engine.metrics(),
-            Engine::Pieces(pieces) => pieces.get().map(PieceStore::metrics).unwrap_or_default(),
-        }
+        self.shared
+            .pieces
+            .get()
+            .map(PieceStore::metrics)
+            .unwrap_or_default()
     }
 
     /// Returns the encoded form of the first cells of a clustering key, which is a position in the order of the table.
@@ -73,16 +50,12 @@ impl BucketedStore {
         most: usize,
     ) -> Result<Listing, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        if let Some(engine) = self.transacted() {
-            let place = Place::new(&bucketed.pieced, partition.clone())?;
-            return Ok(engine.list(&place, seek, most).await?);
-        }
         let pieces = self.pieces().await?;
         let partition = pieces.partition(&bucketed.pieced, partition.clone())?;
         Ok(partition.list(seek, most).await?)
     }
 
-    /// Lists the buckets around the bucket that contains a key: about the same number before it and behind it.
+    /// Lists the buckets around the bucket that contains a key: about as many before it as after it.
     ///
     /// # Errors
     /// As for [`list_buckets`](Self::list_buckets).
@@ -105,8 +78,8 @@ impl BucketedStore {
         Ok(before.followed_by(behind, most))
     }
 
-    /// Lists partitions of a table in the store's own order, at most [`MAX_LISTED_PARTITIONS`]. The result may have
-    /// fewer partitions than requested although more follow.
+    /// Lists partitions of a table in the store's own order, at most [`MAX_LISTED_PARTITIONS`]. The result
+    /// may have fewer partitions than requested, even if more follow.
     ///
     /// # Errors
     /// As for [`list_buckets`](Self::list_buckets).
@@ -118,7 +91,7 @@ impl BucketedStore {
     ) -> Result<Partitions, StoreError> {
         let bucketed = self.in_buckets(table)?;
         let most = most.clamp(1, MAX_LISTED_PARTITIONS);
-        let (keys, next) = self.partition_keys(table, position, most).await?;
+        let (keys, next) = partition_keys(&*self.snapshot()?, table, position, most).await?;
         let looks = keys.into_iter().map(|partition| {
             let bucketed = &bucketed;
             async move {
@@ -147,16 +120,13 @@ impl BucketedStore {
         clears: bool,
     ) -> Result<Mended, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        if let Some(engine) = self.writing() {
-            let place = Place::new(&bucketed.pieced, partition.clone())?;
-            return Ok(engine.mend(&Arc::new(place)).await?);
-        }
         let pieces = self.pieces().await?;
         let partition = pieces.partition(&bucketed.pieced, partition.clone())?;
         Ok(partition.mend(bucketed.pieced.size, clears).await?)
     }
 
-    /// Repairs all partitions of a table as [`mend`](Self::mend) does. Calls `told` with the result of each partition.
+    /// Repairs all partitions of a table as [`mend`](Self::mend) does. Calls `told` with the result for
+    /// each partition.
     ///
     /// # Errors
     /// As for [`mend`](Self::mend).
@@ -178,7 +148,8 @@ impl BucketedStore {
         Ok(())
     }
 
-    /// Removes data below the retention bound in all partitions of a table. Skips partitions where this fails.
+    /// Removes data below the retention bound in all partitions of a table. If this fails for a partition,
+    /// continues with the next partition.
     pub(super) async fn retain_all(&self, bucketed: &Bucketed) -> Result<(), StoreError> {
         let mut all = pin!(self.all_keys(&bucketed.logical));
         while let Some(keys) = all.try_next().await? {
@@ -196,18 +167,10 @@ impl BucketedStore {
 
     async fn retain(&self, bucketed: &Bucketed, partition: Cells) -> Result<(), StoreError> {
         let place = Arc::new(Place::new(&bucketed.pieced, partition)?);
-        match self.transacted() {
-            Some(engine) => engine.retain(&place).await?,
-            None => self.pieces().await?.retain(&place).await?,
-        }
-        Ok(())
+        Ok(self.pieces().await?.retain(&place).await?)
     }
 
     async fn summary(&self, bucketed: &Bucketed, partition: &Cells) -> Result<Summary, StoreError> {
-        if let Some(engine) = self.transacted() {
-            let place = Place::new(&bucketed.pieced, partition.clone())?;
-            return Ok(engine.summary(&place).await?);
-        }
         let pieces = self.pieces().await?;
         let partition = pieces.partition(&bucketed.pieced, partition.clone())?;
         Ok(partition.summary(bucketed.pieced.size).await?)
@@ -220,46 +183,10 @@ impl BucketedStore {
     ) -> impl Stream<Item = Result<Vec<Cells>, StoreError>> + Send + 's {
         stream::try_unfold(Some(PartitionsPosition::default()), move |next| async move {
             let Some(position) = next else { return Ok(None) };
-            let keys = self.partition_keys(table, position, MAX_LISTED_PARTITIONS);
+            let snapshot = self.snapshot()?;
+            let keys = partition_keys(&*snapshot, table, position, MAX_LISTED_PARTITIONS);
             keys.await.map(Some)
         })
-    }
-
-    /// Returns keys of partitions. The scan also meets further buckets of partitions, so it may take long to find
-    /// enough keys.
-    async fn partition_keys(
-        &self,
-        table: &Arc<Table>,
-        mut position: PartitionsPosition,
-        most: usize,
-    ) -> Result<(Vec<Cells>, Option<PartitionsPosition>), StoreError> {
-        let (snapshot, mut keys) = (self.snapshot()?, Vec::new());
-        for _ in 0..MAX_LIST_SCANS {
-            let (range, options) = (TokenRange::whole(), ReadOptions::default());
-            let limit = MAX_LISTED_PARTITIONS as u32;
-            let read = snapshot
-                .scan_partitions(table, &range, position.after.as_ref(), limit, &options)
-                .await?;
-            let room = most - keys.len();
-            let met = read.rows.iter().skip(position.skipped as usize);
-            keys.extend(met.take(room).map(|row| row.to_cells()));
-            let taken = position.skipped as usize + room;
-            if read.rows.len() > taken {
-                position.skipped = taken as u32;
-                return Ok((keys, Some(position)));
-            }
-            let Some(next) = read.next else {
-                return Ok((keys, None));
-            };
-            position = PartitionsPosition {
-                after: Some(next),
-                skipped: 0,
-            };
-            if keys.len() == most {
-                break;
-            }
-        }
-        Ok((keys, Some(position)))
     }
 
     pub(crate) fn in_buckets(&self, table: &Arc<Table>) -> Result<Arc<Bucketed>, StoreError> {

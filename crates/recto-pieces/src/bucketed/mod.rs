@@ -1,20 +1,17 @@
 //! Wrapper of a store that keeps the partitions of some tables in buckets and hides the buckets. Callers use each table
 //! as if each partition were a partition of the store.
 //!
-//! So the layers above (plans, merges, cursors, views, loads, exports) know nothing of buckets. All writes and reads
-//! pass through this store. It forwards requests to tables that are not kept in buckets.
+//! The layers above (plans, merges, cursors, views, loads, exports) therefore know nothing of buckets. All
+//! writes and reads pass through this store. It forwards requests to tables that are not kept in buckets.
 //!
-//! On a store that has transactions and counts rows, the engine is [`Transacted`]; else [`PieceStore`].
+//! A store with transactions keeps each partition whole. A [`RetainedStore`](crate::RetainedStore) wraps
+//! it instead.
 
-mod addresses;
 mod check;
-mod counted;
 mod estimate;
 mod late;
 mod list;
-mod pages;
 mod room;
-mod routed;
 mod scan;
 mod snapshot;
 mod tables;
@@ -37,11 +34,8 @@ use recto_store::{
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use crate::limits::{MAX_STEP_TIME, RETAIN_EVERY};
+use crate::limits::RETAIN_EVERY;
 use crate::place::{PieceStore, Stamps};
-use crate::transacted::Transacted;
-use addresses::Call;
-pub use list::{Partitions, PartitionsPosition};
 use snapshot::BucketedSnapshot;
 pub(crate) use tables::Bucketed;
 use tables::{Known, in_store, logical_of};
@@ -57,17 +51,10 @@ pub(crate) struct Shared {
     environment: Environment,
     stamps: Stamps,
     known: Known,
-    engine: Engine,
+    /// Engine of the buckets. It is opened on the first access to a table that is kept in buckets.
+    pieces: OnceCell<PieceStore>,
     /// Background task of splits and retention.
     work: Mutex<Work>,
-}
-
-/// Engine that keeps partitions in buckets.
-enum Engine {
-    /// Engine with samples. It is opened on the first access to a table that is kept in buckets.
-    Pieces(OnceCell<PieceStore>),
-    /// Engine with transactions.
-    Transacted(Transacted),
 }
 
 enum Work {
@@ -94,18 +81,13 @@ impl Shared {
 impl BucketedStore {
     /// Returns a store over `inner`. `stamps` supplies the write timestamps of this process.
     pub fn over(inner: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Self {
-        let engine = if Transacted::suits(inner.limits()) {
-            Engine::Transacted(Transacted::over(Arc::clone(&inner), environment.clone()))
-        } else {
-            Engine::Pieces(OnceCell::new())
-        };
         Self {
             inner,
             shared: Arc::new(Shared {
                 environment,
                 stamps,
                 known: Known::default(),
-                engine,
+                pieces: OnceCell::new(),
                 work: Mutex::new(Work::NotBegun),
             }),
         }
@@ -116,20 +98,11 @@ impl BucketedStore {
         self.shared.stop();
     }
 
-    /// Returns the number of bytes of rows that transactions moved between buckets since this store was opened.
-    pub fn moved_bytes(&self) -> u64 {
-        self.transacted().map_or(0, Transacted::moved_bytes)
-    }
-
-    /// Returns the engine with samples. The first call starts the background work.
+    /// Returns the engine of the buckets. The first call starts the background work.
     pub(crate) async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
-        let Engine::Pieces(pieces) = &shared.engine else {
-            let message = "this store moves rows in transactions, and so has no samples";
-            return Err(StoreError::new(StoreErrorKind::Other, message));
-        };
-        // If an earlier call has opened the engine, that call has started the background work.
-        if let Some(open) = pieces.get() {
+        // The call that opened the engine started the work.
+        if let Some(open) = shared.pieces.get() {
             return Ok(open);
         }
         let open = || {
@@ -139,7 +112,7 @@ impl BucketedStore {
                 Arc::clone(&shared.stamps),
             )
         };
-        let pieces = pieces.get_or_try_init(open).await?;
+        let pieces = shared.pieces.get_or_try_init(open).await?;
         self.begin_work(|| {
             let (pieces, retained) = (pieces.clone(), self.retained());
             tokio::spawn(async move { join(pieces.work(), retained).await }).abort_handle()
@@ -147,26 +120,8 @@ impl BucketedStore {
         Ok(pieces)
     }
 
-    /// Returns the engine with transactions, if this store uses it.
-    fn transacted(&self) -> Option<&Transacted> {
-        match &self.shared.engine {
-            Engine::Transacted(engine) => Some(engine),
-            Engine::Pieces(_) => None,
-        }
-    }
-
-    /// Returns the engine with transactions for a write, if this store uses it. The first call starts the background
-    /// work.
-    fn writing(&self) -> Option<&Transacted> {
-        let engine = self.transacted()?;
-        self.begin_work(|| {
-            let (engine, retained) = (engine.clone(), self.retained());
-            tokio::spawn(async move { join(engine.work(), retained).await }).abort_handle()
-        });
-        Some(engine)
-    }
-
-    /// Removes data below the retention bound from time to time, as long as the store is used.
+    /// Returns the background task that removes data below the retention bound. It runs as long as the
+    /// store is used.
     fn retained(&self) -> impl Future<Output = ()> + Send + use<> {
         retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared))
     }
@@ -178,25 +133,14 @@ impl BucketedStore {
         }
     }
 
-    /// Creates a table that is kept in buckets. The new table has no buckets.
+    /// Creates a table that is kept in buckets. Removes the bucket data of a dropped table with this name
+    /// first.
     async fn create_in_store(&self, in_store: &Table) -> Result<TableOutcome, StoreError> {
         if !self.is_missing(in_store).await? {
             return self.inner.create_table(in_store).await;
         }
-        // The process that dropped a table of this name may have stopped early, so remove the
-        // bucket data that it left.
-        match self.writing() {
-            None => self.pieces().await?.forget(in_store.name()).await?,
-            Some(engine) => {
-                // Hold the locks, so that no other task creates the table or writes to it
-                // meanwhile.
-                let held = engine.hold_all(MAX_STEP_TIME).await?;
-                if self.is_missing(in_store).await? {
-                    engine.forget(&held, in_store.name()).await?;
-                }
-                return self.inner.create_table(in_store).await;
-            }
-        }
+        // Remove the bucket data of a dropped table with the same name, in case its removal was interrupted.
+        self.pieces().await?.forget(in_store.name()).await?;
         self.inner.create_table(in_store).await
     }
 
@@ -207,59 +151,20 @@ impl BucketedStore {
 
     /// Drops a table that is kept in buckets, and removes its bucket data.
     async fn drop_in_store(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        let Some(engine) = self.writing() else {
-            let dropped = self.inner.drop_table(name).await?;
-            if matches!(dropped, TableOutcome::Done) {
-                self.pieces().await?.forget(name).await?;
-            }
-            return Ok(dropped);
-        };
-        let held = engine.hold_all(MAX_STEP_TIME).await?;
         let dropped = self.inner.drop_table(name).await?;
         if matches!(dropped, TableOutcome::Done) {
-            engine.forget(&held, name).await?;
+            self.pieces().await?.forget(name).await?;
         }
         Ok(dropped)
     }
 
     fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
-        self.shared.known.bucketed(table, self.inner.limits())
-    }
-
-    /// Returns the number of relaxed splits that are durable when these writes are durable, or `None` if no split
-    /// depends on them.
-    fn durable_with(&self, writes: &[PartitionWrite], options: &WriteOptions) -> Option<u64> {
-        let is_some = writes.iter().any(|write| !write.mutations.is_empty());
-        self.transacted()
-            .filter(|_| is_some)
-            .and_then(|engine| engine.relaxed_cuts(options))
-    }
-
-    fn written(&self, outcome: &Result<WriteOutcome, StoreError>, durable: Option<u64>) {
-        if let (Some(engine), Ok(WriteOutcome::Done | WriteOutcome::Counted(_))) =
-            (self.transacted(), outcome)
-        {
-            engine.are_durable(durable);
-        }
-    }
-
-    async fn write_in_buckets(
-        &self,
-        writes: Vec<PartitionWrite>,
-        atomicity: Atomicity,
-        options: WriteOptions,
-    ) -> Result<WriteOutcome, StoreError> {
-        match self.writing() {
-            Some(engine) => self.write_counted(engine, writes, atomicity, options).await,
-            None => self.write_rows(writes, atomicity, options).await,
-        }
+        self.shared.known.bucketed(table)
     }
 
     fn in_store(&self, table: &Table) -> Result<Option<Table>, StoreError> {
         let buckets = table.options().buckets;
-        buckets
-            .map(|buckets| in_store(table, buckets, self.inner.limits()))
-            .transpose()
+        buckets.map(|buckets| in_store(table, buckets)).transpose()
     }
 }
 
@@ -287,7 +192,7 @@ async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
     }
 }
 
-/// Returns the error of an unsupported request to a table that is kept in buckets.
+/// Returns the error of a request that tables with buckets do not support.
 #[cold]
 fn not_in_buckets(table: &Table, what: &str) -> StoreError {
     let message = format!("table {} has buckets and {what}", table.name());
@@ -313,14 +218,8 @@ impl Store for BucketedStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        let moment = self.transacted().map(Transacted::snapshot).transpose()?;
-        let inner = match &moment {
-            Some(moment) => Arc::clone(moment.snapshot()),
-            None => self.inner.snapshot()?,
-        };
         Ok(Arc::new(BucketedSnapshot {
-            inner,
-            moment,
+            inner: self.inner.snapshot()?,
             store: self.clone(),
         }))
     }
@@ -335,12 +234,9 @@ impl Store for BucketedStore {
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
         if write.table.options().buckets.is_none() {
-            let durable = self.durable_with(std::slice::from_ref(&write), &options);
-            let outcome = self.inner.write(write, options).await;
-            self.written(&outcome, durable);
-            return outcome;
+            return self.inner.write(write, options).await;
         }
-        self.write_in_buckets(vec![write], Atomicity::Each, options).await
+        self.write_rows(vec![write], Atomicity::Each, options).await
     }
 
     async fn write_many(
@@ -350,20 +246,14 @@ impl Store for BucketedStore {
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
         if writes.iter().all(|write| write.table.options().buckets.is_none()) {
-            let durable = self.durable_with(&writes, &options);
-            let outcome = self.inner.write_many(writes, atomicity, options).await;
-            self.written(&outcome, durable);
-            return outcome;
+            return self.inner.write_many(writes, atomicity, options).await;
         }
-        self.write_in_buckets(writes, atomicity, options).await
+        self.write_rows(writes, atomicity, options).await
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         if cas.table.options().buckets.is_none() {
             return self.inner.cas(cas, options).await;
-        }
-        if let Some(engine) = self.writing() {
-            return self.cas_counted(engine, cas, options).await;
         }
         let error = not_in_buckets(&cas.table, "accepts only plain writes");
         Ok(CasOutcome::Refused(error))
@@ -384,16 +274,7 @@ impl Store for BucketedStore {
         plain: Vec<PartitionWrite>,
         options: WriteOptions,
     ) -> Result<TransactionOutcome, StoreError> {
-        let is_bucketed = |table: &Table| table.options().buckets.is_some();
-        let of_bucketed = conditional.iter().any(|cas| is_bucketed(&cas.table))
-            || plain.iter().any(|write| is_bucketed(&write.table));
-        match self.writing().filter(|_| of_bucketed) {
-            Some(engine) => {
-                let call = Call { conditional, plain };
-                self.transact_counted(engine, call, options).await
-            }
-            None => self.inner.transact(conditional, plain, options).await,
-        }
+        self.inner.transact(conditional, plain, options).await
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

@@ -1,4 +1,4 @@
-//! Makes room for rows that are about to be loaded into tables that are kept in buckets.
+//! Splits buckets before a load, to make room for its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,57 +8,30 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::{PartitionWrite, StoreError};
 
 use super::BucketedStore;
-use super::addresses::Call;
 use super::writes::row;
 use crate::error::PiecesError;
 use crate::limits::MAX_ROOMS_AT_ONCE;
 use crate::place::{Place, PlaceId};
 use crate::room::Coming;
 use crate::samples::Became;
-use crate::transacted::Transacted;
 
 impl BucketedStore {
-    /// Makes room for the rows of a load. Each row of `sample` represents `each` rows.
+    /// Splits the buckets that the rows of a load would make too large. Each row of `sample` represents
+    /// `each` rows of the load.
     pub(super) async fn room(
         &self,
         sample: Vec<PartitionWrite>,
         each: u32,
         time: Duration,
     ) -> Result<(), StoreError> {
-        let making = async {
-            match self.writing() {
-                Some(engine) => self.room_in_counted(engine, sample, each).await,
-                None => self.room_in_pieces(sample, each).await,
-            }
-        };
-        // A timeout may leave an unfinished split, which the splitter continues.
+        let making = self.room_in_pieces(sample, each);
+        // If the time is up, the splitter continues the unfinished split.
         match tokio::time::timeout(time, making).await {
             Ok(made) => made,
             Err(_) => Err(PiecesError::out_of_time(None).into()),
         }
     }
 
-    /// Makes room on stores where transactions move rows.
-    async fn room_in_counted(
-        &self,
-        engine: &Transacted,
-        sample: Vec<PartitionWrite>,
-        each: u32,
-    ) -> Result<(), StoreError> {
-        let call = Call {
-            plain: sample,
-            ..Call::default()
-        };
-        let coming = self.addresses(&call)?.sampled(each);
-        let making = coming
-            .iter()
-            .map(|(place, rows)| engine.make_room_for(place, rows));
-        let making: Vec<_> = making.collect();
-        let making = stream::iter(making).buffer_unordered(MAX_ROOMS_AT_ONCE);
-        Ok(making.try_collect::<()>().await?)
-    }
-
-    /// Makes room on stores where samples estimate the sizes of buckets.
     async fn room_in_pieces(&self, sample: Vec<PartitionWrite>, each: u32) -> Result<(), StoreError> {
         let mut places: BTreeMap<PlaceId, (Arc<Place>, Vec<Coming>)> = BTreeMap::new();
         for write in sample {

@@ -9,27 +9,23 @@ use recto_model::{Bound, Cells, RowSet, Slice, Table};
 use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::read::MAX_GETS;
 use recto_store::{
-    PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot,
-    StoreError, TokenRange,
+    PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, TokenRange,
 };
 
+use super::BucketedStore;
 use super::estimate::Estimating;
-use super::pages::Pages;
 use super::scan::Scan;
 use super::tables::Bucketed;
-use super::{BucketedStore, Engine, not_in_buckets};
+use crate::directory::Seek;
 use crate::place::Place;
 use crate::shards;
 use crate::tables::bucket_partition;
-use crate::transacted::{Moment, seek_of};
 
-/// Maximum number of buckets whose reads are described.
+/// Maximum number of buckets whose reads the description of a slice includes.
 const MAX_DESCRIBED: usize = 4;
 
 pub(super) struct BucketedSnapshot {
     pub(super) inner: Arc<dyn Snapshot>,
-    /// Snapshot with its range maps, on stores where transactions move rows.
-    pub(super) moment: Option<Moment>,
     pub(super) store: BucketedStore,
 }
 
@@ -41,9 +37,6 @@ impl BucketedSnapshot {
         slice: &Slice,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
-        if let Some(pages) = self.pages(bucketed, options) {
-            return pages.slice(slice).await;
-        }
         let pieces = self.store.pieces().await?;
         let read = pieces
             .slice(&bucketed.pieced, &*self.inner, slice, options)
@@ -65,25 +58,12 @@ impl BucketedSnapshot {
         }
     }
 
-    /// Returns the reads on stores where transactions move rows.
-    fn pages<'p>(&'p self, bucketed: &'p Bucketed, options: &'p ReadOptions) -> Option<Pages<'p>> {
-        Some(Pages {
-            engine: self.store.transacted()?,
-            moment: self.moment.as_ref()?,
-            bucketed,
-            options,
-        })
-    }
-
     async fn row(
         &self,
         bucketed: &Bucketed,
         read: &PointRead,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
-        if let Some(pages) = self.pages(bucketed, options) {
-            return pages.row(read).await;
-        }
         let slice = Slice {
             from: Bound::Before(read.clustering.clone()),
             to: Bound::After(read.clustering.clone()),
@@ -104,7 +84,7 @@ impl Snapshot for BucketedSnapshot {
 
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         match self.store.bucketed(&slice.table) {
-            Ok(Some(bucketed)) => self.pages(&bucketed, options)?.slice_now(slice),
+            Ok(Some(_)) => None,
             Ok(None) => self.inner.slice_now(slice, options),
             Err(error) => Some(Err(error)),
         }
@@ -193,18 +173,6 @@ impl Snapshot for BucketedSnapshot {
         scan.partitions(after, limit).await
     }
 
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        if table.options().buckets.is_some() {
-            return Err(not_in_buckets(table, "has counts of buckets, not of partitions"));
-        }
-        self.inner.count_partitions(table, partitions, options).await
-    }
-
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         match self.store.bucketed(&slice.table)? {
             Some(bucketed) => self.estimating(&bucketed, slice, options).rows().await,
@@ -226,7 +194,7 @@ impl Snapshot for BucketedSnapshot {
 }
 
 impl Bucketed {
-    /// Returns the slice for a partition that was never split.
+    /// Returns the slice of bucket 0, which has all rows of a partition that was never split.
     pub(super) fn first_slice(&self, slice: &Slice) -> Slice {
         Slice {
             table: Arc::clone(self.pieced.table()),
@@ -235,7 +203,7 @@ impl Bucketed {
         }
     }
 
-    /// Returns the part of a slice of a bucket in its first shard.
+    /// Returns the slice of a bucket restricted to its first shard.
     pub(super) fn first_shard(&self, slice: &Slice) -> Slice {
         shards::in_shard(&self.pieced, slice, Shard(0))
     }
@@ -263,14 +231,9 @@ impl BucketedStore {
         let place = Place::new(pieced, slice.partition.clone()).ok()?;
         let span = pieced.span(&slice.from, &slice.to).ok()??;
         let is_backward = slice.direction == ReadDirection::Backward;
-        let seek = seek_of(&span, slice.direction);
-        let known = match &self.shared.engine {
-            Engine::Pieces(pieces) => {
-                let copy = pieces.get()?.copies.last(&place.id, &seek)?;
-                Arc::new(copy.directory().clone())
-            }
-            Engine::Transacted(engine) => engine.directory_known(&place, &seek)?,
-        };
+        let seek = Seek::of_span(&span, slice.direction);
+        let copy = self.shared.pieces.get()?.copies.last(&place.id, &seek)?;
+        let known = copy.directory();
         let pieces = known.spans().filter_map(|(of, piece)| {
             let common = of.common(&span)?;
             let bucket = piece.roles.read;

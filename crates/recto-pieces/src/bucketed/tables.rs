@@ -7,46 +7,41 @@ use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKi
 use recto_model::{Cells, Column, Table, Type};
 use recto_protocol::buckets::Shards;
 use recto_protocol::buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
-use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
+use recto_store::{RowsRead, StoreError, StoreErrorKind};
 
 use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
-use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN, counted};
-use crate::transacted::Transacted;
+use crate::tables::{BUCKET_COLUMN, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN};
 
 /// Columns of the stored table that the logical table does not have.
 const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN];
-/// Minimum ratio of the target size of a bucket to the size of a row, for splits by samples.
+/// Minimum ratio of the target size of a bucket to the maximum size of a row for which samples are designed.
 const ROW_PART: u64 = 160;
 
 /// Assumed target size of time buckets, in bytes. It determines their sampling, so that their content can be estimated.
 const TIME_SAMPLED_BYTES: u64 = 10_000_000;
 
-/// Both forms of a table.
+/// Logical and stored definition of a table that is kept in buckets.
 #[derive(Debug)]
 pub(crate) struct Bucketed {
-    /// Logical table.
+    /// Table as callers use it, without the columns of the engine.
     pub(crate) logical: Arc<Table>,
     pub(crate) pieced: Arc<PiecedTable>,
     /// Indexes of the logical columns in the stored table.
     columns: Vec<usize>,
 }
 
-/// Cache of tables that were used.
+/// Cache of the tables with buckets that this process has used.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     by_name: RwLock<HashMap<String, Vec<Arc<Bucketed>>>>,
 }
 
 impl Known {
-    /// Returns both forms of a table, or `None` if it is not kept in buckets.
+    /// Returns the logical and the stored definition of a table, or `None` if it is not kept in buckets.
     ///
     /// # Errors
     /// The table is not valid with these buckets.
-    pub(crate) fn bucketed(
-        &self,
-        table: &Arc<Table>,
-        limits: Limits,
-    ) -> Result<Option<Arc<Bucketed>>, StoreError> {
+    pub(crate) fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
         let Some(buckets) = table.options().buckets else {
             return Ok(None);
         };
@@ -57,14 +52,14 @@ impl Known {
             return Ok(Some(Arc::clone(found)));
         }
         drop(known);
-        let made = Arc::new(Bucketed::new(table, buckets, limits)?);
+        let made = Arc::new(Bucketed::new(table, buckets)?);
         let mut known = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN_TABLES {
             known.clear();
         }
         let of_name = known.entry(table.name().to_owned()).or_default();
-        // One name can have several table definitions, because fields are added. So limit their
-        // number.
+        // Limit the number of definitions of one name: a table has several definitions if fields are
+        // added.
         if of_name.len() >= MAX_KNOWN_TABLES {
             of_name.clear();
         }
@@ -81,10 +76,10 @@ impl Known {
 }
 
 impl Bucketed {
-    fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
-        let table = Arc::new(in_store(logical, buckets, limits)?);
-        // Callers do not see the columns for buckets. The bucket and the shard follow the partition
-        // key. The root mark and the counted size of the row follow the whole key.
+    fn new(logical: &Arc<Table>, buckets: Buckets) -> Result<Self, StoreError> {
+        let table = Arc::new(in_store(logical, buckets)?);
+        // Hide four columns. The bucket and the shard follow the partition key. The root mark and the
+        // counted size of the row follow the whole key.
         let hidden = logical.partition().len()..table.partition().len();
         let columns = (0..table.columns().len()).filter(|column| {
             !hidden.contains(column) && !(table.key_len()..table.key_len() + 2).contains(column)
@@ -92,43 +87,25 @@ impl Bucketed {
         Ok(Self {
             columns: columns.collect(),
             logical: Arc::clone(logical),
-            pieced: Arc::new(pieced(table, buckets, limits)?),
+            pieced: Arc::new(pieced(table, buckets)?),
         })
     }
 
-    /// Returns the index of a regular column among the regular columns of the stored table.
+    /// Returns the index that a regular column of the logical table has among the regular columns of the
+    /// stored table.
     pub(crate) fn regular(column: u16) -> u16 {
         // Saturation has no effect, because the store rejects a table with more columns than the
         // maximum.
         column.saturating_add(1)
     }
 
-    /// Returns the cells of regular columns, preceded by an empty cell for the counted size of the row.
+    /// Returns the regular cells of a row of the stored table: an empty cell for the counted size of the
+    /// row, and then `cells`.
     pub(crate) fn with_row_cell(cells: &Cells) -> Cells {
         std::iter::once(None).chain(cells.iter()).collect()
     }
 
-    /// Returns the cells of regular columns of a row on a store without samples. Only a row without other cells gets
-    /// its counted size, so that it has a timestamp.
-    pub(crate) fn with_mark(clustering: &Cells, cells: Cells) -> Cells {
-        if cells.iter().any(|cell| cell.is_some()) {
-            return cells.with_null_first();
-        }
-        let mark = mark_of(clustering);
-        std::iter::once(Some(&mark[..])).chain(cells.iter()).collect()
-    }
-
-    /// Returns the columns and cells of a patch by the same rule.
-    pub(crate) fn patch_with_mark(clustering: &Cells, columns: &[u16], cells: Cells) -> (Vec<u16>, Cells) {
-        let others = columns.iter().map(|column| Self::regular(*column));
-        if cells.iter().any(|cell| cell.is_some()) {
-            return (others.collect(), cells);
-        }
-        let columns = std::iter::once(0).chain(others).collect();
-        (columns, Self::with_mark(clustering, cells))
-    }
-
-    /// Returns the rows that were read, in the form of the logical table.
+    /// Returns rows of the stored table as rows of the logical table.
     pub(crate) fn shown(&self, read: RowsRead) -> RowsRead {
         RowsRead {
             rows: read.rows.with_columns(&self.columns),
@@ -137,24 +114,21 @@ impl Bucketed {
     }
 }
 
-/// Returns the form of a table on a store that does not move rows by transactions. If the table is kept in buckets,
-/// this form has the hidden columns.
+/// Returns the definition of a table as the store has it, if the store has no transactions. If the table
+/// is kept in buckets, this definition has the hidden columns of the engine.
 ///
 /// # Errors
 /// The table has a column with the name of a hidden column.
 pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     match table.options().buckets {
-        Some(buckets) => with_hidden(table, false, shards_of(buckets)),
+        Some(buckets) => in_store(table, buckets),
         None => Ok(table.clone()),
     }
 }
 
-/// Returns the form of a logical table with these buckets on a store with these limits.
-pub(crate) fn in_store(logical: &Table, buckets: Buckets, limits: Limits) -> Result<Table, StoreError> {
-    with_hidden(logical, limits.counts_partitions, shards_in(buckets, limits))
-}
-
-fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, StoreError> {
+/// Returns the stored definition of a logical table with these buckets.
+pub(crate) fn in_store(logical: &Table, buckets: Buckets) -> Result<Table, StoreError> {
+    let shards = shards_of(buckets);
     let hidden = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -174,15 +148,14 @@ fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, S
     columns.extend(others.iter().cloned());
     let options = TableOptions {
         buckets: None,
-        counts_partitions: counts,
         counts_rows: false,
         ..logical.options()
     };
     Table::new(logical.name(), columns, options).map_err(not_one)
 }
 
-/// Returns the logical form of a stored table, or `None` if it is not kept in buckets. The stored table does not
-/// contain the maximum size of its buckets.
+/// Returns the logical definition of a stored table, or `None` if the table is not kept in buckets. The
+/// result lacks the maximum size of a bucket, because the stored table does not contain it.
 pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     let is = |column: &Column, name: &str| column.name == name;
     let is_hidden = |column: &Column| HIDDEN.iter().any(|name| is(column, name));
@@ -194,25 +167,19 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     let shown = table.columns().iter().filter(|column| !is_hidden(column));
     let options = TableOptions {
         buckets: Some(BucketBound::Bytes(recto_protocol::buckets::sizing::MAX_TARGET_BYTES).into()),
-        counts_partitions: false,
         ..table.options()
     };
     Table::new(table.name(), shown.cloned().collect(), options).ok()
 }
 
-/// Returns the table with its buckets for a store with these limits.
-fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let (is_counted, shards) = (Transacted::suits(limits), shards_in(buckets, limits));
+/// Describes a stored table with its sizes of buckets for the engine.
+fn pieced(table: Arc<Table>, buckets: Buckets) -> Result<PiecedTable, StoreError> {
+    let shards = shards_of(buckets);
     let of_bytes = |table, bytes| -> Result<PiecedTable, StoreError> {
-        Ok(if is_counted {
-            PiecedTable::counted(table, BucketSize::Bytes(bytes))?
-        } else {
-            PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
-        })
+        Ok(PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes))
     };
     let pieced = match buckets.bound {
         BucketBound::Bytes(bytes) => of_bytes(table, bytes)?,
-        BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
         BucketBound::Rows(rows) => {
             let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
             PiecedTable::of_rows(table, rows, sizing, shards)?
@@ -226,26 +193,11 @@ fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedT
     })
 }
 
-/// Returns the number of shards of each bucket on a store with these limits. A store that moves rows by transactions
-/// has one process and one file, so another partition would not reduce the load of a bucket.
-fn shards_in(buckets: Buckets, limits: Limits) -> Shards {
-    if Transacted::suits(limits) {
-        Shards::ONE
-    } else {
-        shards_of(buckets)
-    }
-}
-
 fn shards_of(buckets: Buckets) -> Shards {
     Shards::new(buckets.shards).unwrap_or(Shards::ONE)
 }
 
-/// Returns the cell with the counted size of a row that has only its key.
-fn mark_of(clustering: &Cells) -> Vec<u8> {
-    counted(clustering, std::iter::empty()).1
-}
-
-/// Returns the sizes of buckets that are split by samples.
+/// Returns the target size and the sampling rate of buckets with at most `bytes` bytes.
 fn sizing_of(bytes: u64) -> Result<Sizing, StoreError> {
     let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
     Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)

@@ -1,4 +1,5 @@
-//! Stages of range maps and of existing buckets. The second stage rebuilds range maps that are damaged or lost.
+//! Stages of range maps and of existing buckets. The stage of existing buckets rebuilds range maps that
+//! are damaged or lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,21 +14,21 @@ use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::position::Next;
 use super::registry::Met;
 use super::remains::{Stored, encoded_of};
-use super::{BucketCheck, CheckStep, Engine};
+use super::{BucketCheck, CheckStep};
 use crate::error::{PiecesError, Result};
 use crate::limits::{
     HALF_DONE_AGE, MAX_LISTED_PARTITIONS, MAX_REBUILT_PIECES, MAX_REQUEST_TIME, MAX_RUIN_BUCKETS, MAX_RUINS,
 };
 use crate::place::Place;
 
-/// Partition without a usable range map.
+/// Partition whose range map is damaged or lost.
 pub(super) struct Ruin {
     place: Arc<Place>,
     kind: FaultKind,
     detail: String,
     /// Known buckets of the partition.
     buckets: BTreeSet<Bucket>,
-    /// True if the partition has more buckets than are known.
+    /// True if the check left out buckets of the partition, because it found too many.
     is_cut_off: bool,
 }
 
@@ -36,14 +37,9 @@ const TOO_LARGE: &str =
     "it has too many key ranges to be rebuilt at once: restore this partition of recto_buckets from a backup";
 
 impl BucketCheck {
-    /// Checks partitions of the table of range maps.
+    /// Checks the range maps of up to `rows` partitions.
     pub(super) async fn directories(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        if let Engine::Transacted(engine) = &self.engine
-            && !engine.has_directories().await?
-        {
-            return Ok(None);
-        }
-        let own = Arc::clone(&self.engine.tables().directories);
+        let own = Arc::clone(&self.engine.tables.directories);
         let after = self.position.after.take().map(|next| next.scan);
         let limit = rows.min(MAX_LISTED_PARTITIONS as u32);
         let read = self.ask(|snapshot, options| {
@@ -72,7 +68,8 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Reports a row of one of the engine's tables whose partition is invalid.
+    /// Reports a row of one of the engine's tables that belongs to no valid partition of the table of
+    /// rows.
     pub(super) fn nobodys(&mut self, table: &str, error: &PiecesError) {
         let why = format!("its partition does not exist in the table: delete it from {table}");
         self.fault(Fault {
@@ -116,13 +113,10 @@ impl BucketCheck {
     }
 
     fn now_micros(&self) -> i64 {
-        match &self.engine {
-            Engine::Pieces(pieces) => pieces.environment.now_micros(),
-            Engine::Transacted(engine) => engine.now_micros(),
-        }
+        self.engine.environment.now_micros()
     }
 
-    /// Reports a partition that scans do not find.
+    /// Reports a partition that has no root mark, so scans do not find it.
     pub(super) async fn told_unless_marked(&mut self, place: &Arc<Place>) -> Result<()> {
         if !self.is_marked(place).await? {
             let marked = self.mark(place).await?;
@@ -131,12 +125,11 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Reports a partition that was never split if scans do not find it. `shard` is a further shard that was met.
-    /// Reports only at the first further shard that has rows.
+    /// Reports a partition that was never split if scans do not find it. A scan met its shard `shard`,
+    /// which is not the first shard. Several such shards can have rows, so the function reports only at
+    /// the first of them.
     async fn told_unless_met(&mut self, place: &Arc<Place>, shard: Shard) -> Result<()> {
-        let Engine::Pieces(pieces) = self.engine.clone() else {
-            return Ok(());
-        };
+        let pieces = self.engine.clone();
         let mut further = place.pieced.shards.all().skip(1);
         while let Some(one) = further.next().filter(|one| *one <= shard) {
             if one == shard {
@@ -162,21 +155,14 @@ impl BucketCheck {
         if !self.mends {
             return Ok(FaultOutcome::Left);
         }
-        match &self.engine {
-            Engine::Pieces(pieces) => {
-                let mark = place.pieced.mark_root(&place.partition, (pieces.stamps)());
-                pieces.write_step(mark).await?;
-            }
-            Engine::Transacted(engine) => engine.mark(place).await?,
-        }
+        let mark = place.pieced.mark_root(&place.partition, (self.engine.stamps)());
+        self.engine.write_step(mark).await?;
         Ok(FaultOutcome::Mended)
     }
 
-    /// Continues a split.
+    /// Continues an unfinished split, if the check repairs faults.
     async fn go_on(&self, place: &Arc<Place>, key: &Key) -> Result<FaultOutcome> {
-        let Engine::Pieces(pieces) = &self.engine else {
-            return Ok(FaultOutcome::Left);
-        };
+        let pieces = &self.engine;
         if !self.mends {
             return Ok(FaultOutcome::Left);
         }
@@ -227,7 +213,8 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Handles a bucket that can only result from a range map.
+    /// Handles a bucket whose number only a range map can have assigned. If the partition has no range map,
+    /// records that the range map is lost.
     async fn directed(&mut self, place: &Arc<Place>, bucket: Bucket) -> Result<()> {
         if !self.ruins.contains_key(&place.id.1) {
             let known = self.known.of(&self.engine, place, false).await?;
@@ -279,7 +266,7 @@ impl BucketCheck {
         }
     }
 
-    /// Reports range maps that are damaged or lost, and rebuilds them if requested.
+    /// Reports the range maps that are damaged or lost. Rebuilds them if the check repairs faults.
     pub(super) async fn rebuild_all(&mut self) -> Result<()> {
         let ruins = std::mem::take(&mut self.ruins);
         let mut is_mended = false;
@@ -319,65 +306,43 @@ impl BucketCheck {
             held.extend(self.engine.held(&self.inner, place, *bucket).await?);
         }
         let (remains, gone) = stored.with_edges_of(place);
-        let protocol = self.engine.protocol();
+        let protocol = self.engine.protocol;
         let version = u64::try_from(self.now_micros()).unwrap_or(1).max(1);
         let rebuilt = match remains.rebuilt(&held, place.pieced.sampling, version, protocol) {
             Ok(rebuilt) => rebuilt,
             Err(error) => return stays(&format!("{error}: {}", error.hint())),
         };
-        let (cas, changed) = stored.change(self.engine.tables(), place, &rebuilt, &gone);
+        let (cas, changed) = stored.change(&self.engine.tables, place, &rebuilt, &gone);
         if changed > MAX_REBUILT_PIECES as usize {
             return stays(TOO_LARGE);
         }
         // Write the root mark before the range map, so that scans find the partition as soon as its
         // rows can be read.
         self.mark(place).await?;
-        match self.engine.decide(place, cas).await {
-            Ok(true) => Ok(FaultOutcome::Mended),
-            Ok(false) => stays("another process changed it: repair again"),
+        match self.engine.decided(cas, MAX_REQUEST_TIME).await {
+            Ok(Decision::Applied) => Ok(FaultOutcome::Mended),
+            Ok(_) => stays("another process changed it: repair again"),
             Err(error) if error.is_passing() => Err(error),
             Err(error) => stays(&error.to_string()),
         }
     }
 
-    /// Waits until no process uses a range map that it cached before the repair.
+    /// Waits until no process uses a range map that it cached before the repair of the range map.
     async fn wait_for_copies(&self) {
-        if matches!(self.engine, Engine::Pieces(_)) {
-            let protocol = self.engine.protocol();
-            let wait_ms = protocol.long_life_ms + protocol.standstill_ms;
-            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-        }
+        let protocol = self.engine.protocol;
+        let wait_ms = protocol.long_life_ms + protocol.standstill_ms;
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
 }
 
 impl Stored {
-    /// Returns the range map, or an error if it is damaged.
+    /// Returns the stored range map, or an error if it is damaged.
     fn directory(&self, place: &Place) -> Result<Directory> {
         let directory = self.remains.directory()?;
         for piece in &directory.pieces {
             place.pieced.bound(&piece.start)?;
         }
         Ok(directory)
-    }
-}
-
-impl Engine {
-    fn protocol(&self) -> recto_protocol::buckets::Protocol {
-        match self {
-            Self::Pieces(pieces) => pieces.protocol,
-            Self::Transacted(engine) => engine.protocol(),
-        }
-    }
-
-    /// Changes a range map. Returns whether it still was as it was read.
-    async fn decide(&self, place: &Arc<Place>, cas: recto_store::Cas) -> Result<bool> {
-        match self {
-            Self::Pieces(pieces) => {
-                let decision = pieces.decided(cas, MAX_REQUEST_TIME).await?;
-                Ok(decision == Decision::Applied)
-            }
-            Self::Transacted(engine) => engine.put_right(place, vec![cas], Vec::new()).await,
-        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
-use super::Engine;
 use super::fault::FaultKind;
 use super::judge::{KeyPosition, SeenRow, is_named, judge};
 use super::look::Known;
@@ -15,12 +14,11 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::times::{TimeBucket, Times};
 
-/// Source of the right buckets of rows. The rows were found in one shard of a bucket.
+/// Shows where the rows of one shard of a bucket belong: to this shard, or elsewhere.
 pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
     says: Says<'c>,
-    has_samples: bool,
 }
 
 enum Says<'c> {
@@ -33,16 +31,16 @@ enum Says<'c> {
 /// Retention bound of a partition with time buckets.
 struct Low {
     floor: Option<Floor>,
-    /// True if the registry has the bucket. Only relevant if the bucket is below the retention
+    /// True if the registry has the bucket. The value matters only if the bucket is below the retention
     /// bound.
     is_known: bool,
 }
 
 impl<'c> Homes<'c> {
-    /// Returns the source from the cache. If `is_fresh`, reads it now and caches it. Returns `None` if the range map is
-    /// damaged, which the stage of range maps reports.
+    /// Returns the source for a bucket from the cache. If `is_fresh` is true, reads the range map now and
+    /// caches it. Returns `None` if the range map is damaged: the stage of range maps reports that.
     pub(super) async fn of(
-        engine: &'c Engine,
+        engine: &'c PieceStore,
         known: &Known,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
@@ -65,13 +63,12 @@ impl<'c> Homes<'c> {
             place: Arc::clone(place),
             lies,
             says,
-            has_samples: matches!(engine, Engine::Pieces(_)),
         }))
     }
 
-    /// Returns the source from a current read.
+    /// Returns the source for a bucket from a read of the current range map.
     pub(super) async fn now(
-        engine: &'c Engine,
+        engine: &'c PieceStore,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
     ) -> Result<Option<Self>> {
@@ -103,13 +100,13 @@ impl<'c> Homes<'c> {
         Some((piece.roles.read, self.place.pieced.shards.of(key)))
     }
 
-    /// Returns whether a row of this key may be here.
+    /// Returns whether a row of this key may be in this bucket and shard.
     pub(super) fn is_named(&self, key: &[u8]) -> bool {
         let is_named = |piece| is_named(piece, self.lies.0);
         self.is_in_its_shard(key) && self.directory(key).piece_of(key).is_none_or(is_named)
     }
 
-    /// Returns whether this is the right shard of a key.
+    /// Returns whether rows of this key belong to this shard of a bucket.
     pub(super) fn is_in_its_shard(&self, key: &[u8]) -> bool {
         self.place.pieced.shards.of(key) == self.lies.1
     }
@@ -120,7 +117,8 @@ impl<'c> Homes<'c> {
         directory.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
-    /// Returns the fault of a row that is stored here, or of its sample, if any.
+    /// Returns the fault of a row that is stored in this bucket and shard, or of its sample. Returns
+    /// `None` if both are right.
     pub(super) fn judge(
         &self,
         key: &[u8],
@@ -135,7 +133,6 @@ impl<'c> Homes<'c> {
                 Says::Listed(_) => true,
                 Says::ByTime(_, _, low) => low.is_known,
             },
-            has_samples: self.has_samples,
         };
         judge(lies, key, row, sample)
     }
@@ -162,12 +159,9 @@ impl Low {
     }
 }
 
-/// Returns the engine that has the registry, if a registry lists the existing buckets.
-fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
-    match engine {
-        Engine::Pieces(pieces) => Some((pieces, place.pieced.times.clone()?)),
-        Engine::Transacted(_) => None,
-    }
+/// Returns the engine and the time buckets of a table that has time buckets.
+fn by_time<'c>(engine: &'c PieceStore, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
+    Some((engine, place.pieced.times.clone()?))
 }
 
 impl PieceStore {

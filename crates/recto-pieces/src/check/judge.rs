@@ -1,7 +1,8 @@
-//! Decides whether a stored row is in the right place, and whether a sample matches its row.
+//! Decides whether a stored row is in the right bucket and shard, and whether a sample matches its row.
 //!
-//! A state that ordinary writes can cause is not a fault, even if it is inexact. For example, a writer that replaces a
-//! large row by a smaller one does not know of its sample. A writer of a patch counts only the patch.
+//! A state that ordinary writes can cause is not a fault, even if it is inexact. For example, a writer
+//! that replaces a large row by a smaller one does not know that the large row was sampled. A writer of a
+//! patch counts only the size of the patch.
 
 use recto_model::RowRef;
 use recto_protocol::buckets::limits::MAX_EDGE_BYTES;
@@ -34,7 +35,7 @@ impl SeenRow {
     }
 }
 
-/// Position of a row or a sample.
+/// Bucket and shard where a row or a sample was found, and the range map of its partition.
 #[derive(Clone, Copy)]
 pub(super) struct KeyPosition<'d> {
     /// Range map that contains the right bucket of the key.
@@ -42,9 +43,8 @@ pub(super) struct KeyPosition<'d> {
     pub(super) bucket: Bucket,
     /// True if this is the right shard of the key.
     pub(super) is_in_its_shard: bool,
-    /// True if the removal of expired buckets knows this bucket.
+    /// True if the removal of expired buckets knows this bucket, so it will remove the rows of the bucket.
     pub(super) is_known: bool,
-    pub(super) has_samples: bool,
 }
 
 /// Returns whether a key range may have rows in a bucket.
@@ -53,8 +53,8 @@ pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
     roles.read == bucket || roles.further().any(|other| other == bucket)
 }
 
-/// Returns the fault of a row or a sample in a bucket. Returns `None` if there is no fault, or if a split is under way
-/// there.
+/// Returns the fault of a row or a sample that was found in a bucket. Returns `None` if there is no fault,
+/// or if the key range is being split.
 pub(super) fn judge(
     lies: KeyPosition<'_>,
     key: &[u8],
@@ -75,8 +75,8 @@ pub(super) fn judge(
         return (is_sample && (is_counted || !is_named)).then_some(FaultKind::SampleOrphan);
     };
     if !is_named {
-        // If the partition has no range map, another check reports the missing range map instead of
-        // each row.
+        // If the partition has no range map, the stage of existing buckets reports this. Do not also
+        // report each row.
         return (directory.version > 0).then_some(FaultKind::Stray);
     }
     if !lies.is_in_its_shard {
@@ -91,7 +91,7 @@ pub(super) fn judge(
             floor.is_some_and(|floor| spans.any(|(span, _)| span.has(key) && floor.hides_all(&span)));
         return (!is_going || !lies.is_known).then_some(FaultKind::BelowFloor);
     }
-    if !lies.has_samples || !is_counted || key.len() > MAX_EDGE_BYTES {
+    if !is_counted || key.len() > MAX_EDGE_BYTES {
         return None;
     }
     let is_sampled = |bytes| piece.sampling.is_sampled(hash(key), bytes);
@@ -110,12 +110,13 @@ pub(super) fn judge(
     is_wrong.then_some(FaultKind::SampleWrong)
 }
 
-/// Returns whether a sample represents a row.
+/// Returns whether a sample stands for a stored row: the sample does not record a deletion, and has a
+/// size.
 pub(super) fn counts(sample: &Dated) -> bool {
     !sample.sample.is_gone && sample.sample.bytes > 0
 }
 
-/// Returns a number of bytes as a sample stores it.
+/// Returns a counted size in bytes as a sample stores it: limited to 31 bits.
 fn stored(bytes: u64) -> u64 {
     bytes.min(i32::MAX.unsigned_abs().into())
 }

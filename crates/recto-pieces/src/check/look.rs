@@ -1,4 +1,4 @@
-//! Reads of range maps, and of all data of one key.
+//! Reads of range maps, and of the row and the sample of one key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,33 +7,32 @@ use recto_model::Cells;
 use recto_protocol::buckets::{Bucket, Directory, Key, Shard};
 use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError};
 
-use super::Engine;
 use super::homes::Homes;
 use super::judge::SeenRow;
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIED_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
-use crate::place::{Place, PlaceId};
+use crate::place::{PieceStore, Place, PlaceId};
 use crate::samples::Dated;
 
-/// Cache of complete range maps.
+/// Cache of complete range maps during a check.
 #[derive(Default)]
 pub(super) struct Known {
     inner: Mutex<BTreeMap<PlaceId, Arc<Directory>>>,
 }
 
-/// All data of one key in a bucket.
+/// Row and sample of one key in a bucket, and where the key belongs.
 pub(super) struct Look<'c> {
     pub(super) homes: Homes<'c>,
     pub(super) row: Option<SeenRow>,
     pub(super) sample: Option<Dated>,
-    /// True if the right shard and bucket of the key has a row, if that is another one.
+    /// True if the key belongs to another bucket or shard, and a row of this key is there.
     pub(super) is_at_home: bool,
 }
 
-/// Sends a request to the store, and retries it if the store does not answer.
+/// Sends a read to the store, and retries it if the store does not answer.
 pub(super) async fn asked<T, F>(
-    engine: &Engine,
+    engine: &PieceStore,
     inner: &Arc<dyn Store>,
     ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F,
 ) -> Result<T>
@@ -44,25 +43,21 @@ where
         stamps: true,
         ..ReadOptions::default()
     };
-    match engine {
-        Engine::Pieces(pieces) => {
-            let ask = &ask;
-            let again = |timeout| async move {
-                let options = ReadOptions { timeout, ..options };
-                Ok(ask(inner.snapshot()?, options).await?)
-            };
-            pieces.again(pieces.deadline(MAX_STEP_TIME), again).await
-        }
-        Engine::Transacted(_) => Ok(ask(inner.snapshot()?, options).await?),
-    }
+    let ask = &ask;
+    let again = |timeout| async move {
+        let options = ReadOptions { timeout, ..options };
+        Ok(ask(inner.snapshot()?, options).await?)
+    };
+    engine.again(engine.deadline(MAX_STEP_TIME), again).await
 }
 
 impl Known {
-    /// Returns the range map of a partition: any version since the start of the check, or the current one if
-    /// `is_fresh`. Returns `None` if it is damaged, which the stage of range maps reports.
+    /// Returns the range map of a partition: any version since the start of the check, or the current
+    /// version if `is_fresh` is true. Returns `None` if the range map is damaged: the stage of range maps
+    /// reports that.
     pub(super) async fn of(
         &self,
-        engine: &Engine,
+        engine: &PieceStore,
         place: &Place,
         is_fresh: bool,
     ) -> Result<Option<Arc<Directory>>> {
@@ -70,7 +65,7 @@ impl Known {
         if let Some(known) = known.filter(|_| !is_fresh) {
             return Ok(Some(known));
         }
-        let directory = match engine.directory(place, is_fresh).await {
+        let directory = match engine.whole_directory(place, is_fresh).await {
             Ok(directory) => Arc::new(directory),
             Err(error) if error.kind() == PiecesErrorKind::Corrupt => return Ok(None),
             Err(error) => return Err(error),
@@ -94,47 +89,40 @@ impl Known {
     }
 }
 
-impl Engine {
+impl PieceStore {
     /// Returns the complete range map of a partition.
-    pub(super) async fn directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
-        match self {
-            Self::Transacted(engine) => {
-                let snapshot = engine.snapshot()?;
-                engine.whole_directory(&**snapshot.snapshot(), place).await
-            }
-            Self::Pieces(pieces) => {
-                let deadline = pieces.deadline(MAX_STEP_TIME);
-                for _ in 0..MAX_TORN_READS {
-                    let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
-                    while let Some(key) = next.take() {
-                        let seek = Seek::At(key.clone());
-                        let window = pieces.read_directory(place, &seek, is_serial, deadline).await?;
-                        next.clone_from(&window.end);
-                        match &mut whole {
-                            None => whole = Some(window),
-                            Some(whole) if whole.version != window.version => {
-                                whole.end = Some(key);
-                                break;
-                            }
-                            Some(whole) => {
-                                let others = window.pieces.into_iter().filter(|piece| piece.start >= key);
-                                whole.pieces.extend(others);
-                                whole.end = window.end;
-                            }
-                        }
+    pub(super) async fn whole_directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        for _ in 0..MAX_TORN_READS {
+            let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
+            while let Some(key) = next.take() {
+                let seek = Seek::At(key.clone());
+                let window = self.read_directory(place, &seek, is_serial, deadline).await?;
+                next.clone_from(&window.end);
+                match &mut whole {
+                    None => whole = Some(window),
+                    Some(whole) if whole.version != window.version => {
+                        whole.end = Some(key);
+                        break;
                     }
-                    if let Some(whole) = whole.filter(|whole| whole.end.is_none()) {
-                        return Ok(whole);
+                    Some(whole) => {
+                        let others = window.pieces.into_iter().filter(|piece| piece.start >= key);
+                        whole.pieces.extend(others);
+                        whole.end = window.end;
                     }
                 }
-                let message = "a range map of buckets changed during each read";
-                Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
+            }
+            if let Some(whole) = whole.filter(|whole| whole.end.is_none()) {
+                return Ok(whole);
             }
         }
+        let message = "a range map of buckets changed during each read";
+        Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
     }
 
-    /// Returns all data of a key in a shard of a bucket, or `None` if the range map is damaged.
-    pub(super) async fn look(
+    /// Reads the row and the sample of a key in a shard of a bucket. Returns `None` if the range map is
+    /// damaged.
+    pub(super) async fn examine(
         &self,
         inner: &Arc<dyn Store>,
         place: &Arc<Place>,
@@ -157,10 +145,7 @@ impl Engine {
         } else {
             RowsRead::default()
         };
-        let sample = match self {
-            Self::Pieces(pieces) => pieces.sample_of(place, lies.0, key).await?,
-            Self::Transacted(_) => None,
-        };
+        let sample = self.sample_of(place, lies.0, key).await?;
         // Read the range map after the row, so that it includes any change that moved the row.
         let Some(homes) = Homes::now(self, place, lies).await? else {
             return Ok(None);
@@ -178,7 +163,7 @@ impl Engine {
     }
 }
 
-/// Returns the row that was read, if there is one.
+/// Returns the first row of the result, if there is one.
 fn seen(place: &Place, read: &RowsRead) -> Option<SeenRow> {
     let row = read.rows.iter().next()?;
     let stamp = read.stamps.first().copied().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Examines suspected faults of rows and samples again, and repairs them, while other processes write.
+//! Repair of suspected faults of rows and samples, after a second examination, while other processes
+//! write.
 //!
-//! A misplaced row is written to its right bucket by the normal write path, with its own timestamp and its remaining
-//! lifetime. When it is visible there, it is deleted in the wrong bucket at this timestamp. So newer writes stay. Newer
-//! deletions also stay in effect if the right bucket has them. A bucket that a later split created does not have
-//! earlier deletions. On stores where transactions move rows, there are no such deletions, but there Recto never
-//! misplaces a row.
+//! The normal write path writes a misplaced row to its right bucket, with the row's timestamp and its
+//! remaining lifetime. When the row is visible there, it is deleted in the wrong bucket at its timestamp,
+//! so that newer writes stay. Newer deletions also stay in effect if the right bucket has them. A bucket
+//! that a later split created does not have earlier deletions.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use recto_protocol::buckets::sampling::hash;
 use recto_protocol::buckets::{Bucket, Key, Shard};
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, WriteOptions};
 
+use super::Suspect;
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::homes::Homes;
 use super::look::{Look, asked};
-use super::{Engine, Suspect};
 use crate::copying::{put_of, whole_row};
 use crate::error::{PiecesErrorKind, Result};
 use crate::holding::bytes_of;
@@ -31,14 +31,15 @@ const HIDDEN: &str = "its place has a deletion or a deleted row: it stays here, 
 const WITHOUT_A_STAMP: &str =
     "its write time is unknown, because another program wrote it: delete the row, or write it again";
 
-/// Examines and repairs faults.
+/// Examines suspected faults again, and repairs confirmed faults.
 pub(super) struct Mender {
     pub(super) inner: Arc<dyn Store>,
-    pub(super) engine: Engine,
+    pub(super) engine: PieceStore,
 }
 
 impl Mender {
-    /// Returns the fault of a suspect, if there is one, with its outcome.
+    /// Examines a suspected fault again. Returns the fault with its outcome, or `None` if there is no
+    /// fault. Repairs the fault if `mends` is true.
     pub(super) async fn settle(&self, suspect: &Suspect, mends: bool) -> Result<Option<Fault>> {
         let Some(look) = self.look(suspect).await? else {
             return Ok(None);
@@ -71,7 +72,7 @@ impl Mender {
             (suspect.bucket, suspect.shard),
             (&suspect.key, &suspect.clustering),
         );
-        self.engine.look(&self.inner, &suspect.place, lies, key).await
+        self.engine.examine(&self.inner, &suspect.place, lies, key).await
     }
 
     async fn mend(&self, suspect: &Suspect, kind: FaultKind, look: &Look<'_>) -> Result<FaultOutcome> {
@@ -79,16 +80,7 @@ impl Mender {
         if is_row && look.row.is_none_or(|row| row.stamp == 0) {
             return Ok(FaultOutcome::Stays(WITHOUT_A_STAMP.to_owned()));
         }
-        let pieces = match &self.engine {
-            Engine::Transacted(engine) => {
-                let (place, bucket) = (&suspect.place, suspect.bucket);
-                engine
-                    .take_home(place, bucket, &suspect.key, &suspect.clustering)
-                    .await?;
-                return self.is_right(suspect).await;
-            }
-            Engine::Pieces(pieces) => pieces,
-        };
+        let pieces = &self.engine;
         match kind {
             FaultKind::Stray | FaultKind::BelowFloor => {
                 pieces.take_home(suspect, kind == FaultKind::Stray, look).await?;
@@ -108,8 +100,8 @@ impl Mender {
         self.is_right(suspect).await
     }
 
-    /// Restores the sample of a row that was moved to another shard of its bucket. The sample may have been deleted
-    /// there because the row was missing.
+    /// Restores the sample of a row that was moved to another shard of its bucket. The sample may have
+    /// been deleted earlier, because the row was missing in that shard.
     async fn sample_at_home(&self, pieces: &PieceStore, suspect: &Suspect, look: &Look<'_>) -> Result<()> {
         let is_beside = |home: &(Bucket, Shard)| home.0 == suspect.bucket && home.1 != suspect.shard;
         let Some((bucket, shard)) = look.homes.home(&suspect.key).filter(is_beside) else {
@@ -144,8 +136,8 @@ impl Look<'_> {
 }
 
 impl PieceStore {
-    /// Corrects the sample of a row. A new sample gets the row's timestamp or `at`, but in any case a later timestamp
-    /// than the existing sample. Deletes the sample if the row must not be sampled.
+    /// Corrects the sample of a row. A new sample gets the timestamp of the row or `at`, but at least a
+    /// later one than the existing sample has. Deletes the sample if the row must not be sampled.
     async fn resample(&self, suspect: &Suspect, look: &Look<'_>, at: Option<Stamp>) -> Result<()> {
         let (place, bucket, key) = (&suspect.place, suspect.bucket, &suspect.key);
         let directory = look.homes.directory(key);
@@ -170,7 +162,7 @@ impl PieceStore {
             .await
     }
 
-    /// Returns the remaining lifetime of a row.
+    /// Returns the remaining lifetime of a suspected row in seconds, or `None` if it is unlimited.
     async fn ends_in_seconds(&self, suspect: &Suspect) -> Result<Option<u32>> {
         let read = self.row_of(&suspect.place, suspect).await?;
         Ok(read.ends_in_seconds.first().copied().flatten())
@@ -182,14 +174,13 @@ impl PieceStore {
             partition: place.shard_partition(suspect.bucket, suspect.shard),
             clustering: suspect.clustering.clone(),
         };
-        let engine = Engine::Pieces(self.clone());
-        asked(&engine, &self.store, |snapshot, options| async move {
+        asked(self, &self.store, |snapshot, options| async move {
             snapshot.get(read, &options).await
         })
         .await
     }
 
-    /// Moves a row to its right bucket if `is_kept`, and deletes it in the wrong one.
+    /// Writes a row to its right bucket if `is_kept` is true, and deletes it in the wrong bucket.
     async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look<'_>) -> Result<()> {
         let bucket = suspect.bucket;
         let place = Arc::new(self.as_stored(&suspect.place).await?);
@@ -214,12 +205,10 @@ impl PieceStore {
             if !self.written_home(write).await? {
                 return Ok(());
             }
-            // Key ranges of a bucket only shrink, so no process reads the row in the wrong bucket.
-            // But the range map that was used may have been valid only for a moment, so check
-            // again.
-            let engine = Engine::Pieces(self.clone());
+            // No process reads the row in the wrong bucket later, because the key ranges of a bucket only
+            // shrink. But the range map that showed this may have been outdated, so check again.
             let lies = (bucket, suspect.shard);
-            let Some(homes) = Homes::now(&engine, &place, lies).await? else {
+            let Some(homes) = Homes::now(self, &place, lies).await? else {
                 return Ok(());
             };
             let (key, home) = (&suspect.key, homes.home(&suspect.key));
@@ -248,10 +237,12 @@ impl PieceStore {
         }
     }
 
-    /// Returns whether the row is visible in its right bucket now, or was deleted there by a normal
-    /// deletion. A normal deletion marks the sample of the row as deleted. Otherwise a deletion of
-    /// former content of that bucket hides the row, for example because a range map lacks earlier
-    /// information. Then the misplaced copy must stay.
+    /// Returns whether the row in the wrong bucket may be deleted: a row of the key is visible in its
+    /// right bucket, or a normal deletion removed it there. A normal deletion marks the sample of the row
+    /// as deleted.
+    ///
+    /// A deletion of former content of the right bucket can also hide the row, for example if a range map
+    /// lacks earlier information. Then the misplaced copy must stay.
     async fn stands_at(
         &self,
         place: &Arc<Place>,
@@ -274,8 +265,8 @@ impl PieceStore {
         Ok(sample.is_some_and(|dated| dated.sample.is_gone && dated.stamp >= stamp))
     }
 
-    /// Writes a row to all buckets that take it, with its timestamp. Returns whether the misplaced copy may be deleted.
-    /// This is also the case if the row is below the retention bound.
+    /// Writes a row with its timestamp to all buckets that take it. Returns whether the misplaced copy may
+    /// be deleted. It may also be deleted if the row is below the retention bound.
     async fn written_home(&self, write: RowWrite) -> Result<bool> {
         let group = Group {
             rows: vec![write],
@@ -296,7 +287,7 @@ impl PieceStore {
     }
 }
 
-/// Returns the deletion of the sample of a key with this timestamp.
+/// Returns the deletion of the sample of a suspected key, with this timestamp.
 fn unsampled(suspect: &Suspect, stamp: Stamp) -> Mutation {
     let clustering = std::iter::once(Some(&suspect.key[..])).collect();
     mutation(Operation::DeleteRow { clustering }, stamp, None)

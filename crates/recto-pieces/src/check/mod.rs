@@ -1,8 +1,8 @@
 //! Consistency check of buckets: each row is in the bucket that the range map names, range maps are undamaged, and
 //! samples match their rows.
 //!
-//! A check goes through a table in stages and steps, so that an interrupted check can continue from its position. The
-//! stages are:
+//! A check goes through a table in stages, and each stage in steps. An interrupted check can continue from
+//! the position after a step. The stages are:
 //!
 //! 1. the range maps
 //! 2. the registry of time buckets
@@ -10,8 +10,9 @@
 //! 4. all stored rows, in the store's own order, with their samples
 //! 5. samples of buckets without rows
 //!
-//! Because other processes write during the check, each suspected fault is examined again some time later, by the range
-//! map at that time. A confirmed fault is reported, and repaired if the caller requested repairs.
+//! Other processes write during the check. A suspected fault may therefore be a write under way, and the
+//! check examines it again some time later by the range map of that time. It reports a confirmed fault,
+//! and repairs the fault if the caller requested repairs.
 //!
 //! | module | content |
 //! |---|---|
@@ -55,35 +56,25 @@ use crate::bucketed::Bucketed;
 use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE};
 use crate::place::{Deadline, PieceStore, Place};
-use crate::transacted::Transacted;
-
-/// Engine of the buckets of a store.
-#[derive(Clone)]
-pub(crate) enum Engine {
-    /// Engine with samples.
-    Pieces(PieceStore),
-    /// Engine with transactions.
-    Transacted(Transacted),
-}
 
 /// Check of the buckets of a table under way.
 pub struct BucketCheck {
     inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
-    engine: Engine,
-    /// True if faults are repaired.
+    engine: PieceStore,
+    /// True if the check repairs faults.
     mends: bool,
     position: Position,
-    /// Range maps that were read.
+    /// Cache of range maps that the check has read.
     known: Known,
-    /// Partitions without a usable range map, with their buckets.
+    /// Partitions whose range map is damaged or lost, with their buckets.
     ruins: BTreeMap<Vec<u8>, Ruin>,
-    /// Suspected faults, which are examined again.
+    /// Suspected faults, which the check examines again later.
     suspects: Vec<Suspect>,
     faults: Vec<Fault>,
 }
 
-/// Suspected fault.
+/// Suspected fault of the row or the sample of one key.
 #[derive(Debug, Clone)]
 struct Suspect {
     place: Arc<Place>,
@@ -93,36 +84,37 @@ struct Suspect {
     clustering: Cells,
     /// True if the fault is a sample without a visible row.
     is_sample: bool,
-    /// Time of the suspicion, by the monotonic clock.
+    /// Time when the check first saw the suspected fault, by the monotonic clock.
     seen_nanos: u64,
 }
 
 /// Result of one step of a check.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckStep {
-    /// Number of rows of the table that were read.
+    /// Number of rows of the checked table that this step read.
     pub rows: u64,
-    /// Number of rows and partitions of all tables that were read.
+    /// Number of rows and partitions of all tables, including the engine's own, that this step read.
     pub read: u64,
-    /// Number of partitions of the store that begin among these rows.
+    /// Number of shards of buckets whose first row is among the rows that this step read.
     pub buckets: u64,
-    /// Faults that were found.
+    /// Faults that this step found.
     pub faults: Vec<Fault>,
-    /// Position from which another check can continue, or `None` if faults before it are not reported yet.
+    /// Position from which another check can continue. `None` if suspected faults before it are not
+    /// examined yet.
     pub position: Option<Vec<u8>>,
     /// True if the check is complete.
     pub is_over: bool,
 }
 
 impl BucketCheck {
-    /// Begins a check, or continues an interrupted one.
+    /// Begins a check, or continues an interrupted check from a position.
     ///
     /// # Errors
     /// The position is invalid.
     pub(crate) fn new(
         inner: Arc<dyn Store>,
         bucketed: Arc<Bucketed>,
-        engine: Engine,
+        engine: PieceStore,
         mends: bool,
         position: Option<&[u8]>,
     ) -> std::result::Result<Self, StoreError> {
@@ -130,12 +122,9 @@ impl BucketCheck {
             None => Position::default(),
             Some(bytes) => Position::read(bytes).ok_or_else(position::damaged)?,
         };
-        if let Engine::Pieces(pieces) = &engine
-            && mends
-        {
-            // Forget the registry entries that this process remembers: some may no longer exist,
-            // and the process would not write them again.
-            pieces.registered.forget(bucketed.pieced.table().name());
+        if mends {
+            // Forget these entries, because this process may remember entries that no longer exist.
+            engine.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
             inner,
@@ -178,7 +167,7 @@ impl BucketCheck {
             if self.position.stage == Stage::Buckets {
                 self.rebuild_all().await?;
             }
-            self.position = self.position.stage.next(self.samples_there()).begun();
+            self.position = self.position.stage.next().begun();
         }
         step.is_over = self.position.stage == Stage::Over;
         let is_told = self.suspects.is_empty() && self.ruins.is_empty();
@@ -187,35 +176,24 @@ impl BucketCheck {
         Ok(step)
     }
 
-    /// Returns whether the engine has samples.
-    fn samples_there(&self) -> bool {
-        matches!(self.engine, Engine::Pieces(_))
-    }
-
     fn deadline(&self) -> Deadline {
-        match &self.engine {
-            Engine::Pieces(pieces) => pieces.deadline(MAX_STEP_TIME),
-            Engine::Transacted(engine) => engine.deadline(MAX_STEP_TIME),
-        }
+        self.engine.deadline(MAX_STEP_TIME)
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        match &self.engine {
-            Engine::Pieces(pieces) => pieces.environment.monotonic_nanos(),
-            Engine::Transacted(engine) => engine.monotonic_nanos(),
-        }
+        self.engine.environment.monotonic_nanos()
     }
 
-    /// Returns whether a registry lists the existing buckets.
+    /// Returns whether the table has time buckets, which a registry lists.
     fn registers(&self) -> bool {
-        matches!(self.engine, Engine::Pieces(_)) && self.bucketed.pieced.times.is_some()
+        self.bucketed.pieced.times.is_some()
     }
 
     fn table(&self) -> &Arc<Table> {
         self.bucketed.pieced.table()
     }
 
-    /// Sends a request to the store, and retries it if the store does not answer.
+    /// Sends a read to the store, and retries it if the store does not answer.
     async fn ask<T, F>(&self, ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
@@ -246,28 +224,25 @@ impl BucketCheck {
         self.faults.push(fault);
     }
 
-    /// Returns whether to examine suspected faults before the stage ends: to limit their number, and to report a
-    /// position from time to time.
+    /// Returns whether to examine suspected faults now instead of at the end of the stage. This limits
+    /// their number, and lets the check report a position from time to time.
     fn is_to_settle(&self) -> bool {
         let Some(oldest) = self.suspects.first() else {
             return false;
         };
         let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(oldest.seen_nanos));
-        let is_ripe = !self.samples_there() || age > 2 * SUSPECT_AGE;
-        is_ripe || self.suspects.len() >= MAX_SUSPECTS
+        age > 2 * SUSPECT_AGE || self.suspects.len() >= MAX_SUSPECTS
     }
 
-    /// Examines suspected faults after concurrent writers have finished. Reports confirmed faults, and repairs them if
-    /// requested.
+    /// Examines suspected faults again, after the writers that may have caused them have finished. Reports
+    /// confirmed faults, and repairs them if requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         let Some(newest) = suspects.iter().map(|one| one.seen_nanos).max() else {
             return Ok(());
         };
-        if self.samples_there() {
-            let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(newest));
-            tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
-        }
+        let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(newest));
+        tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
         let mender = self.mender();
         // Repair rows before samples are examined, because a misplaced row may belong to a sample
         // that seems to have no row.

@@ -1,4 +1,5 @@
-//! Stage of samples: samples of buckets or shards without rows, which the stage of rows does not meet.
+//! Stage of samples: samples of buckets or shards that have no rows. The stage of rows does not visit
+//! these.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use recto_store::TokenRange;
 
 use super::judge::counts;
 use super::position::Next;
-use super::{BucketCheck, CheckStep, Engine};
+use super::{BucketCheck, CheckStep};
 use crate::error::Result;
 use crate::limits::{MAX_LISTED_PARTITIONS, MAX_LOOKS_AT_ONCE, MAX_SUSPECTS};
 use crate::place::Place;
@@ -18,9 +19,7 @@ use crate::samples::Dated;
 
 impl BucketCheck {
     pub(super) async fn samples(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let Engine::Pieces(pieces) = self.engine.clone() else {
-            return Ok(None);
-        };
+        let pieces = self.engine.clone();
         let own = Arc::clone(&pieces.tables.samples);
         let after = self.position.after.take().map(|next| next.scan);
         let limit = rows.min(MAX_LISTED_PARTITIONS as u32);
@@ -64,9 +63,7 @@ impl BucketCheck {
 
     /// Returns the samples of a bucket that belong to shards without rows.
     async fn without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
-        let Engine::Pieces(pieces) = &self.engine else {
-            return Ok(Vec::new());
-        };
+        let pieces = &self.engine;
         let mut empty = BTreeSet::new();
         for shard in place.pieced.shards.all() {
             if !pieces.has_rows(place, (bucket, shard), &Span::all()).await? {

@@ -1,4 +1,5 @@
-//! Encoding of the position of a check, for a later check that continues it: `docs/format.md`, "Buckets".
+//! Encoding of the position of a check, from which a later check can continue: `docs/format.md`,
+//! "Buckets".
 
 use recto_model::Cells;
 use recto_protocol::buckets::Key;
@@ -6,22 +7,22 @@ use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
 use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};
 
-/// Version of the encoding of positions.
+/// Version of the encoding of a check position.
 const POSITION_VERSION: u8 = 1;
 
 /// Stage of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
-    /// Range maps.
+    /// Checks the range maps.
     #[default]
     Directories,
-    /// Entries of the registry of time buckets.
+    /// Checks the entries of the registry of time buckets.
     Registry,
-    /// Existing buckets.
+    /// Checks for buckets that no range map or entry names.
     Buckets,
-    /// Rows.
+    /// Checks all stored rows and their samples.
     Rows,
-    /// Samples of buckets without rows.
+    /// Checks samples of buckets without rows.
     Samples,
     /// The check is complete.
     Over,
@@ -39,35 +40,35 @@ pub(super) struct Position {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) scan: ScanPosition,
-    /// Bucket whose rows were being read.
+    /// Bucket whose rows are read only in part. `None`: the position is between two buckets.
     pub(super) open: Option<Open>,
 }
 
-/// Bucket whose rows are being read.
+/// Bucket whose rows a check has read only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Open {
-    /// Key of the bucket in the store.
+    /// Key of the bucket's partition in the store.
     pub(super) partition: Cells,
     /// Key of the last row that was read.
     pub(super) last: Key,
-    /// Number of rows so far that are read from this bucket, and their bytes.
+    /// Number of rows read so far that belong to this bucket, followed by the number of their bytes.
     pub(super) rows: u64,
     pub(super) bytes: u64,
 }
 
 impl Stage {
     /// Returns the next stage.
-    pub(super) fn next(self, has_samples: bool) -> Self {
+    pub(super) fn next(self) -> Self {
         match self {
             Self::Directories => Self::Registry,
             Self::Registry => Self::Buckets,
             Self::Buckets => Self::Rows,
-            Self::Rows if has_samples => Self::Samples,
-            Self::Rows | Self::Samples | Self::Over => Self::Over,
+            Self::Rows => Self::Samples,
+            Self::Samples | Self::Over => Self::Over,
         }
     }
 
-    /// Returns the position at the beginning of the stage.
+    /// Returns the position of a check at the beginning of this stage.
     pub(super) fn begun(self) -> Position {
         Position {
             stage: self,
@@ -105,7 +106,7 @@ impl Position {
         to
     }
 
-    /// Returns the position, or `None` if the bytes are not a position of this release.
+    /// Decodes a position. Returns `None` if the bytes are not a position of this release.
     pub(super) fn read(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         if take(from, 1)? != [POSITION_VERSION] {

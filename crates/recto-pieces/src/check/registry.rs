@@ -1,8 +1,9 @@
-//! Stage of the registry of time buckets, and buckets that have rows but no entry.
+//! Stage of the registry of time buckets. It also finds buckets that have rows but no entry.
 //!
-//! The content of an entry follows from the calendar. The registry itself decides only the existence of a bucket, and
-//! may contain buckets without rows. So each entry is right or wrong by itself. An entry is written before the first
-//! row of its bucket. So if a bucket with rows has no entry, no write of the entry is under way.
+//! The calendar determines the content of an entry, so each entry is right or wrong by itself. The
+//! registry decides only which buckets exist, and may contain buckets without rows. An entry is written
+//! before the first row of its bucket. If a bucket has rows but no entry, this is therefore a fault and
+//! not a write under way.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::directories::of_partition;
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::position::Next;
 use super::remains::encoded_of;
-use super::{BucketCheck, CheckStep, Engine};
+use super::{BucketCheck, CheckStep};
 use crate::copying::slice_of;
 use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, SUSPECT_AGE};
@@ -27,7 +28,7 @@ use crate::times::{TimeBucket, Times};
 const NEWER: &str = "the write timestamp of the entry or of its deletion is in the future: repair again \
     after that time";
 
-/// Shard with rows of a time bucket that a scan met.
+/// Shard of a time bucket that has rows, as a scan found it.
 pub(super) struct Met {
     pub(super) place: Arc<Place>,
     pub(super) bucket: TimeBucket,
@@ -35,12 +36,12 @@ pub(super) struct Met {
 }
 
 impl BucketCheck {
-    /// Checks entries of the registry.
+    /// Checks up to `rows` entries of the registry.
     pub(super) async fn registry(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let (Engine::Pieces(pieces), Some(times)) = (self.engine.clone(), self.bucketed.pieced.times.clone())
-        else {
+        let Some(times) = self.bucketed.pieced.times.clone() else {
             return Ok(None);
         };
+        let pieces = self.engine.clone();
         let own = Arc::clone(&pieces.tables.times);
         let after = self.position.after.take().map(|next| next.scan);
         let read = self.ask(|snapshot, options| {
@@ -83,7 +84,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Checks an entry.
+    /// Checks one entry of the registry, and repairs it if requested.
     async fn entry(
         &mut self,
         pieces: &PieceStore,
@@ -113,11 +114,10 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Reports each bucket that was met and has no entry once: at the first of its shards that has rows.
+    /// Reports each bucket that has rows but no entry in the registry. Reports it once, at the first of
+    /// its shards with rows.
     pub(super) async fn unregistered(&mut self, met: Vec<Met>) -> Result<()> {
-        let Engine::Pieces(pieces) = self.engine.clone() else {
-            return Ok(());
-        };
+        let pieces = self.engine.clone();
         let looks = met.iter().map(|met| async {
             let entry = pieces.entry_at(&met.place, &met.bucket.start).await?;
             Ok::<_, crate::PiecesError>(entry.is_some())
@@ -155,8 +155,9 @@ impl BucketCheck {
 }
 
 impl PieceStore {
-    /// Returns whether a bucket has rows but no entry. Returns true only for the first shard with rows. Returns false
-    /// for buckets below the retention bound, because the stage of rows reports their rows one by one.
+    /// Returns whether a bucket has rows but no entry. To report the bucket only once, returns true only
+    /// for its first shard with rows. Returns false for buckets below the retention bound: the stage of
+    /// rows reports their rows.
     async fn lacks_entry(&self, met: &Met) -> Result<bool> {
         let Met { place, bucket, shard } = met;
         if self.entry_at(place, &bucket.start).await?.is_some() {
@@ -186,7 +187,8 @@ impl PieceStore {
         Ok(!self.read_rows(&first).await?.rows.is_empty())
     }
 
-    /// Writes the right entry at the start of a bucket. `None`: deletes the entry, because no bucket begins there.
+    /// Writes the right entry at the start of a bucket. If `right` is `None`, no bucket begins there, and
+    /// the function deletes the entry.
     async fn put_entry_right(
         &self,
         place: &Place,

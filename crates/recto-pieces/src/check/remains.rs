@@ -7,17 +7,17 @@ use recto_model::{Bound, RowRef, Slice};
 use recto_protocol::buckets::{Bucket, Directory, HeldBucket, Key, PieceRemains, Remains};
 use recto_store::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Store};
 
-use super::{Engine, look};
+use super::look;
 use crate::copying::clustering_of;
 use crate::directory::{
     COMPARED, REGULAR, START, STATICS, piece_cells, piece_of, remove_piece, shared_cells, undated,
 };
 use crate::error::Result;
 use crate::limits::{MAX_REBUILT_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
-use crate::place::Place;
+use crate::place::{PieceStore, Place};
 use crate::tables::Tables;
 
-/// Stored parts of a range map.
+/// Parts of a range map as they are stored. Some may be damaged or missing.
 #[derive(Default)]
 pub(super) struct Stored {
     pub(super) remains: Remains,
@@ -25,33 +25,21 @@ pub(super) struct Stored {
     pub(super) stamps: Vec<i64>,
 }
 
-impl Engine {
-    pub(super) fn tables(&self) -> &Tables {
-        match self {
-            Self::Pieces(pieces) => &pieces.tables,
-            Self::Transacted(engine) => engine.tables(),
-        }
-    }
-
-    /// Returns the stored parts of a range map after the last decided write. `None`: no part is
-    /// stored.
+impl PieceStore {
+    /// Returns the stored parts of a range map by a serial read, or `None` if there are none.
     pub(super) async fn stored(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         'anew: for _ in 0..MAX_TORN_READS {
             let mut stored: Option<Stored> = None;
             let mut slice = Slice::from_start(
-                &self.tables().directories,
+                &self.tables.directories,
                 place.directory_partition(),
                 MAX_REBUILT_PIECES,
             );
             loop {
                 let asked = &slice;
                 let read = look::asked(self, inner, |snapshot, options| {
-                    let serial = match self {
-                        Self::Pieces(pieces) => pieces.directory_options(true, MAX_STEP_TIME).consistency,
-                        Self::Transacted(_) => None,
-                    };
                     let options = ReadOptions {
-                        consistency: serial,
+                        consistency: self.directory_options(true, MAX_STEP_TIME).consistency,
                         ..options
                     };
                     async move { snapshot.slice(asked, &options).await }
@@ -77,9 +65,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Returns the stored parts of a range map without key ranges.
+    /// Returns the stored parts of a range map that has no key ranges.
     async fn without_pieces(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
-        let (own, partition) = (&self.tables().directories, &place.directory_partition());
+        let (own, partition) = (&self.tables.directories, &place.directory_partition());
         let statics = look::asked(self, inner, |snapshot, options| async move {
             snapshot.get_statics(own, partition, &options).await
         });
@@ -88,8 +76,9 @@ impl Engine {
         Ok(row.map(|row| Stored::begun(row, 0)))
     }
 
-    /// Returns the keys of the first and the last row of a bucket, or `None` if it has no rows. A time bucket begins at
-    /// the start of its interval. Bucket 0 of time buckets begins at the start of the partition.
+    /// Returns the keys of the first and the last row of a bucket, or `None` if it has no rows. For a time
+    /// bucket, the first key is the start of its interval. For bucket 0 of time buckets, it is the start
+    /// of the partition.
     pub(super) async fn held(
         &self,
         inner: &Arc<dyn Store>,
@@ -129,7 +118,7 @@ impl Engine {
 }
 
 impl Stored {
-    /// Returns the stored parts from the static cells of a row.
+    /// Returns the parts that all key ranges share, from the static cells of a row.
     fn begun(row: RowRef<'_>, statics: usize) -> Self {
         let remains = Remains {
             floor: row.get(statics).map(<[u8]>::to_vec),
@@ -156,8 +145,8 @@ impl Stored {
         });
     }
 
-    /// Returns the stored parts without the key ranges whose start is not a key of the table, and the starts of these
-    /// key ranges.
+    /// Removes key ranges whose start is not a key of the table. Returns the remaining parts, and the
+    /// starts of the removed key ranges.
     pub(super) fn with_edges_of(&self, place: &Place) -> (Remains, Vec<Key>) {
         let mut remains = self.remains.clone();
         let is_edge = |piece: &PieceRemains| place.pieced.bound(&piece.start).is_ok();
@@ -167,8 +156,8 @@ impl Stored {
         (remains, gone)
     }
 
-    /// Returns the write that replaces the stored range map by `put` if it is unchanged, and the number of key ranges
-    /// that the write changes.
+    /// Returns the write that replaces the stored range map by `put`, on the condition that it is
+    /// unchanged. Also returns the number of key ranges that the write changes.
     pub(super) fn change(
         &self,
         tables: &Tables,
@@ -217,7 +206,8 @@ fn number(row: RowRef<'_>, column: usize) -> Option<i64> {
     Some(i64::from_be_bytes(row.get(column)?.try_into().ok()?))
 }
 
-/// Returns the key of a partition of the table of range maps, if it belongs to a table of rows.
+/// Returns the encoded partition key from a row of the table of range maps. Returns `None` if the row
+/// belongs to another table than `table`.
 pub(super) fn encoded_of<'r>(row: RowRef<'r>, table: &str) -> Option<&'r [u8]> {
     (row.get(0) == Some(table.as_bytes())).then(|| row.get(1))?
 }

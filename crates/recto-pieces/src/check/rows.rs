@@ -1,4 +1,4 @@
-//! Stage of rows: all rows as they are stored, with their samples.
+//! Stage of rows: checks all stored rows and their samples.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::homes::Homes;
 use super::judge::{SeenRow, counts};
 use super::position::{Next, Open};
-use super::{BucketCheck, CheckStep, Engine};
+use super::{BucketCheck, CheckStep};
 use crate::copying::{clustering_of, slice_of};
 use crate::error::Result;
 use crate::holding::bytes_of;
@@ -20,27 +20,28 @@ use crate::limits::{MAX_CHECKED_BYTES, MAX_LOOKS_AT_ONCE};
 use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 
-/// Consecutive rows in a shard of a bucket.
+/// Consecutive rows of one shard of a bucket that one step checks.
 struct Run {
     place: Arc<Place>,
     partition: Cells,
     bucket: Bucket,
     shard: Shard,
-    /// Key of the preceding row, which was checked before. `None`: these are the first rows.
+    /// Key of the last row of this shard that an earlier step checked. `None`: no step has checked rows of
+    /// it.
     from: Option<Key>,
-    /// True if these are the last rows.
+    /// True if the shard has no further rows.
     is_last: bool,
     rows: Vec<(Key, Cells, SeenRow)>,
-    /// Content of the preceding rows.
+    /// Number and bytes of the rows of this shard that earlier steps checked.
     before: Figures,
 }
 
-/// Result of the check of some rows.
+/// Result of the check of consecutive rows of one shard.
 #[derive(Default)]
 struct Looked {
-    /// Keys of suspected faults, and whether the fault is a sample without a row.
+    /// Keys with a suspected fault. True if the fault is a sample without a row.
     suspects: Vec<((Key, Cells), bool)>,
-    /// Content of the shard so far that is read from it.
+    /// Number and bytes of the rows of the shard so far, without rows that belong elsewhere.
     figures: Figures,
 }
 
@@ -94,7 +95,8 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open }))
     }
 
-    /// Groups rows by bucket. If the rows of a bucket were read in part before, this bucket is the first group.
+    /// Groups rows by shard of a bucket. If an earlier step read rows of a shard only in part, this shard
+    /// is the first group.
     fn runs(&self, read: &ScanRead, open: Option<Open>) -> Result<Vec<Run>> {
         let pieced = &self.bucketed.pieced;
         let keys = pieced.table.partition().len();
@@ -142,22 +144,17 @@ impl BucketCheck {
         })
     }
 
-    /// Returns the suspected faults of rows and of their samples. If the cached range map suggests a fault, decides by
-    /// a range map that is read now.
+    /// Returns the suspected faults of rows and of their samples. If the cached range map suggests a
+    /// fault, reads the range map and decides again.
     async fn looked_at(&self, run: &Run) -> Result<Looked> {
-        let samples = match &self.engine {
-            Engine::Transacted(_) => None,
-            Engine::Pieces(pieces) => {
-                let bound = |key: &Key| Bound::After(std::iter::once(Some(&key[..])).collect());
-                let from = run.from.as_ref().map_or(Bound::start(), bound);
-                let last = run.rows.last().map(|(key, ..)| key).or(run.from.as_ref());
-                let to = last.filter(|_| !run.is_last).map_or(Bound::end(), bound);
-                let samples = pieces
-                    .samples_between(&run.place, run.bucket, (from, to), self.deadline())
-                    .await?;
-                Some(samples)
-            }
-        };
+        let bound = |key: &Key| Bound::After(std::iter::once(Some(&key[..])).collect());
+        let from = run.from.as_ref().map_or(Bound::start(), bound);
+        let last = run.rows.last().map(|(key, ..)| key).or(run.from.as_ref());
+        let to = last.filter(|_| !run.is_last).map_or(Bound::end(), bound);
+        let samples = self
+            .engine
+            .samples_between(&run.place, run.bucket, (from, to), self.deadline())
+            .await?;
         let mut looked = Looked::default();
         for is_fresh in [false, true] {
             let lies = (run.bucket, run.shard);
@@ -165,7 +162,7 @@ impl BucketCheck {
             let Some(homes) = homes.await? else {
                 return Ok(Looked::default());
             };
-            looked = run.judged(&homes, samples.as_deref());
+            looked = run.judged(&homes, &samples);
             if looked.suspects.is_empty() {
                 break;
             }
@@ -173,7 +170,7 @@ impl BucketCheck {
         Ok(looked)
     }
 
-    /// Handles the end of the rows of a shard of a bucket.
+    /// Reports a bucket that is too large, after the check has read all rows of one of its shards.
     async fn close(&mut self, run: &Run, figures: Figures) -> Result<()> {
         let Some(figures) = self.of_all_shards(run, figures).await? else {
             return Ok(());
@@ -192,15 +189,16 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Returns the content of all shards of an oversized bucket, or `None` if the bucket is not oversized or was
-    /// reported at another shard. `figures` is the content of this shard. The result is exact only as far as necessary
-    /// to prove the excess. The shards of a bucket are not adjacent in the store's order. So a sum would require
-    /// keeping the figures of all buckets. But in an oversized bucket, at least one shard has more than its share.
+    /// Returns the content of all shards of a bucket that exceeds its maximum size. Returns `None` if the
+    /// bucket does not exceed it, or was reported at another shard. `figures` is the content of this
+    /// shard. The result is exact only as far as necessary to prove the excess.
+    ///
+    /// The shards of a bucket are not adjacent in the store's order, so a sum would require keeping the
+    /// figures of all buckets. The function therefore adds up the shards only if this shard has more than
+    /// its share. In a bucket that exceeds its maximum size, at least one shard has.
     async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
         let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
-        let Engine::Pieces(pieces) = &self.engine else {
-            return Ok(Some(figures));
-        };
+        let pieces = &self.engine;
         let has_its_share = |figures: Figures| {
             let times = |number: u64| number.saturating_mul(shards.count().into());
             size.is_exceeded(Figures {
@@ -232,8 +230,8 @@ impl BucketCheck {
 }
 
 impl PieceStore {
-    /// Returns the content that is read from a shard of a bucket. Stops when this shard alone exceeds the maximum size
-    /// of a bucket.
+    /// Counts the rows of a shard of a bucket, without rows that belong elsewhere. Stops when this shard
+    /// alone exceeds the maximum size of a bucket.
     async fn figures_in(&self, place: &Place, lies: (Bucket, Shard), homes: &Homes<'_>) -> Result<Figures> {
         let (mut slice, mut figures) = (slice_of(place, lies, &Span::all())?, Figures::default());
         loop {
@@ -255,14 +253,13 @@ impl PieceStore {
 }
 
 impl Run {
-    fn judged(&self, homes: &Homes<'_>, samples: Option<&[Dated]>) -> Looked {
+    fn judged(&self, homes: &Homes<'_>, samples: &[Dated]) -> Looked {
         let mut looked = Looked {
             figures: self.before,
             ..Looked::default()
         };
-        let of_keys = samples.unwrap_or_default().iter();
-        // The samples of a bucket include the samples of its other shards, so keep only the samples
-        // of this shard.
+        let of_keys = samples.iter();
+        // Leave out the samples of other shards of the bucket.
         let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
         let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
         for (key, clustering, row) in &self.rows {

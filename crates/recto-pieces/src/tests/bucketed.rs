@@ -1,12 +1,10 @@
-//! Tests of a store that hides its buckets: over a store without transactions, and over stores with transactions, in
-//! memory and embedded.
+//! Tests of a store that keeps partitions in buckets and hides the buckets.
 
 mod by_key;
 mod by_rows;
 mod checked_shards;
 mod checked_times;
 mod checks;
-mod counted;
 mod kept;
 mod lists;
 mod times;
@@ -15,13 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-
 use recto_model::table::{
     BucketBound, Buckets, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind,
 };
 use recto_model::{Bound, Cells, Environment, Slice, Table, Type};
-use recto_store::memory::MemoryStore;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, PointRead, ReadOptions, Store, StoreErrorKind,
     TableOutcome, TableState, TokenRange, WriteOptions, WriteOutcome,
@@ -37,7 +32,7 @@ use crate::BucketedStore;
 use crate::Stamps;
 
 const SHARDS: u8 = 4;
-/// Number of rows of a stream that is split a few times.
+/// Number of rows of a stream, so many that its partition is split a few times.
 const ROWS: i64 = 2_000;
 
 #[derive(Clone)]
@@ -47,13 +42,6 @@ struct Shown {
     stamps: Stamps,
     table: Arc<Table>,
     environment: Environment,
-    /// Folder of a store on disk, which is removed with this value.
-    _folder: Option<Arc<tempfile::TempDir>>,
-}
-
-fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn Store> {
-    let opened = EmbeddedStore::open(directory.path(), options, Environment::system());
-    opened.expect("it is opened")
 }
 
 macro_rules! over_a_store {
@@ -67,13 +55,11 @@ macro_rules! over_a_store {
     };
 }
 
-/// Runs tests over each store. On stores with samples, the tests use the paused clock.
+/// Runs tests on each kind of store: with and without shards. The tests use a paused clock.
 macro_rules! over_each_store {
     ($($name:ident)*) => {
         over_a_store! { sampled (start_paused = true) $($name)* }
         over_a_store! { sharded (start_paused = true) $($name)* }
-        over_a_store! { in_memory (flavor = "multi_thread", worker_threads = 2) $($name)* }
-        over_a_store! { on_disk (flavor = "multi_thread", worker_threads = 2) $($name)* }
     };
 }
 
@@ -106,23 +92,6 @@ impl Shown {
         Self::over(Arc::new(memory(&environment)), environment, table_with(buckets)).await
     }
 
-    async fn in_memory() -> Self {
-        Self::counted(Arc::new(MemoryStore::new(Environment::system()))).await
-    }
-
-    async fn on_disk() -> Self {
-        let folder = tempfile::tempdir().expect("there is room");
-        let shown = Self::counted(embedded(&folder, EmbeddedOptions::default())).await;
-        Self {
-            _folder: Some(Arc::new(folder)),
-            ..shown
-        }
-    }
-
-    async fn counted(inner: Arc<dyn Store>) -> Self {
-        Self::over(inner, Environment::system(), table()).await
-    }
-
     async fn over(inner: Arc<dyn Store>, environment: Environment, table: Table) -> Self {
         let stamps = stamps(&environment);
         let store = BucketedStore::over(Arc::clone(&inner), environment.clone(), Arc::clone(&stamps));
@@ -135,7 +104,6 @@ impl Shown {
             stamps,
             table,
             environment,
-            _folder: None,
         }
     }
 
@@ -151,7 +119,7 @@ impl Shown {
         }
     }
 
-    /// Repeats a write until its timestamps are new enough.
+    /// Sends writes. Repeats them with newer timestamps if rows moved to other buckets.
     async fn send(&self, make: impl Fn() -> Vec<PartitionWrite>) {
         for _ in 0..10 {
             let sent = self
@@ -205,7 +173,7 @@ impl Shown {
         read.rows.iter().map(at).collect()
     }
 
-    /// Returns all rows, by scans of `limit` rows each.
+    /// Returns all rows, read by scans of at most `limit` rows each.
     async fn scan(&self, limit: u32) -> Vec<(String, i64)> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
@@ -227,45 +195,17 @@ impl Shown {
         rows
     }
 
-    /// Lets time pass on stores with the paused clock.
+    /// Waits a moment, so that background tasks run.
     async fn pass(&self) {
-        if !self.inner.limits().transactions {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    /// Waits until no split is due.
+    /// Waits so long that all due splits are complete.
     async fn settle(&self) {
-        if !self.inner.limits().transactions {
-            return tokio::time::sleep(Duration::from_secs(600)).await;
-        }
-        for _ in 0..400 {
-            if self.largest().await <= target(&self.table) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-        panic!("some bucket stays too large");
+        tokio::time::sleep(Duration::from_secs(600)).await;
     }
 
-    /// Returns the size of the largest bucket, in the unit of its limit.
-    async fn largest(&self) -> u64 {
-        let (table, partitions) = self.partitions().await;
-        let snapshot = self.inner.snapshot().expect("it is open");
-        let options = ReadOptions::default();
-        let counts = snapshot.count_partitions(&table, &partitions, &options);
-        let counts = counts.await.expect("they are counted");
-        let sizes =
-            counts.iter().map(
-                |count| match self.table.options().buckets.map(|buckets| buckets.bound) {
-                    Some(BucketBound::Rows(_)) => count.rows,
-                    _ => count.bytes,
-                },
-            );
-        sizes.max().unwrap_or_default()
-    }
-
-    /// Returns the number of buckets in the store.
+    /// Returns the number of partitions of the underlying store: one for each shard of a bucket.
     async fn buckets(&self) -> usize {
         self.partitions().await.1.len()
     }
@@ -283,13 +223,6 @@ impl Shown {
             .iter()
             .map(|row| key.clone().map(|column| row.get(column)).collect());
         (table, partitions.collect())
-    }
-}
-
-fn target(table: &Table) -> u64 {
-    match table.options().buckets.map(|buckets| buckets.bound) {
-        Some(BucketBound::Bytes(most) | BucketBound::Rows(most)) => most,
-        _ => u64::MAX,
     }
 }
 
@@ -324,8 +257,7 @@ async fn a_table_in_buckets_is_as_any_other(shown: Shown) {
     }
     shown.put("other", 0..3).await;
     shown.settle().await;
-    let least = if shown.inner.limits().transactions { 10 } else { 20 };
-    assert!(shown.buckets().await > least, "the stream is cut");
+    assert!(shown.buckets().await > 20, "the stream is cut");
     for at in [0, 7, 1_000, ROWS - 1] {
         shown.delete("s", at).await;
     }
@@ -383,9 +315,8 @@ async fn a_scan_lists_each_row_once_while_buckets_are_cut(shown: Shown) {
         }
     });
     let (mut scans, mut is_written) = (0, false);
-    // Continue to scan after the last write: with the paused clock, splits on a store without
-    // transactions last much longer.
-    while !is_written || (scans < 80 && !shown.inner.limits().transactions) {
+    // With the paused clock, splits continue for a long time after the last write.
+    while !is_written || scans < 80 {
         is_written = writer.is_finished();
         let before = next.load(Ordering::SeqCst);
         let rows = shown.scan([97, 500, 1_000][scans % 3]).await;
@@ -507,11 +438,6 @@ async fn rejects_operations_that_buckets_do_not_support(shown: Shown) {
         assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
     }
     assert!(shown.store.empty_table(&shown.table).await.is_err());
-    let count = vec![Cells::new()];
-    let snapshot = shown.store.snapshot().expect("it is open");
-    let options = ReadOptions::default();
-    let counted = snapshot.count_partitions(&shown.table, &count, &options);
-    assert!(counted.await.is_err());
     let key = Operation::Put {
         clustering: cells(&[None]),
         cells: cells(&[None, None]),
@@ -524,7 +450,8 @@ async fn rejects_operations_that_buckets_do_not_support(shown: Shown) {
     assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
 }
 
-/// Uses partitions of one row each. Most rows are not in the shard in which scans find the partition.
+/// Checks that scans find each partition. The partitions have one row each, and most rows are not in the
+/// shard in which scans look for a partition.
 #[tokio::test(start_paused = true)]
 async fn a_partition_is_scanned_whose_first_shard_is_empty() {
     let shown = Shown::sharded().await;

@@ -1,4 +1,5 @@
-//! Common parts of the tests: a table, a store that behaves like Cassandra, and rows.
+//! Common parts of the tests: a table, a store that behaves like Cassandra, and helpers that write and
+//! read rows.
 
 mod bucketed;
 mod cuts;
@@ -6,12 +7,12 @@ mod directories;
 mod estimates;
 mod expired;
 mod lists;
+mod retained;
 mod room;
 mod rows;
 mod samples;
 mod shards;
 mod stages;
-mod transacted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -29,7 +30,7 @@ use crate::tables::PiecedTable;
 use crate::writer::{Change, RowChange};
 
 pub(crate) const TIME: Duration = Duration::from_secs(10);
-/// Start of the clock, in microseconds.
+/// Time at which the clock of each test starts, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 const SIZING: (u64, u64, f64, u32) = (64 << 10, 1_000, 1e-3, 8);
 
@@ -103,7 +104,7 @@ pub(crate) fn pieced(direction: Direction) -> Arc<PiecedTable> {
     sharded(direction, Shards::ONE)
 }
 
-/// Returns this table with `shards` shards in each bucket.
+/// Returns the table of events with `shards` shards in each bucket.
 pub(crate) fn sharded(direction: Direction, shards: Shards) -> Arc<PiecedTable> {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let mut columns = vec![
@@ -125,7 +126,7 @@ pub(crate) fn sharded(direction: Direction, shards: Shards) -> Arc<PiecedTable> 
     Arc::new(PiecedTable::sharded(Arc::new(table), sizing, shards).expect("it has the columns"))
 }
 
-/// Returns a partition with this number.
+/// Returns a partition of the table of events whose key is `number`.
 pub(crate) fn place(number: u8) -> Arc<Place> {
     let pieced = pieced(Direction::Ascending);
     let partition: Cells = std::iter::once(Some(&[number][..])).collect();
@@ -144,7 +145,7 @@ pub(crate) fn clustering(at: i64, name: &str) -> Cells {
     cells(&[Some(&at.to_be_bytes()), Some(name.as_bytes())])
 }
 
-/// Stream on a store in memory.
+/// Partition of the table of events (a stream), on a store in memory.
 pub(crate) struct Stream {
     pub(crate) pieces: PieceStore,
     pub(crate) partition: Partition,

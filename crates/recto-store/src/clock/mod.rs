@@ -1,7 +1,8 @@
-//! Guards against a wrong clock: a local clock deletes data only if other evidence confirms it.
+//! Guards against a wrong clock: a process deletes expired data only if other evidence confirms its clock.
 //!
 //! Retention compares the local clock with stored times. A process whose clock is ahead would delete data
-//! that other processes wrote and confirmed. A clock that is behind deletes too late, which loses nothing.
+//! that other processes wrote and confirmed. A process whose clock is behind deletes too late, which loses
+//! nothing.
 //!
 //! A store with nodes compares the local clock with the clocks of the nodes ([`ComparedClock`]). A store on
 //! this machine has no other clock, and records the time instead ([`RecordedClock`]).
@@ -21,31 +22,31 @@ pub use recorded::RecordedClock;
 const SECOND_MICROS: i64 = 1_000_000;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
 
-/// Decides whether the local clock may delete data. A store has one guard, which all code that deletes by
-/// time shares.
+/// Decides whether the local clock is trusted to delete data. A store has one guard, which all code that
+/// deletes expired data shares.
 #[async_trait]
 pub trait ClockGuard: Send + Sync {
     /// Compares the local clock with the clocks of nodes, if the last comparison is older than 30 seconds or
-    /// the clock was set since. Does nothing in a store without nodes.
+    /// the clock was set since then. Does nothing in a store without nodes.
     async fn compare(&self, timeout: Duration) {
         let _ = timeout;
     }
 
-    /// Returns whether the local clock may delete data that is kept for `retention`.
+    /// Returns whether the local clock is trusted to delete data that is kept for `retention`.
     fn allows(&self, retention: Duration) -> bool;
 
-    /// Returns whether the local clock may stamp writes. On a store with nodes, it may not if it is more than
-    /// five seconds ahead of all nodes that answered, because later writes of other processes would be
-    /// ignored.
+    /// Returns whether the local clock is trusted to give writes their timestamps. On a store with nodes, it
+    /// is not if it is more than five seconds ahead of all nodes that answered. Its timestamps would make the
+    /// store ignore later writes of other processes.
     ///
-    /// Waits at most a second, for the first comparison and for the first one after the clock was set. A
-    /// clock that could not be compared may stamp.
+    /// Waits at most a second, and only for the first comparison and for the first one after the clock was
+    /// set. A clock that could not be compared is trusted.
     async fn may_stamp(&self) -> bool {
         true
     }
 
     /// Records the time in a store without nodes, at most once an hour. `shortest` is the shortest retention
-    /// of its data.
+    /// of the data in the store.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -57,45 +58,48 @@ pub trait ClockGuard: Send + Sync {
     /// Returns the state of the local clock by the last comparison, for data whose shortest retention is `shortest`.
     fn status(&self, shortest: Option<Duration>) -> ClockStatus;
 
-    /// Makes the local clock the evidence for itself from now on, and returns its time in microseconds since 1970.
+    /// Accepts the time of the local clock as correct from now on, and returns it in microseconds since 1970.
     ///
     /// # Errors
-    /// `Invalid` if the store compares the clock with those of its nodes. The store cannot be written.
+    /// `Invalid` if the store compares the clock with those of its nodes. Other kinds if the store cannot be
+    /// written.
     async fn confirm(&self, timeout: Duration) -> Result<i64, StoreError>;
 }
 
-/// Kind of agreement between the local clock and the evidence for it.
+/// Result of comparing the local clock with the evidence: the clocks of nodes, or the time that the store
+/// recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClockState {
-    /// The clock agrees with the evidence, or has no evidence yet.
+    /// The clock agrees with the evidence, or there is no evidence yet.
     #[default]
     Agrees,
-    /// The clock differs from the clock of a node by more than two seconds. It still deletes.
+    /// The clock differs from the clock of a node by more than two seconds. The process still deletes expired
+    /// data.
     Differs,
-    /// The clock is more than five seconds ahead of the clock of a node. It deletes nothing.
+    /// The clock is more than five seconds ahead of the clock of a node. The process deletes no expired data.
     AheadOfNodes,
-    /// No node returned its clock. The local clock deletes nothing.
+    /// No node returned its clock. The process deletes no expired data.
     NotCompared,
-    /// The clock is too far ahead of the time that the store recorded. It deletes no data with a short
-    /// retention.
+    /// The clock is too far ahead of the time that the store recorded. The process deletes no data with a
+    /// short retention.
     AheadOfRecord,
 }
 
 /// State of the local clock, for monitoring a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockStatus {
-    /// Agreement with the evidence.
+    /// Result of comparing the clock with the evidence.
     pub state: ClockState,
-    /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` without
-    /// evidence.
+    /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` if
+    /// there is no evidence.
     pub ahead_micros: Option<i64>,
-    /// True if the clock is so far ahead of all nodes that it may not stamp writes: see
+    /// True if the clock is so far ahead of all nodes that it must not give writes their timestamps: see
     /// [`ClockGuard::may_stamp`].
     pub refuses_stamps: bool,
 }
 
 impl ClockStatus {
-    /// Returns the warning to report: the difference, and its effect on the process.
+    /// Returns a warning for logs and monitoring: the difference, and its effect on the process.
     ///
     /// ```
     /// use recto_store::clock::{ClockState, ClockStatus};
@@ -130,13 +134,13 @@ impl ClockStatus {
                 let least = recorded::RETENTION_PARTS.saturating_mul(ahead) / DAY_MICROS;
                 Some(format!(
                     "the clock of this machine is {days} {unit} ahead of the time that the store recorded: \
-                     queues that keep messages for less than {least} days do not expire messages"
+                     queues and collections that keep data for less than {least} days delete no old data"
                 ))
             }
         }
     }
 
-    /// Returns advice about the warning.
+    /// Returns advice about the warning, if there is some.
     pub fn hint(&self) -> Option<&'static str> {
         match self.state {
             ClockState::Agrees => None,
@@ -178,7 +182,7 @@ mod tests {
             Environment::new(self.clone())
         }
 
-        /// Advances the monotonic clock and the wall clock.
+        /// Advances the monotonic clock by `seconds` and the wall clock by `wall_seconds`.
         pub(super) fn pass(&self, seconds: i64, wall_seconds: i64) {
             let nanos = seconds.unsigned_abs() * 1_000_000_000;
             self.monotonic_nanos.fetch_add(nanos, Ordering::Relaxed);

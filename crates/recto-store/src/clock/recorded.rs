@@ -1,4 +1,5 @@
-//! Comparison of the local clock with the time that the store recorded, in a store without nodes.
+//! Guard against a wrong local clock for a store without nodes: compares the clock with the time that the
+//! store recorded.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,15 +8,15 @@ use recto_model::Environment;
 
 use super::{ClockState, ClockStatus, DAY_MICROS, SECOND_MICROS, micros};
 
-/// Divisor of the retention time: a clock may be ahead by this part of it. So data is deleted too early by at
-/// most that part.
+/// Divisor of the retention: the clock may be ahead by a tenth of the retention. Data is therefore deleted
+/// too early by at most a tenth of its retention.
 pub(super) const RETENTION_PARTS: i64 = 10;
-/// Time between two records.
+/// Minimum time between two records, in microseconds.
 const RECORD_MICROS: i64 = 3_600 * SECOND_MICROS;
 
-/// Local clock, and the evidence for it. The evidence is the time that was recorded in the store when this
-/// process opened it, plus the time elapsed since then. Later records of this process are not evidence for its
-/// own clock.
+/// Local clock, and the evidence for its time. The evidence is the time that the store contained when this
+/// process opened it, plus the time elapsed since then. Later records of this process are not evidence for
+/// its own clock.
 #[derive(Debug)]
 pub struct RecordedClock {
     environment: Environment,
@@ -24,21 +25,24 @@ pub struct RecordedClock {
 
 #[derive(Debug, Clone, Copy)]
 struct State {
-    /// Evidence at the time when the store was opened, or when the clock was confirmed.
+    /// Time according to the evidence when the store was opened, or when the clock was confirmed.
     since_micros: i64,
     since_nanos: u64,
-    /// Time that is recorded in the store.
+    /// Time that the store contains now. `None` if it contains none.
     recorded_micros: Option<i64>,
+    /// Shortest retention that any caller of `due` passed.
+    shortest: Option<Duration>,
 }
 
 impl RecordedClock {
-    /// Returns the clock of a store with this record. Without a record, the current time of the clock is the
-    /// evidence.
+    /// Returns the guard for a store that contains the time `recorded_micros`. If the store contains none,
+    /// the current time of the clock is the evidence.
     pub fn new(environment: Environment, recorded_micros: Option<i64>) -> Self {
         let state = State {
             since_micros: recorded_micros.unwrap_or_else(|| environment.now_micros()),
             since_nanos: environment.continuous_nanos(),
             recorded_micros,
+            shortest: None,
         };
         Self {
             environment,
@@ -66,10 +70,16 @@ impl RecordedClock {
         }
     }
 
-    /// Returns the time to record now, or `None` if it is less than an hour after the record. `shortest` is
-    /// the shortest retention of the store's data. A clock that may not delete all this data records the
-    /// evidence, not its own time.
+    /// Returns the time to record now, or `None` if less than an hour has passed since the last record.
+    /// `shortest` is the shortest retention of the caller's data. If the clock is too far ahead to delete the
+    /// data of all callers so far, the result is the time of the evidence instead of the clock's own time.
     pub fn due(&self, shortest: Duration) -> Option<i64> {
+        let shortest = {
+            let mut state = self.state();
+            let least = state.shortest.map_or(shortest, |least| least.min(shortest));
+            state.shortest = Some(least);
+            least
+        };
         let time = if self.allows(shortest) {
             self.environment.now_micros()
         } else {
@@ -79,18 +89,21 @@ impl RecordedClock {
         self.state().recorded_micros.is_none_or(is_due).then_some(time)
     }
 
-    /// Records that the store now contains this time.
+    /// Notes that the store now contains this time.
     pub fn set_recorded(&self, micros: i64) {
         self.state().recorded_micros = Some(micros);
     }
 
-    /// Makes `micros` the evidence. It is a time that the clock returned just now and that the store has
-    /// recorded.
+    /// Makes `micros` the evidence. The clock must have returned this time just now, and the store must
+    /// contain it.
     pub fn set_confirmed(&self, micros: i64) {
-        *self.state() = State {
+        let since_nanos = self.environment.continuous_nanos();
+        let mut state = self.state();
+        *state = State {
             since_micros: micros,
-            since_nanos: self.environment.continuous_nanos(),
+            since_nanos,
             recorded_micros: Some(micros),
+            shortest: state.shortest,
         };
     }
 

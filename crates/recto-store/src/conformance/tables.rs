@@ -1,4 +1,4 @@
-//! Creating, listing, comparing and dropping tables.
+//! Behaviors of creating, listing, comparing and dropping tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,6 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
         automatic_snapshots: false,
-        counts_partitions: store.limits().counts_partitions,
         counts_rows: store.limits().counts_rows,
         buckets: None,
         allows_empty_partition: false,
@@ -207,7 +206,7 @@ pub async fn compare_tells_what_is_there(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that reading or writing an absent table is an error of that kind.
+/// Checks that reading or writing an absent table is an error of the kind `Table`.
 pub async fn unknown_tables_are_errors(bench: &dyn Bench) {
     let store = bench.store();
     let columns = vec![partition("p", Type::Int), ascending("c", Type::Int)];

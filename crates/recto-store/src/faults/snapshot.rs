@@ -1,4 +1,4 @@
-//! Reads that fail.
+//! Snapshot wrapper that makes reads fail.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use recto_model::{Cells, Slice, Table};
 use super::plan::FaultKind;
 use super::{FaultyStore, same_partition, timeout, unavailable};
 use crate::{
-    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead,
+    ConsistencyLevel, PointRead, ReadOptions, RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead,
     Snapshot, StoreError, TokenRange,
 };
 
-/// Snapshot whose reads fail. It returns no slices without waiting, so that every read can fail.
+/// Snapshot whose reads fail. It returns no slice immediately, so that each read goes through the code that
+/// can fail.
 pub(super) struct FaultySnapshot {
     store: FaultyStore,
     inner: Arc<dyn Snapshot>,
@@ -39,8 +40,8 @@ impl FaultySnapshot {
         Ok(())
     }
 
-    /// Returns the snapshot to read a partition. A serial read first learns the decided writes of the
-    /// partition and sees them, even if this snapshot is older.
+    /// Returns the snapshot from which to read a partition. A serial read first learns the decided writes of
+    /// the partition. It then uses a newer snapshot, which contains them.
     async fn of_partition(
         &self,
         table: &Table,
@@ -117,17 +118,6 @@ impl Snapshot for FaultySnapshot {
         inner.scan_partitions(table, range, after, limit, options).await
     }
 
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        self.begin(&format!("counts of partitions of {}", table.name()), options)
-            .await?;
-        self.inner.count_partitions(table, partitions, options).await
-    }
-
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         self.inner.estimate(slice, options).await
     }
@@ -139,5 +129,9 @@ impl Snapshot for FaultySnapshot {
         options: &ReadOptions,
     ) -> Result<Option<Cells>, StoreError> {
         self.inner.row_at(slice, rank, options).await
+    }
+
+    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
+        self.inner.blocks(slice, options).await
     }
 }

@@ -1,7 +1,7 @@
-//! Reference store: implements all functions of a [`Store`] in memory, in code that is easy to verify.
+//! Reference store for tests: all functions of a [`Store`] in memory, in code that is easy to verify.
 //!
-//! It keeps every write of a partition and merges the writes at each read. So it is slow, grows without
-//! bound, and is only for tests. It distinguishes partitions by their bytes, keeps rows in the order of
+//! It keeps every write of a partition and merges the writes at each read. It is therefore slow, and grows
+//! without bound. It distinguishes partitions by their bytes, keeps rows in the order of
 //! [`recto_model::order`], and uses no key codec.
 
 mod partition;
@@ -34,27 +34,26 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
-    counts_partitions: true,
     counts_rows: false,
 };
 
 /// Key of a partition: its cells, none of which is null.
 type PartitionKey = Vec<Vec<u8>>;
 
-/// Table and its partitions.
+/// Definition of a table, and its partitions.
 #[derive(Debug, Clone)]
 struct Contents {
     table: Arc<Table>,
     partitions: BTreeMap<PartitionKey, Arc<Partition>>,
 }
 
-/// All tables at one moment.
+/// All tables and the newest stamps, at one moment.
 #[derive(Debug, Clone)]
 struct State {
     tables: BTreeMap<String, Arc<Contents>>,
-    /// Stamp of the newest conditional write.
+    /// Newest stamp of a conditional write.
     newest_cas: i64,
-    /// Stamp of the newest plain write.
+    /// Newest stamp of a plain write.
     newest_stamp: Option<i64>,
 }
 
@@ -73,12 +72,12 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Returns an empty store whose snapshots are fixed. Rows expire by the clock of `environment`.
+    /// Returns an empty store whose snapshots do not change. Rows expire by the clock of `environment`.
     pub fn new(environment: Environment) -> Self {
         Self::with_limits(environment, DEFAULT_LIMITS)
     }
 
-    /// Returns an empty store with other limits. If they have `remote`, each read of a snapshot sees the
+    /// Returns an empty store with other limits. If `limits` have `remote`, each read of a snapshot sees the
     /// newest writes, as on Cassandra.
     pub fn with_limits(environment: Environment, limits: Limits) -> Self {
         let state = State {
@@ -94,18 +93,18 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
-        // Ignore the poison of the lock. If snapshots are fixed, changes are made to a copy, so a
-        // panic leaves no incomplete state.
+        // Ignore the poison of the lock. Changes are made to a copy of the state, unless snapshots are
+        // remote, so a panic leaves no incomplete state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state completely, or not at all if `change` fails.
+    /// Applies `change` to the state as a whole, or not at all if `change` fails.
     fn change<T, E>(&self, change: impl FnOnce(&mut State, i64) -> Result<T, E>) -> Result<T, E> {
         let mut guard = self.lock();
         let now = self.environment.now_micros();
         if self.limits.remote && !self.limits.sees_conflicts {
-            // Change the state without a copy. The snapshots of such a store are not fixed, and a
-            // call that fails does so before it changes anything.
+            // Change the state without a copy. The snapshots of a remote store need no copy, and a call that
+            // fails does so before it changes anything.
             return change(Arc::make_mut(&mut guard), now);
         }
         let mut state = State::clone(&guard);
@@ -172,7 +171,8 @@ impl MemoryStore {
         Ok(found)
     }
 
-    /// Applies all writes if all conditions hold. Checks the conditions before it applies anything.
+    /// Applies all writes of a transaction if all conditions hold. Checks the conditions before it applies
+    /// anything.
     fn transact_all(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<(), NotWritten> {
         self.change(|state, now| {
             let current = conditional.iter().map(|cas| state.current(cas, now));
@@ -190,11 +190,12 @@ impl MemoryStore {
     }
 }
 
-/// Reason why nothing of a call was written.
+/// Reason why no write of a call was applied.
 enum NotWritten {
-    /// Number of the conflicting insert.
+    /// An insert conflicts. Contains its index among the mutations of the call.
     Conflict(usize),
-    /// Current values of the columns of each conditional write's conditions.
+    /// A condition does not hold. Contains, for each conditional write, the current values of the columns in
+    /// its conditions.
     Conditions(Vec<Vec<Option<Vec<u8>>>>),
     Failed(StoreError),
 }
@@ -246,7 +247,7 @@ impl State {
 }
 
 impl State {
-    /// Returns the current values of the columns of a conditional write's conditions.
+    /// Returns the current values of the columns that the conditions of a conditional write compare.
     fn current(&self, cas: &Cas, now: i64) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let partitions = &self.contents(&cas.table)?.partitions;
         let partition = partitions.get(&partition_key(&cas.partition));
@@ -257,7 +258,7 @@ impl State {
         Ok(cas.conditions.iter().map(column).collect())
     }
 
-    /// Applies a conditional write whose conditions hold.
+    /// Applies a conditional write after its conditions were checked.
     fn apply(&mut self, cas: &Cas, now: i64) -> Result<(), StoreError> {
         let stamp = now.max(self.newest_cas + 1);
         let contents = self.contents_mut(&cas.table)?;

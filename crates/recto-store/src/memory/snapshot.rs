@@ -8,19 +8,18 @@ use recto_model::{Bound, Cells, Column, RowSet, Slice, Table};
 
 use super::partition::{LiveRow, Partition, lies_before};
 use super::{Contents, MemoryStore, PartitionKey, State, in_time, partition_key};
-use crate::read::ROW_OVERHEAD_BYTES;
 use crate::{
-    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
-    StoreErrorKind, TokenRange,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, StoreErrorKind,
+    TokenRange,
 };
 
-/// State at one moment, or the current state at each read.
+/// Snapshot of the reference store. Without a `snapshot`, each read sees the current state.
 pub(super) struct MemorySnapshot {
     store: MemoryStore,
     snapshot: Option<Arc<State>>,
 }
 
-/// Rows that are being read.
+/// Result of a read, as far as it has been collected.
 struct Reading<'a> {
     table: &'a Table,
     options: &'a ReadOptions,
@@ -42,7 +41,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns whether the read must stop.
+    /// Returns whether the read has reached a limit.
     fn is_full(&self) -> bool {
         let rows = self.read.rows.len();
         rows == self.limit || (rows > 0 && self.read.bytes >= self.options.max_bytes)
@@ -274,37 +273,9 @@ impl Snapshot for MemorySnapshot {
         }
         Ok(read)
     }
-
-    async fn count_partitions(
-        &self,
-        table: &Arc<Table>,
-        partitions: &[Cells],
-        options: &ReadOptions,
-    ) -> Result<Vec<PartitionCount>, StoreError> {
-        self.store.limits.check_counted(table, partitions)?;
-        let contents = self.contents(table, options)?;
-        let count = |partition: &Cells| {
-            let found = contents.partitions.get(&partition_key(partition));
-            found.map_or_else(PartitionCount::default, |found| {
-                // Use the definition of the stored table, so that columns that the caller does not
-                // know count, too.
-                let rows = found.live_rows(&contents.table, self.now());
-                PartitionCount {
-                    rows: rows.len() as u64,
-                    bytes: rows.iter().map(row_bytes).sum(),
-                }
-            })
-        };
-        Ok(partitions.iter().map(count).collect())
-    }
 }
 
-fn row_bytes(row: &LiveRow<'_>) -> u64 {
-    let values = row.cells.iter().flatten().map(|value| value.len()).sum::<usize>();
-    (row.clustering.byte_len() + values) as u64 + ROW_OVERHEAD_BYTES
-}
-
-/// Returns the rows of a partition. If it has no rows but has static cells, returns one row of nulls.
+/// Returns the rows of a partition for a scan. If the partition has only static cells, returns one `None`.
 fn scanned_rows<'a>(
     table: &Table,
     partition: &'a Partition,
@@ -354,7 +325,7 @@ impl Position {
     }
 }
 
-/// Writes the length and the bytes of each part.
+/// Encodes byte strings as one: the length and the bytes of each.
 fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {

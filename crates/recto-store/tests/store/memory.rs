@@ -14,7 +14,6 @@ fn bench(remote: bool) -> Ready<ClockBench> {
         leaves_tombstones: remote,
         sees_conflicts: !remote,
         transactions: !remote,
-        counts_partitions: !remote,
         ..DEFAULT_LIMITS
     };
     let store = Arc::new(MemoryStore::with_limits(clock.environment(), limits));

@@ -1,15 +1,15 @@
 //! Copies of one store into another: schema, records with their versions, and cursor keys.
 //!
-//! Ranges of a collection's base table are read concurrently, and written in steps. The target store keeps the progress
-//! of each range, so that an interrupted copy can continue. At the end both stores are read again, and their records
-//! are counted.
+//! Ranges of a collection's base table are read concurrently, and written in steps. The target store keeps
+//! the progress of each range, so that an interrupted copy can continue. At the end, the copy reads both
+//! stores again and counts their records.
 //!
 //! | module | content |
 //! |---|---|
 //! | `begin` | selected collections, and the check that the target store accepts them |
 //! | `record` | records as they are read |
 //! | `room` | splits of buckets in advance |
-//! | `write` | writes of the records |
+//! | `write` | writes of records to the target store |
 //! | `sum` | counts and digests of the records |
 
 mod begin;
@@ -26,7 +26,6 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::{ReadOptions, ScanPosition, ScanRead, TokenRange};
 use tokio::sync::Mutex;
 
-use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::covered::{Covered, MAX_PIECES, Piece};
 use crate::error::{Error, Result};
@@ -158,8 +157,8 @@ async fn copy(
     Ok(report)
 }
 
-/// Waits until the unfinished changes of an interrupted process are complete in the target store. It takes half a
-/// minute until that process is known to be dead.
+/// Waits until the target store has no unfinished changes of an interrupted process. A process counts as
+/// dead only after half a minute.
 async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
     let told = |pass: &RecoveryPass| {
         progress(CopyProgress {
@@ -171,7 +170,7 @@ async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result
     target.recover(told).await.map(drop)
 }
 
-/// Returns the error of a copy that stops. Copied records remain.
+/// Returns the error of a copy that stops. Its hint says that the copied records remain.
 #[cold]
 fn stopped(error: Error) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -180,7 +179,7 @@ fn stopped(error: Error) -> Error {
         .with_source(error)
 }
 
-/// Progress of all ranges of a collection together.
+/// Progress of the copy of a collection, over all of its ranges.
 struct Telling {
     pace: Pace,
     progress: CopyProgress,
@@ -196,7 +195,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies the rest of the collection. Also returns whether its copy was begun before.
+    /// Copies the rest of the collection. Also returns whether an earlier call had begun the copy.
     async fn run(&self) -> Result<(CopiedCollection, bool)> {
         let (pieces, is_resumed) = self.pieces().await?;
         let rows = |pieces: &[Piece]| pieces.iter().map(|piece| piece.rows).sum::<u64>();
@@ -217,11 +216,6 @@ impl Copying<'_> {
             .buffer_unordered(PIECES_AT_ONCE)
             .try_collect::<()>()
             .await?;
-        if is_resumed {
-            // The interrupted process may have left buckets that it was about to
-            // split, so split them now.
-            bucketed::cut_what_is_left(&self.target).await?;
-        }
         let copied = CopiedCollection {
             name: self.source.definition.name.clone(),
             rows_read: self.telling.lock().await.progress.rows,
@@ -231,7 +225,7 @@ impl Copying<'_> {
         Ok((copied, is_resumed))
     }
 
-    /// Returns the ranges of the collection, and whether its copy was begun before.
+    /// Returns the ranges of the collection, and whether an earlier call had begun the copy.
     async fn pieces(&self) -> Result<(Vec<Piece>, bool)> {
         self.covered.prepare().await?;
         let pieces = self.covered.read().await?;
@@ -257,7 +251,8 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Reports the progress after rows were read, and waits as the throttle requires.
+    /// Reports the progress after rows were read, and waits as long as the limit of rows per second
+    /// requires.
     async fn tell(&self, rows: u64, change: impl FnOnce(&mut CopyProgress)) {
         let wait = {
             let mut telling = self.telling.lock().await;
@@ -282,7 +277,7 @@ impl Copying<'_> {
         Ok(snapshot.scan(table, range, after, rows, &options).await?)
     }
 
-    /// Copies the next records of a range. Returns the number of rows.
+    /// Copies the next records of a range. Returns the number of rows that were read.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
         let read = self.read(&piece.range, piece.after.as_ref()).await?;
         let records = Records::of(&self.source, &read)?;
@@ -291,7 +286,7 @@ impl Copying<'_> {
         piece.rows += rows;
         piece.is_done = read.next.is_none();
         piece.after = read.next.or_else(|| piece.after.take());
-        // Storing the progress also makes the records durable that this step wrote.
+        // This write also makes the records of this step durable.
         self.covered.put(std::slice::from_ref(piece)).await?;
         Ok(rows)
     }

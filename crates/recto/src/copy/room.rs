@@ -1,17 +1,17 @@
-//! Sample of all records that are to be copied, for stores where splits of buckets take long. The
-//! copy waits once for all splits, instead of waiting in each step.
+//! Splits of buckets in the target store before a copy, from a sample of all records. The copy waits once
+//! for all splits, instead of waiting in each step.
 
 use super::Copying;
 use super::record::{Record, Records};
 use super::write::Target;
 use crate::covered::Piece;
 use crate::error::Result;
-use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, RoomMaking, is_drawn};
+use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn, makes_room};
 
 /// Maximum size of the sample in bytes.
 const MAX_DRAWN_BYTES: usize = 64 << 20;
 
-/// Sample of the records.
+/// Sample of the records that are to be copied.
 struct Drawn {
     records: Vec<Record>,
     bytes: usize,
@@ -22,12 +22,13 @@ struct Drawn {
 }
 
 impl Copying<'_> {
-    /// Splits buckets for the rest of the collection, as far as possible.
+    /// Splits the buckets of the target store for the rest of the collection. If a split fails, the copy
+    /// continues with the existing buckets.
     ///
     /// # Errors
     /// The source store cannot be read.
     pub(super) async fn make_room(&self, pieces: &[Piece]) -> Result<()> {
-        if RoomMaking::of(std::slice::from_ref(&self.target)) != RoomMaking::Once {
+        if !makes_room(std::slice::from_ref(&self.target)) {
             return Ok(());
         }
         let mut drawn = Drawn {

@@ -1,13 +1,13 @@
-//! Writes of records into the target store. Each record is written as if it had been written there, with its version.
+//! Writes of records into the target store. Each record keeps its version.
 //!
-//! | records of the collection | write |
+//! | kind of records | how they are written |
 //! |---|---|
-//! | are written plainly | row and entries, plainly, at the timestamp; repeated writes change nothing |
-//! | change, with transactions | rows and entries of a step in one transaction, if none of the records exists |
-//! | change, without transactions | each as a copy by the protocol, with its own token, at the time of its version |
+//! | written plainly | row and entries, plainly, at the timestamp; repeated writes change nothing |
+//! | changed, with transactions | rows and entries of a step in one transaction, if none of the records exists |
+//! | changed, without transactions | each by the protocol, with its own token, at the time of its version |
 //!
-//! So a record that an earlier run of the copy wrote stays as it is, and so does a record that others have changed
-//! since.
+//! A record that an earlier run of the copy wrote therefore stays as it is, even if another writer has
+//! changed it since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,41 +27,39 @@ use crate::beside::{Sent, ViewComparer, send_if};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::room::{MAX_ROOM_TIME, ROOM_EACH, RoomMaking};
+use crate::room::MAX_ROOM_TIME;
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
 use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
 
 /// Maximum time of one attempt, unless the store was opened with its own limit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of records of a step that are inserted concurrently, if each is a separate change.
+/// Maximum number of records of a step that are inserted concurrently, if each insert is a separate
+/// change.
 const MAX_CHANGES: usize = 64;
-/// Timestamp of a row whose timestamp is unknown. All known timestamps are newer.
+/// Timestamp that a row gets if its own timestamp is unknown. It is older than all known timestamps.
 const LEAST_STAMP: i64 = 1;
 
-/// Collection in the target store.
+/// Target of a copy: a collection in the target store.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a>(pub(super) &'a Arc<CollectionCore>);
 
-/// Request for a record that changes.
+/// Request to insert a record in a collection whose records can change.
 type CopyRequest = Request<Cells, FieldCells>;
 
 impl Target<'_> {
-    /// Writes records. They become durable with the next durable write.
+    /// Writes records to the target store. They become durable with the next durable write.
     ///
     /// # Errors
-    /// The store rejects them. Another schema was applied to it meanwhile, or others put records there in a collection
-    /// whose records never change.
+    /// - The store rejects the records.
+    /// - Another schema was applied to the store in the meantime.
+    /// - In a collection whose records never change, another writer put records with the same keys.
     pub(super) async fn write(self, records: Records) -> Result<()> {
         let newest = records.0.iter().map(|record| record.version.0).max();
         if let Some(newest) = newest {
             // Later writes to the target must be newer than the copied records, even if
             // its clock is behind.
             self.0.shared.stamps.skip_to(Stamp(newest));
-        }
-        if RoomMaking::of(std::slice::from_ref(self.0)) == RoomMaking::Steps {
-            let some = records.0.iter().step_by(ROOM_EACH as usize).cloned();
-            self.make_room(&some.collect::<Vec<_>>(), ROOM_EACH).await?;
         }
         match (
             self.0.definition.writes,
@@ -73,7 +71,7 @@ impl Target<'_> {
         }
     }
 
-    /// Rejects the continuation after a change of the schema.
+    /// Returns an error if the schema of the target store has changed, so that the copy does not continue.
     fn check_current(self) -> Result<()> {
         if self.0.is_current() {
             return Ok(());
@@ -110,7 +108,7 @@ impl Target<'_> {
         }
     }
 
-    /// Returns the rows with their entries.
+    /// Returns the writes that put the records and their entries.
     fn puts(self, records: &[Record]) -> Result<Vec<PartitionWrite>> {
         let core = self.0;
         let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
@@ -142,17 +140,19 @@ impl Target<'_> {
         Ok(writes)
     }
 
-    /// Returns whether a record is too old to be kept. It may have become so since it was read.
+    /// Returns whether a record is older than the retention time. It may have become too old since it was
+    /// read.
     fn is_late(self, clustering: &Cells) -> Result<bool> {
         let (shared, table) = (&self.0.shared, &self.0.written);
-        match &shared.buckets {
+        match &shared.partitions {
             Some(store) if table.options().buckets.is_some() => Ok(store.is_late(table, clustering)?),
             _ => Ok(false),
         }
     }
 
-    /// Splits the buckets of the store's tables for records of which `sample` is a sample. Each record of the sample
-    /// represents `each` records. If that fails, the records are written anyway, and the buckets are split later.
+    /// Splits the buckets of the store's tables for the records that `sample` represents. Each record of
+    /// the sample represents `each` records. If a split fails, the records are written anyway, and the
+    /// buckets are split later.
     ///
     /// # Errors
     /// The writes of the records cannot be created.
@@ -182,7 +182,7 @@ impl Target<'_> {
         .with_hint("stop all writes to this collection until the copy is complete")
     }
 
-    /// Inserts each record by the protocol.
+    /// Inserts each record by a separate change.
     async fn insert(self, records: &[Record]) -> Result<()> {
         let inserted: Vec<_> = records
             .iter()
@@ -236,8 +236,8 @@ impl Target<'_> {
                 return Ok(());
             };
             if !there.contains(&true) {
-                // No record exists, so the schema changed, or another writer took values of unique
-                // fields. Read the schema again.
+                // No record exists. Either the schema changed, or another writer took values of unique
+                // fields, so read the schema again.
                 shared.look_for_schema().await?;
             }
             let mut there = there.into_iter();
@@ -273,7 +273,8 @@ impl Target<'_> {
         settled.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// Returns the transaction that puts these records if none of them exists.
+    /// Returns the conditions and the writes of a transaction that puts these records if none of them
+    /// exists.
     fn transaction_of(self, records: &[Record]) -> Result<(Vec<Cas>, Vec<PartitionWrite>)> {
         let core = self.0;
         let now = core.shared.environment.now_micros();

@@ -6,31 +6,36 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `source` | the file: the format by its name, decompression |
+//! | `source` | the file: format by its name, and decompression |
 //! | `zip`, `zstd` | .zip and .zst files, behind the feature `full` |
-//! | `records` | split of text into CSV records and lines |
+//! | `records` | splitting of text into CSV records and lines |
 //! | `plan` | fields of collections that the columns fill |
-//! | `object` | split of a line of JSON into fields |
+//! | `object` | splitting of a line of JSON into fields |
 //! | `convert` | conversion of text and JSON to cells |
 //! | `times` | dates and times in the forms of other programs |
-//! | `literals` | collections in the form of CQL |
+//! | `literals` | literals of collections (lists, sets, maps) in the form of CQL |
 //! | `rows` | conversion of records to rows and rejects |
 //! | `buffer` | rows in key order, and their writes |
 //! | `pipeline` | the two threads |
-//! | `room` | buckets that are split for rows before they are written |
+//! | `room` | splits of buckets for rows before they are written |
 //! | `survey` | sample of all rows of a file, for splits in advance |
 //! | `write` | writes, repeated until their outcome is known |
 //! | `whole` | writes of rows with their entries in views |
-//! | `part` | execution of these writes, on condition of the stored records |
-//! | `changes` | rows that are separate changes |
+//! | `part` | execution of the writes of `whole`, on condition of the stored records |
+//! | `changes` | rows that are written as separate changes |
 //! | `rejects` | the reject file |
 //! | `checkpoint` | progress of the load, kept in the store |
 //!
-//! **Guarantees for a resumed load.** The checkpoint is written durably, after the rows that it counts were
-//! acknowledged and their rejects synced. Rows that were written relaxed before it are durable with it. The timestamp
-//! of a row is the timestamp at the beginning of the load plus the number of the row. So a repeated write of a row
-//! changes nothing, the last of several rows of one key wins, and a later write by others stays. For records that
-//! change, this timestamp is the version.
+//! **Guarantees for a resumed load.** The checkpoint is written durably. Before it, the rows that it
+//! counts are acknowledged, and their rejects are synced to disk. Rows that were written relaxed before
+//! the checkpoint become durable with it. The timestamp of a row is the timestamp at the beginning of the
+//! load plus the number of the row. This has three effects:
+//!
+//! - A repeated write of a row changes nothing.
+//! - The last of several rows with one key wins.
+//! - A later write by another client stays.
+//!
+//! For records that can change, this timestamp is the version.
 
 mod buffer;
 mod changes;
@@ -71,13 +76,12 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use recto_model::schema::WriteMode;
 use recto_store::{Limits, Stamp};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::room::RoomMaking;
+use crate::room::makes_room;
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
 use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
@@ -85,7 +89,6 @@ use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delive
 use plan::LoadPlan;
 use records::Dialect;
 use rejects::RejectFile;
-use room::Rooms;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name, detect_load_ending};
 use survey::Survey;
@@ -97,27 +100,27 @@ pub(crate) const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 /// Minimum memory of a load in bytes.
 pub(crate) const MIN_BUFFER_BYTES: u64 = 64 << 10;
 
-/// Maximum memory of a load in bytes, also for requests of more: buffers count in 32 bits.
+/// Maximum memory of a load in bytes. A larger request is reduced to it, because buffers count in 32 bits.
 pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
 /// Maximum number of concurrent calls to the store. The first is being committed, the second waits for the commit, and
 /// the third is being prepared.
 const CALLS_IN_FLIGHT: usize = 3;
 
-/// Unit in which calls in flight take memory, in bytes.
+/// Unit in which the memory for calls in flight is reserved, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
 /// Maximum memory of the rows of one call in bytes, unless a single row is larger.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
 
-/// Maximum memory for rows that are separate changes, in bytes. It is small, so that a resumed load has to check few
-/// rows again.
+/// Maximum memory for rows that are written as separate changes, in bytes. It is small, so that a resumed
+/// load has to check few rows again.
 const MAX_CHANGES_BUFFER_BYTES: u64 = 8 << 20;
 
 /// Maximum memory of the rows of one call to a remote store, in bytes.
 const MAX_REMOTE_CHUNK_BYTES: usize = 1 << 20;
 
-/// Maximum size of the write of one partition in bytes: a fraction of the limit of a store.
+/// Maximum size of the write of one partition in bytes. It is well below the limit of each store.
 const MAX_PARTITION_BYTES: usize = 1 << 20;
 
 /// Maximum size of the write of one Cassandra partition in bytes. Cassandra warns of batches from 5 KiB on, and works
@@ -163,7 +166,6 @@ pub(crate) async fn load(
         return Ok(already_loaded(state, &plan, &rejects));
     }
     let made_bytes = earlier.as_ref().map(|state| state.reject_bytes);
-    let is_resumed = earlier.is_some();
     rejects.check_place(source.path(), made_bytes)?;
     let (mut state, rejects) = begin(earlier, collections, rejects).await?;
     checkpoint.write(&mut state).await?;
@@ -175,14 +177,7 @@ pub(crate) async fn load(
         buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
     }
     let sizes = Sizes::of(buffer_bytes, limits);
-    let making = RoomMaking::of(collections);
-    // Create no channel without a receiver. If a receiver is dropped during a send, the
-    // message can stay in the channel as long as a sender exists. The load would then wait
-    // forever for its answer.
-    let (rooms, coming) = matches!(making, RoomMaking::Steps)
-        .then(|| mpsc::channel(1))
-        .unzip();
-    let survey = matches!(making, RoomMaking::Once).then(|| Survey {
+    let survey = makes_room(collections).then(|| Survey {
         source: Arc::clone(&source),
         plan: Arc::clone(&plan),
         limits,
@@ -198,7 +193,6 @@ pub(crate) async fn load(
             rows_done: state.rows,
             full_bytes: sizes.full_bytes,
             worth_bytes: sizes.worth_bytes,
-            rooms,
         },
     )?;
     let writer = Arc::new(ChunkWriter {
@@ -208,7 +202,6 @@ pub(crate) async fn load(
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
     });
-    let _rooms = coming.map(|coming| Rooms::begin(Arc::clone(&writer), coming));
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),
@@ -224,12 +217,6 @@ pub(crate) async fn load(
         load.make_room(survey).await?;
     }
     load.run(collections, deliveries).await?;
-    if is_resumed {
-        // An interrupted load may have left buckets that it was about to split, so split them now.
-        for collection in collections {
-            bucketed::cut_what_is_left(collection).await?;
-        }
-    }
     let path = load.finish().await?;
     Ok(load.report(rows_resumed, path))
 }
@@ -281,7 +268,7 @@ fn plan_for(
     }
 }
 
-/// Returns the state in which a load begins: that of an interrupted load, or a new one.
+/// Returns the state from which a load begins: the state of an interrupted load, or a new one.
 async fn begin(
     earlier: Option<State>,
     collections: &[Arc<CollectionCore>],
@@ -314,7 +301,7 @@ async fn begin(
     Ok((state.anew(state.stamp, tables), rejects))
 }
 
-/// Division of a load's memory.
+/// Division of a load's memory into buffers and calls in flight.
 struct Sizes {
     full_bytes: usize,
     worth_bytes: usize,
@@ -379,7 +366,7 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// Waits for `work` and reports progress meanwhile.
+    /// Waits for `work`, and reports progress while it runs.
     async fn during<T>(
         &mut self,
         state: &State,
@@ -396,7 +383,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Memory that calls in flight share. A call that needs more than all of it, for a large row, runs alone.
+/// Memory that calls in flight share. A call with a row that is larger than all of it runs alone.
 struct CallMemory {
     pages: Semaphore,
     all: u32,
@@ -438,7 +425,8 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Splits buckets for all rows that are to be loaded, as far as possible.
+    /// Splits buckets before the load, as far as the sample of the file's rows shows that they will be too
+    /// large.
     async fn make_room(&mut self, survey: Survey) -> Result<()> {
         let writer = Arc::clone(&self.writer);
         let making = async {
@@ -456,19 +444,11 @@ impl Load<'_> {
             let next = deliveries.next();
             let Delivery {
                 buffer,
-                room,
                 end,
                 bytes_end,
             } = self.telling.during(&self.state, self.bytes_done, next).await?;
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
-            let room = async {
-                // If the task gives no answer, its buckets are not split yet.
-                // Write the rows anyway.
-                drop(room.await);
-                Ok(())
-            };
-            self.telling.during(&self.state, self.bytes_done, room).await?;
             self.write(buffer, bytes_end).await?;
             match end {
                 None => {}
@@ -537,7 +517,7 @@ impl Load<'_> {
         Ok(refused)
     }
 
-    /// Renames the reject file to its final name, and records that the load has ended.
+    /// Renames the reject file to its final name, and records that the load is finished.
     async fn finish(&mut self) -> Result<Option<PathBuf>> {
         let source = Arc::clone(&self.source);
         let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
@@ -560,7 +540,7 @@ impl Load<'_> {
     }
 }
 
-/// Adds the rejects of a buffer to the file, in the order of their rows.
+/// Appends the rejected rows of a buffer to the reject file, in the order of their rows.
 async fn append_rejects(
     mut file: RejectFile,
     plan: Arc<LoadPlan>,

@@ -1,7 +1,7 @@
 //! Threads of a load: one reads and splits the file, and one converts and sorts rows.
 //!
-//! All queues between them are bounded. Each thread ends soon after its receiver is gone: to drop a load drops the
-//! receivers of its channels.
+//! All queues between the threads are bounded. A thread ends soon after the receiver of its channel is
+//! dropped. Dropping a load drops all of these receivers.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,13 +18,14 @@ use super::rows::Converter;
 use super::source::{Format, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of batches of records that wait for the converter.
+/// Maximum number of batches of records that wait for the converting thread.
 const WAITING_BATCHES: usize = 4;
 
-/// Maximum size of the text that waits for the converter or is converted in bytes, unless a single batch is larger.
+/// Maximum size in bytes of the text that waits for conversion or is being converted. A single batch may
+/// be larger.
 const MAX_WAITING_BYTES: usize = WAITING_BATCHES * BATCH_BYTES;
 
-/// Signal to threads that their results are not needed any more.
+/// Signal to threads that their results are no longer needed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancelled(Arc<AtomicBool>);
 
@@ -34,7 +35,7 @@ impl Cancelled {
     }
 }
 
-/// Sets a [`Cancelled`] when it is dropped.
+/// Sets a [`Cancelled`] signal when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct CancelOnDrop(Cancelled);
 
@@ -50,7 +51,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Progress of the threads.
+/// Counters of the progress of the threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) rows_read: AtomicU64,
@@ -93,17 +94,17 @@ pub(super) struct Beginning {
     pub(super) header: Option<(Vec<u8>, Record)>,
 }
 
-/// Message of the reading thread after the beginning.
+/// Message of the reading thread: the records of the file in batches, and then its end.
 enum Piece {
     Batch(RecordBatch, Waiting),
     End(Result<()>),
 }
 
-/// Number of bytes of text that wait.
+/// Number of bytes of text that wait for the converting thread.
 #[derive(Default)]
 struct WaitingRoom(Arc<(Mutex<usize>, Condvar)>);
 
-/// Reservation of bytes of waiting text. It ends when this is dropped.
+/// Reservation of bytes of waiting text. Dropping it releases the bytes.
 struct Waiting {
     room: Arc<(Mutex<usize>, Condvar)>,
     bytes: usize,
@@ -134,12 +135,12 @@ impl Drop for Waiting {
     }
 }
 
-/// File that is being read.
+/// Handle of a file that the reading thread reads.
 pub(super) struct Reading {
     pieces: Receiver<Piece>,
 }
 
-/// Starts to read the file, and returns its beginning first.
+/// Starts the thread that reads the file. Returns the beginning of the file, and a handle for the rest.
 pub(super) async fn read(
     source: Arc<Source>,
     dialect: Dialect,
@@ -219,21 +220,13 @@ fn read_records(
     Ok(())
 }
 
-/// Rows to write, with the end of the file in the last delivery.
+/// Sorted rows for the writer. The last delivery also has the result of the reading.
 pub(super) struct Delivery {
     pub(super) buffer: Arc<Buffer>,
-    /// Completes, or is dropped, when the preparation of buckets for the rows has ended.
-    pub(super) room: oneshot::Receiver<()>,
     /// Approximate number of bytes of the file that were read up to the last row.
     pub(super) bytes_end: u64,
-    /// Result of the reading, in the last delivery.
+    /// Result of the reading of the file. Set only in the last delivery.
     pub(super) end: Option<Result<()>>,
-}
-
-/// Rows of the next delivery, and the channel that reports that their buckets are prepared.
-pub(super) struct Coming {
-    pub(super) buffer: Arc<Buffer>,
-    pub(super) room: oneshot::Sender<()>,
 }
 
 /// Parameters of the converting thread.
@@ -243,24 +236,21 @@ pub(super) struct Conversion {
     pub(super) counters: Arc<Counters>,
     /// Number of rows that an earlier load has processed.
     pub(super) rows_done: u64,
-    /// Size in bytes at which a buffer waits for the writer.
+    /// Size in bytes at which a buffer is full and waits for the writer.
     pub(super) full_bytes: usize,
-    /// Size in bytes at which a buffer is delivered if the writer is waiting.
+    /// Size in bytes at which a buffer that is not full is delivered, if the writer waits for rows.
     pub(super) worth_bytes: usize,
-    /// Channel to the task that splits buckets for the rows of the next delivery, while earlier rows are written;
-    /// `None` if no buckets are split in advance.
-    pub(super) rooms: Option<mpsc::Sender<Coming>>,
 }
 
-/// Receiver of sorted rows.
+/// Source of sorted rows from the converting thread.
 pub(super) struct Deliveries {
     demands: Sender<()>,
     deliveries: mpsc::Receiver<Delivery>,
 }
 
 impl Deliveries {
-    /// Returns the next rows. There are two buffers at any time: the last one that was returned, and the one that is
-    /// being filled.
+    /// Returns the next rows. Two buffers exist at any time: the buffer that was returned last, and the
+    /// buffer that is being filled.
     pub(super) async fn next(&mut self) -> Result<Delivery> {
         // Ignore the error of a thread that has ended, because then `recv` fails.
         let _ = self.demands.send(());
@@ -269,7 +259,7 @@ impl Deliveries {
     }
 }
 
-/// Starts the conversion of the read records.
+/// Starts the thread that converts the records and sorts the rows.
 pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Deliveries> {
     let (demands, demanded) = channel();
     let (sender, deliveries) = mpsc::channel(1);
@@ -283,7 +273,7 @@ pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Delive
         row: 0,
     };
     spawn("recto-load-convert", move || {
-        // Ignore the result, because the thread ends early only if nobody waits for its rows.
+        // Ignore the result: the thread ends early only if the load was dropped and needs no more rows.
         let _ = thread.run(&reading);
     })?;
     Ok(Deliveries { demands, deliveries })
@@ -296,11 +286,11 @@ struct ConvertingThread {
     demanded: Receiver<()>,
     is_demanded: bool,
     sender: mpsc::Sender<Delivery>,
-    /// Number of the next row.
+    /// Number of the next row of the file.
     row: u64,
 }
 
-/// Error of a thread whose receiver is gone.
+/// Error of a thread whose results are no longer received.
 struct Abandoned;
 
 impl ConvertingThread {
@@ -346,7 +336,7 @@ impl ConvertingThread {
         Ok(())
     }
 
-    /// Delivers the buffer when it is requested, and begins another.
+    /// Delivers the buffer when the writer requests it, and begins another buffer.
     fn deliver(&mut self, end: Option<Result<()>>) -> Result<(), Abandoned> {
         self.conversion
             .counters
@@ -356,17 +346,6 @@ impl ConvertingThread {
         self.buffer.sort();
         self.buffer.keep_one_of_each_key(&self.conversion.plan);
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
-        let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
-        match &self.conversion.rooms {
-            // The channel is empty, because the receiver took the previous buffer before
-            // its delivery, so the send does not block. The receiver is gone only after
-            // the load has ended.
-            Some(rooms) => drop(rooms.blocking_send(Coming {
-                buffer: Arc::clone(&buffer),
-                room: told,
-            })),
-            None => drop(told),
-        }
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }
@@ -374,8 +353,7 @@ impl ConvertingThread {
         let bytes_end = self.conversion.counters.bytes_consumed.load(Ordering::Relaxed);
         self.sender
             .blocking_send(Delivery {
-                buffer,
-                room,
+                buffer: Arc::new(buffer),
                 bytes_end,
                 end,
             })

@@ -1,66 +1,33 @@
-//! Splits of buckets in advance for rows that are about to be loaded: for each buffer by a sample of its rows, or once
-//! for the whole file ([`survey`](super::survey)).
+//! Splits of buckets before a load. A sample of the whole file ([`survey`](super::survey)) shows which
+//! buckets would become too large.
 
 use std::sync::Arc;
 
 use recto_store::{PartitionWrite, Stamp};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 
 use super::buffer::{Buffer, Chunk, WriteSizes};
-use super::pipeline::{Coming, blocking};
+use super::pipeline::blocking;
 use super::plan::LoadPlan;
 use super::whole::Writing;
 use super::write::ChunkWriter;
 use crate::catalog::Recorded;
 use crate::error::Result;
-use crate::room::{MAX_ROOM_TIME, ROOM_EACH};
+use crate::room::MAX_ROOM_TIME;
 use crate::viewed::Viewed;
 
 /// Sample of the rows that are about to be loaded.
 pub(super) struct Sampled {
-    /// Rows in key order, of each collection.
+    /// Rows of the sample in key order, for each collection.
     pub(super) buffer: Arc<Buffer>,
-    /// The sample has one of each `step` rows of the buffer.
+    /// Step by which the sample takes rows from the buffer: one of `step` rows.
     pub(super) step: usize,
     /// Number of rows that each row of the sample represents.
     pub(super) each: u32,
 }
 
-/// Task that splits buckets for one buffer after another, until it is dropped. It works for a buffer while the one
-/// before is written.
-pub(super) struct Rooms(AbortHandle);
-
-impl Rooms {
-    pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::Receiver<Coming>) -> Self {
-        let making = tokio::spawn(async move {
-            while let Some(Coming { buffer, room }) = coming.recv().await {
-                let sampled = Sampled {
-                    buffer,
-                    step: ROOM_EACH as usize,
-                    each: ROOM_EACH,
-                };
-                // Ignore errors here, because the load reports them when it writes the rows.
-                drop(writer.make_room(&sampled).await);
-                drop(sampled);
-                let _ = room.send(());
-            }
-        });
-        Self(making.abort_handle())
-    }
-}
-
-impl Drop for Rooms {
-    fn drop(&mut self) {
-        // The abort is safe, because a later split of the bucket finishes a
-        // split that is half done.
-        self.0.abort();
-    }
-}
-
 impl ChunkWriter {
-    /// Splits the buckets of the store's tables for rows of which `sampled` is a sample. If that fails, the rows are
-    /// written anyway, and the buckets are split later.
+    /// Splits the buckets of the store's tables for the rows that `sampled` represents. If a split fails,
+    /// the rows are written anyway, and the buckets are split later.
     ///
     /// # Errors
     /// The writes of the rows cannot be created.
@@ -93,7 +60,7 @@ impl ChunkWriter {
     }
 }
 
-/// Parameters of a sample of a buffer's rows.
+/// Parameters of a sample of the rows of a buffer.
 struct Sample<'a> {
     plan: &'a LoadPlan,
     buffer: &'a Buffer,
@@ -105,7 +72,7 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Returns the writes of some of a collection's rows to tables that have buckets.
+    /// Returns the writes of one row in `step` of a collection, restricted to tables that have buckets.
     fn writes(&self, target: usize, step: usize) -> Result<Vec<PartitionWrite>> {
         let mut sample = Vec::new();
         let rows = self.buffer.entries_of(target);

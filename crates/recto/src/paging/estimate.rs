@@ -1,5 +1,5 @@
-//! Estimates: the number of rows of a query, the number of rows before a page, and the position where a share of the
-//! rows ends.
+//! Estimates for a query: its number of rows, the number of rows before a page, and the position that a
+//! share of the rows precedes.
 
 use std::sync::Arc;
 
@@ -24,16 +24,17 @@ pub(super) struct Estimator<'e> {
 }
 
 impl Estimator<'_> {
-    /// Estimates the number of rows, and the number of rows before a position. Without a position, the page begins at
-    /// the first row. `rows` is the number of rows of the page.
+    /// Estimates the number of rows of the query, and the number of rows before the position `begin` of a
+    /// page. If `begin` is `None`, the page begins at the first row. `rows` is the number of rows of the
+    /// page.
     pub(super) async fn estimate(&self, begin: Option<&Position>, rows: usize) -> Result<RowCount> {
         let total = self.rows(None, Travel::Forward).await?;
         let before = match begin {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
             None => Figures::default(),
         };
-        // The error covers two kinds of rows. Records that do not fit the view are not counted, and
-        // stale entries are counted.
+        // The error covers two kinds of rows: records that do not fit the view, which are not counted, and
+        // stale entries, which are counted.
         let least = u64::from(self.plan.sort_order.is_verified && total.rows > 0);
         Ok(RowCount {
             total_size: total.rows.max(rows as u64),
@@ -44,7 +45,7 @@ impl Estimator<'_> {
         })
     }
 
-    /// Returns the position where a share of the rows ends, or nothing if there are no rows.
+    /// Returns the position at which a share of the rows ends, or `None` if there are no rows.
     pub(super) async fn position(&self, share: Share) -> Result<Option<Position>> {
         let each = self.of_each(None, Travel::Forward).await?;
         let total = sum(&each);
@@ -52,7 +53,8 @@ impl Estimator<'_> {
         self.position_in(rank, &each, total).await
     }
 
-    /// Returns the position of the row that has `rank` rows before it, or nothing if there are too few rows.
+    /// Returns the position of the row that has `rank` rows before it, or `None` if there are too few
+    /// rows.
     pub(super) async fn position_at(&self, rank: u64) -> Result<Option<Position>> {
         let each = self.of_each(None, Travel::Forward).await?;
         let total = sum(&each);
@@ -82,12 +84,12 @@ impl Estimator<'_> {
         }))
     }
 
-    /// Returns the number of rows beyond an edge, for all sources together.
+    /// Returns the number of rows beyond the position `edge` in a direction, over all sources of the plan.
     async fn rows(&self, edge: Option<&Position>, travel: Travel) -> Result<Figures> {
         Ok(sum(&self.of_each(edge, travel).await?))
     }
 
-    /// Returns the number of rows beyond an edge for each source.
+    /// Returns the number of rows beyond the position `edge` in a direction, for each source of the plan.
     async fn of_each(&self, edge: Option<&Position>, travel: Travel) -> Result<Vec<Figures>> {
         if self.plan.shape == Shape::Empty {
             return Ok(Vec::new());
@@ -111,7 +113,8 @@ impl Estimator<'_> {
     }
 }
 
-/// Returns how the number of rows of a plan is known without reading them; `None` if it is not.
+/// Returns how well the number of rows of a plan is known without reading the rows. Returns `None` if it
+/// is not known.
 pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRowCount> {
     let table = &plan.sort_order.table;
     let is_attached = AttachedTable::keyspace_of(table.name()).is_some();
@@ -121,15 +124,13 @@ pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRow
     if !plan.is_served_by_one_view() {
         return None;
     }
-    if table.options().buckets.is_some() {
-        // An embedded store counts without error, but includes expired rows until it removes them,
-        // so its number is an estimate, too.
-        return Some(KnownRowCount::Estimate);
+    if store.limits().counts_rows && !is_attached {
+        return Some(KnownRowCount::Exact);
     }
-    (store.limits().counts_rows && !is_attached).then_some(KnownRowCount::Exact)
+    table.options().buckets.map(|_| KnownRowCount::Estimate)
 }
 
-/// Checks that the number of rows of a plan is known well enough for a purpose.
+/// Returns an error if the number of rows of a plan is not known well enough for a purpose.
 pub(super) fn check(store: &dyn Store, plan: &Plan, purpose: Purpose) -> Result<()> {
     let is_exact = purpose.is_exact();
     match known_row_count(store, plan) {
@@ -144,8 +145,6 @@ fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
         "the query intersects views".to_owned()
     } else if !plan.filter_scan.is_empty() {
         "the query is a filter scan".to_owned()
-    } else if purpose.is_exact() && plan.sort_order.table.options().buckets.is_some() {
-        format!("{} is kept in buckets", plan.sort_order.title())
     } else if purpose.is_exact() {
         "only an embedded store counts rows exactly".to_owned()
     } else {
@@ -155,14 +154,14 @@ fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
     Error::new(ErrorKind::InvalidQuery, message).with_hint(purpose.hint(plan))
 }
 
-/// Purpose of a number of rows.
+/// Purpose for which a number of rows is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     ExactCount,
     Estimate,
-    /// Position of a share of the rows.
+    /// Find the position at which a share of the rows ends.
     Share,
-    /// Position of a rank.
+    /// Find the position of the row with a given rank.
     Skip,
 }
 

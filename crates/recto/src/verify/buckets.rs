@@ -9,10 +9,11 @@ use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::pace::Pace;
+use crate::partition_store::PartitionStore;
 use crate::session::{BucketFault, Progress, VerifiedBuckets, ViewProgress};
 use crate::shared::Shared;
 
-/// Number of rows read in one step.
+/// Number of rows that one step of a check reads.
 const STEP_ROWS: u32 = 1_000;
 /// Maximum number of examples of faults in the buckets of a sort order.
 const MAX_EXAMPLES: usize = 20;
@@ -20,16 +21,20 @@ const MAX_EXAMPLES: usize = 20;
 /// Progress of the check of one sort order's buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// Position at which the check continues; `None` for the beginning.
+    /// Position from which the check continues. `None`: its beginning.
     pub(super) position: Option<Vec<u8>>,
     pub(super) is_over: bool,
-    /// Results before that position.
+    /// Results of the check before that position.
     pub(super) found: VerifiedBuckets,
 }
 
-/// Returns the sort orders of a collection that have buckets, with no progress yet.
+/// Returns the checks of all sort orders of a collection that have buckets. None of them has begun.
 pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
-    let is_known = core.shared.buckets.is_some();
+    let is_known = core
+        .shared
+        .partitions
+        .as_ref()
+        .is_some_and(|store| store.buckets().is_some());
     let in_buckets = core.sort_orders.iter();
     let in_buckets = in_buckets.filter(|one| is_known && one.table.options().buckets.is_some());
     let untouched = in_buckets.map(|sort_order| Looked {
@@ -44,7 +49,7 @@ pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
     untouched.collect()
 }
 
-/// Checks the sort orders that are not checked yet. `core_of` returns the collections.
+/// Continues the checks of sort orders that are not complete. `core_of` finds a collection by name.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -55,7 +60,7 @@ pub(super) async fn look<'c>(
     compared: &mut Compared,
     progress: Progress<'_, ViewProgress>,
 ) -> Result<()> {
-    let Some(store) = &shared.buckets else {
+    let Some(store) = shared.partitions.as_ref().and_then(PartitionStore::buckets) else {
         return Ok(());
     };
     let mut pace = Pace::new(how.rows_per_second, &shared.environment);

@@ -26,13 +26,12 @@ writes = "overwrite"
 "#;
 
 async fn session() -> LocalSession {
-    session_of(SCHEMA).await
+    let store = Arc::new(MemoryStore::new(Environment::system()));
+    filled(Recto::with_store(store, OpenOptions::new()).await.unwrap()).await
 }
 
-async fn session_of(schema: &str) -> LocalSession {
-    let store = Arc::new(MemoryStore::new(Environment::system()));
-    let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
-    recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+async fn filled(recto: Recto) -> LocalSession {
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     let session = LocalSession::new(recto);
     let records = (0..10).flat_map(|at| ["acme", "other"].map(|tenant| record(tenant, at)));
     session.put("notes", records.collect(), None).await.unwrap();
@@ -97,7 +96,9 @@ async fn pages_hold_its_rows_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_counted_that_may_be_seen_and_no_others() {
-    let all = session_of(&format!("{SCHEMA}bucket = {{ rows = 4 }}\n")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let recto = Recto::open_with(folder.path().join("store"), OpenOptions::new().create());
+    let all = filled(recto.await.unwrap()).await;
     let counted = |filter| PageRequest {
         count: Some(Count::Estimate),
         ..asking(filter)

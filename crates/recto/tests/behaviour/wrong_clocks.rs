@@ -235,7 +235,7 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
             let noted = checked(&ahead).await;
             for said in [
                 "365 days ahead",
-                "less than 3650 days do not expire messages",
+                "less than 3650 days delete no old data",
                 "confirm-clock",
             ] {
                 assert!(noted.contains(said), "{said}: {noted}");

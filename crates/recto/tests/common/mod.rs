@@ -55,17 +55,29 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
 ///
 /// A behavior is a function that takes the store under test, opened with the schema that the first
 /// argument names. The modules of the behaviors are siblings of the module that calls this macro.
+/// Behaviors after `only on cassandra;` have no test on an embedded store.
 /// The stores are removed after the last of these tests. An attribute before a name applies to the
 /// test on Cassandra only, and marks it as slow.
 #[macro_export]
 macro_rules! on_both_stores {
+    ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+;
+        only on cassandra; $($other:ident { $($(#[$slowly:meta])? $one:ident),+ $(,)? })+) => {
+        $crate::on_both_stores!(@suite 2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+)
+            - (0 $($($(+ { let _ = stringify!($slow); 1 })?)+)+)
+            + (0 $($(+ { let _ = stringify!($one); 1 })+)+)
+            - (0 $($($(+ { let _ = stringify!($slowly); 1 })?)+)+));
+        $crate::on_both_stores!(@store embedded, Embedded, $schema; $($module { $($name),+ })+);
+        $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($(#[$slow])? $name),+ })+
+            $($other { $($(#[$slowly])? $one),+ })+);
+    };
     ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+) => {
-        static TESTS: $crate::common::Suite = $crate::common::Suite::new(
-            module_path!(),
-            2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+) - (0 $($($(+ { let _ = stringify!($slow); 1 })?)+)+),
-        );
+        $crate::on_both_stores!(@suite 2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+)
+            - (0 $($($(+ { let _ = stringify!($slow); 1 })?)+)+));
         $crate::on_both_stores!(@store embedded, Embedded, $schema; $($module { $($name),+ })+);
         $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($(#[$slow])? $name),+ })+);
+    };
+    (@suite $tests:expr) => {
+        static TESTS: $crate::common::Suite = $crate::common::Suite::new(module_path!(), $tests);
     };
     (@store $store:ident, $kind:ident, $schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ })+) => {
         mod $store {

@@ -1,4 +1,4 @@
-//! Rejected rows.
+//! Tests of rows that a load rejects.
 
 use recto::session::LoadRequest;
 use recto::store::Limits;
@@ -204,7 +204,6 @@ async fn loads_the_other_rows_if_the_store_rejects_some() {
         leaves_tombstones: true,
         sees_conflicts: false,
         transactions: false,
-        counts_partitions: false,
         counts_rows: false,
     };
     let bench = Bench::with_store(MemoryStore::with_limits(Environment::system(), limits)).await;
@@ -235,7 +234,7 @@ async fn loads_the_other_rows_if_the_store_rejects_some() {
     assert_eq!(lines.len(), 4);
 }
 
-/// If the path of the reject file exists, and the load did not create it, it stays unchanged.
+/// Checks that a load does not replace an existing file at the path of the reject file.
 #[tokio::test]
 async fn nothing_that_is_there_is_replaced_by_rejects() {
     let bench = Bench::new().await;

@@ -29,12 +29,13 @@ Examples:
 
 If a partition can become too large for its store, keep it in buckets: write `bucket = { target = \"10MB\" \
 }` in the schema. Queries do not change. A bar shows the size of each bucket. The line in the bar is the \
-target, and `!` marks sizes over it. An embedded store counts rows and bytes. On Cassandra they are \
-estimates: in 95 of 100 cases, the error is at most the number after ±.
+target, and `!` marks sizes over it. On Cassandra, sizes are estimates: in 95 of 100 cases, the error is \
+at most the number after ±. An embedded store keeps each partition whole, and shows the buckets that \
+Cassandra would have.
 
-A process that has the store open splits buckets that are too large. --rebalance splits them now, and \
-completes interrupted splits. On Cassandra a split takes half a minute, and its leftovers are cleared an \
-hour later: --clear waits for that.";
+On Cassandra, a process that has the store open splits buckets that are too large. --rebalance splits them \
+now, and completes interrupted splits. A split takes half a minute, and its leftovers are cleared an hour \
+later: --clear waits for that. On an embedded store, --rebalance deletes the records older than `keep`.";
 
 /// Arguments of `recto buckets`.
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ Examples:
   recto queue confirm-clock --store shop.data
 
 An embedded store records the time every hour. The clock may be wrong if it is ahead of that record by more \
-than a day, and by more than a tenth of a queue's retention. Then a process expires no messages of the \
-queue. This also happens once after a store was closed for longer. Check the clock (`date`), then confirm \
+than a day, and by more than a tenth of the time for which a queue or a collection (`keep`) keeps its data. \
+Then a process deletes no old data of this queue or collection. This also happens once after a store was closed for longer. Check the clock (`date`), then confirm \
 it. If you confirmed a wrong time, set the clock and confirm it again.";
 
 /// Arguments of `recto queue confirm-clock`.
@@ -29,7 +29,7 @@ pub(crate) async fn confirm(queues: &dyn Queues, console: &mut Console) -> Resul
     let time = queues.confirm_clock().await?;
     let mark = console.paint(Tone::Good, "✓");
     console.line(format_args!(
-        "{mark} the clock is confirmed: {time}; queues expire messages by this clock"
+        "{mark} the clock is confirmed: {time}; queues and collections delete old data by this clock"
     ))?;
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Table of flights, and helpers to write and read it.
+//! Table of flights, and functions to write and read it.
 #![allow(dead_code)] // each test module uses only some helpers
 
 pub(crate) mod disk;
@@ -36,14 +36,6 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 pub(crate) fn table() -> Arc<Table> {
     table_with(TableOptions {
         counts_rows: true,
-        ..TableOptions::default()
-    })
-}
-
-/// Returns the table of flights with counts of the flights of each carrier.
-pub(crate) fn counting_table() -> Arc<Table> {
-    table_with(TableOptions {
-        counts_partitions: true,
         ..TableOptions::default()
     })
 }
@@ -117,7 +109,7 @@ pub(crate) async fn done(store: &EmbeddedStore, writes: Vec<PartitionWrite>) {
     assert!(matches!(outcome, Ok(WriteOutcome::Done)), "{outcome:?}");
 }
 
-/// Writes the rows `numbers` of carrier AA.
+/// Writes rows with the given numbers for carrier AA.
 pub(crate) async fn fill(store: &EmbeddedStore, table: &Arc<Table>, numbers: std::ops::Range<i64>) {
     for chunk in numbers.collect::<Vec<_>>().chunks(10_000) {
         let mutations = chunk.iter().map(|number| put(*number, 1)).collect();
@@ -153,7 +145,7 @@ pub(crate) async fn read(
     store.snapshot()?.slice(&slice, &unbounded()).await
 }
 
-/// Returns the numbers of a carrier's rows in ascending order. Checks each whole row.
+/// Returns the numbers of a carrier's rows in ascending order. Checks all cells of each row.
 pub(crate) async fn numbers(store: &EmbeddedStore, table: &Arc<Table>, carrier: &str) -> Vec<i64> {
     let read = read(store, table, carrier).await.unwrap();
     let number = |cell: &[u8]| i64::from_be_bytes(cell.try_into().unwrap());

@@ -1,5 +1,5 @@
-//! Tests that the check finds and repairs faults of time buckets: in their registry, and rows in
-//! wrong buckets.
+//! Tests that a check finds and repairs faults of time buckets: wrong registry entries, and rows in wrong
+//! buckets.
 
 use recto_store::{RowsRead, Stamp};
 
@@ -11,7 +11,7 @@ use crate::check::{FaultKind, FaultOutcome};
 use crate::tables::Tables;
 use crate::times::TimeBucket;
 
-/// Indexes of columns in the table of the registry.
+/// Indexes of columns of a row of the registry.
 const START: usize = 2;
 const BUCKET: usize = 3;
 
@@ -31,7 +31,7 @@ impl Shown {
         read.expect("it is read")
     }
 
-    /// Writes to the registry as another program could.
+    /// Writes to the registry directly, as another program could.
     async fn register(&self, partition: Cells, operation: Operation, stamp: i64) {
         let write = PartitionWrite {
             table: Tables::new().times,
@@ -256,8 +256,8 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
     }
 }
 
-/// The repair deletes rows below the retention bound, and moves none of them to its own bucket. It
-/// also repairs a damaged range map, which keeps its retention bound.
+/// Checks that a repair deletes rows below the retention bound, and does not move them to the bucket of
+/// their time. The repair also restores a damaged range map with its retention bound.
 #[tokio::test(start_paused = true)]
 async fn removes_rows_below_the_retention_bound() {
     for (direction, shards) in [(Direction::Ascending, SHARDS), (Direction::Descending, 1)] {
@@ -313,68 +313,4 @@ async fn removes_rows_below_the_retention_bound() {
         assert!(floor(&before).is_some());
         assert_eq!(floor(&after), floor(&before));
     }
-}
-
-/// Tests the repair of range maps with time buckets, on stores where transactions move rows.
-async fn pieces_by_time_are_made_anew(inner: Arc<dyn Store>) {
-    let shown = Shown::over(inner, Environment::system(), by_day(Direction::Descending, 1)).await;
-    let mut all: Vec<i64> = noons().into_iter().take(40).collect();
-    shown.put("s", all.iter().copied()).await;
-    all.sort_unstable();
-    shown.is_well().await;
-    let without = |start: &Vec<u8>| Operation::DeleteRow {
-        clustering: cells(&[Some(start)]),
-    };
-    let mut shown = shown;
-    for kind in [FaultKind::Stray, FaultKind::Damaged, FaultKind::Lost] {
-        let directory = shown.directory("s").await;
-        let starts = directory.rows.iter();
-        let starts: Vec<Vec<u8>> = starts.filter_map(|row| Some(row.get(2)?.to_vec())).collect();
-        let damage = match kind {
-            FaultKind::Stray => vec![without(&starts[3])],
-            FaultKind::Damaged => vec![without(&starts[0])],
-            _ => {
-                let shared = Operation::PatchStatic {
-                    columns: (0..5).collect(),
-                    cells: cells(&[None; 5]),
-                };
-                starts.iter().map(without).chain([shared]).collect()
-            }
-        };
-        shown.tamper("s", damage).await;
-        shown = shown.opened_anew();
-        let found = shown.told(false).await;
-        assert!(
-            matches!(&found[..], [(found, _, FaultOutcome::Left)] if *found == kind),
-            "{found:?}"
-        );
-        let mended = shown.told(true).await;
-        assert!(
-            matches!(&mended[..], [(found, _, FaultOutcome::Mended)] if *found == kind),
-            "{mended:?}"
-        );
-        shown.is_well().await;
-        assert_eq!(shown.sorted("s").await, all);
-        // Write rows of the existing days and of another day.
-        let more: Vec<i64> = all.iter().flat_map(|at| [at - 1, at + 1]).collect();
-        for at in more {
-            shown.put("s", std::iter::once(at)).await;
-        }
-        shown.put("s", std::iter::once(all[0] - 50 * DAY_MS)).await;
-        all = shown.sorted("s").await;
-        all.dedup();
-        shown.is_well().await;
-    }
-    assert!(all.len() > 40 * 3);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pieces_by_time_in_memory() {
-    pieces_by_time_are_made_anew(Arc::new(MemoryStore::new(Environment::system()))).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pieces_by_time_on_disk() {
-    let folder = tempfile::tempdir().expect("there is room");
-    pieces_by_time_are_made_anew(embedded(&folder, EmbeddedOptions::default())).await;
 }

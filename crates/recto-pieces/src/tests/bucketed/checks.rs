@@ -1,4 +1,5 @@
-//! Tests that the check finds and repairs faults of buckets, which the tests create in the underlying store.
+//! Tests that a check finds and repairs faults of buckets. The tests create the faults in the underlying
+//! store.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::directory::{COMPARED, START, STATICS, undated};
 use crate::place::Place;
 use crate::tables::Tables;
 
-/// Number of rows that a step of a check reads.
+/// Number of rows that one step of a check reads.
 const STEP: u32 = 130;
 /// Indexes of regular columns of the table of range maps: the bucket that is read, and the further buckets.
 const READ: u16 = 0;
@@ -28,7 +29,7 @@ pub(super) fn number(cell: Option<&[u8]>) -> i64 {
 }
 
 impl Shown {
-    /// Creates a stream with many splits, and other streams without a split.
+    /// Creates a stream whose partition is split many times, and other streams without a split.
     pub(super) async fn cut(&self) {
         for first in (0..ROWS).step_by(20) {
             self.put("s", first..first + 20).await;
@@ -38,16 +39,9 @@ impl Shown {
             self.put(stream, 0..9).await;
         }
         self.settle().await;
-        // Wait until old buckets are removed. If a removal is under way, the next one takes place
-        // an hour later.
-        if self.is_sampled() {
-            tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
-        }
+        // Wait until old buckets are removed. A removal that begins during another one takes place an hour after that.
+        tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
         assert!(self.directory("s").await.rows.len() > 5, "it is cut");
-    }
-
-    pub(super) fn is_sampled(&self) -> bool {
-        !self.inner.limits().transactions
     }
 
     /// Returns the same store, opened without any cached range map.
@@ -59,7 +53,8 @@ impl Shown {
         }
     }
 
-    /// Returns the faults that a check finds. A new check continues from each position.
+    /// Returns the faults that a check finds. After each step with a position, a new check continues from
+    /// there.
     pub(super) async fn checked(&self, mends: bool) -> Vec<Fault> {
         let (mut faults, mut position): (Vec<Fault>, Option<Vec<u8>>) = (Vec::new(), None);
         let begin = async |position: &Option<Vec<u8>>| {
@@ -110,7 +105,7 @@ impl Shown {
         read.expect("it is read")
     }
 
-    /// Changes a range map as another program could.
+    /// Changes a stored range map directly, as another program could.
     pub(super) async fn tamper(&self, stream: &str, operations: Vec<Operation>) {
         let there = self.directory(stream).await;
         let version = there
@@ -176,15 +171,14 @@ impl Shown {
     pub(super) fn row(&self, at: i64, text: &str) -> Operation {
         let clustering = cells(&[Some(&at.to_be_bytes())]);
         let counted = crate::tables::counted(&clustering, std::iter::once(Some(text.as_bytes()))).1;
-        let counted = self.is_sampled().then_some(&counted[..]);
         Operation::Put {
-            cells: cells(&[counted, Some(text.as_bytes()), None]),
+            cells: cells(&[Some(&counted), Some(text.as_bytes()), None]),
             clustering,
             replace: true,
         }
     }
 
-    /// Returns the bucket of a row of the stream with splits.
+    /// Returns the bucket of a row of the stream that is split.
     pub(super) async fn bucket_of(&self, at: i64) -> u64 {
         let key = self.store.key_of(&self.table, &cells(&[Some(&at.to_be_bytes())]));
         let key = key.expect("it is one");
@@ -211,7 +205,7 @@ impl Shown {
         text.map(|text| String::from_utf8(text).expect("it is text"))
     }
 
-    /// Asserts that each read returns all rows once.
+    /// Asserts that each kind of read returns all of these rows once.
     pub(super) async fn has(&self, stream: &str, ats: &BTreeSet<i64>) {
         let ats: Vec<i64> = ats.iter().copied().collect();
         assert_eq!(self.slice(stream, ReadDirection::Forward).await, ats);
@@ -270,7 +264,8 @@ pub(super) async fn ordinary_writes_leave_no_faults(shown: Shown) {
     shown.is_well().await;
 }
 
-/// The batch is within the limits as the caller writes it, and exceeds them with the bucket numbers of its rows.
+/// Checks that a rejected batch writes no samples. The batch is within the limits as the caller writes it,
+/// but exceeds them with the bucket numbers of its rows.
 #[tokio::test(start_paused = true)]
 async fn rejected_batch_leaves_no_sample() {
     for shown in [Shown::sampled().await, Shown::sharded().await] {

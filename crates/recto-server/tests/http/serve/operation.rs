@@ -210,7 +210,7 @@ async fn a_wrong_clock_is_seen() {
     let recto = open(365).await.unwrap();
     let served = serve_store(LocalSession::new(recto.clone()), folder, |_| {}).await;
     let warning = "the clock of this machine is 365 days ahead of the time that the store recorded: queues \
-                   that keep messages for less than 3650 days do not expire messages";
+                   and collections that keep data for less than 3650 days delete no old data";
     let ready = format!("ready\n{warning}\n");
     eventually("/readyz warns", || async {
         served.get("/readyz").await.body == ready

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::bucket_cuts::rebalance_all;
 use crate::common::Fresh;
-use crate::common::stores::{kind_of, parse};
+use crate::common::stores::{Kind, kind_of, parse};
 
 const SCHEMA: &str = r#"
 [collection.docs]
@@ -103,8 +103,11 @@ pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
             }
         }
     }
-    // Without a row filter, plans contain keys that the restricted session must not see, so this
-    // test would find such keys.
+    // On Cassandra, a plan without a row filter contains keys that the restricted session must not see,
+    // so this test would find such keys. Plans of an embedded store contain no keys of rows.
+    if kind_of(&recto) == Kind::Embedded {
+        return;
+    }
     for request in requests() {
         let _ = all.page("docs", &request).await.unwrap();
         let plan = all.explain("docs", &request, false).await.unwrap();

@@ -230,17 +230,6 @@ crate::on_both_stores! { super::super::SCHEMA;
         may_hold_a_whole_collection,
         say_how_many_rows_there_are,
     }
-    checked_buckets {
-        #[ignore = "slow: a minute and a half on Cassandra"]
-        finds_and_repairs_planted_faults,
-    }
-    checked_shards {
-        rows_in_others_are_found_and_taken_home,
-    }
-    checked_registry {
-        #[ignore = "slow: half a minute on Cassandra"]
-        finds_and_repairs_faults_in_buckets_by_time,
-    }
     times {
         are_read_as_one_partition,
         have_rows_without_a_time_in_one_of_their_own,
@@ -321,5 +310,18 @@ crate::on_both_stores! { super::super::SCHEMA;
         fields_are_looked_up,
         a_cursor_goes_on_in_any_view_of_its_order,
         handles_from_before_read_a_view_that_is_added,
+    }
+    ;
+    only on cassandra;
+    checked_buckets {
+        #[ignore = "slow: a minute and a half on Cassandra"]
+        finds_and_repairs_planted_faults,
+    }
+    checked_shards {
+        rows_in_others_are_found_and_taken_home,
+    }
+    checked_registry {
+        #[ignore = "slow: half a minute on Cassandra"]
+        finds_and_repairs_faults_in_buckets_by_time,
     }
 }

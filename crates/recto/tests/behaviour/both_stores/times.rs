@@ -141,7 +141,9 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
     assert_eq!(verified.wrong(), 0, "{verified:?}");
     let looked = verified.buckets.iter().find(|of| of.collection == "newest");
-    assert_eq!(looked.map(|of| of.rows), Some(TIMES.len() as u64 - 1));
+    // An embedded store has no buckets to verify.
+    let rows = (kind_of(&recto) == Kind::Cassandra).then_some(TIMES.len() as u64 - 1);
+    assert_eq!(looked.map(|of| of.rows), rows);
 }
 
 pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
@@ -183,8 +185,13 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
     let looked = verified.buckets.iter().filter(|of| of.collection == "oldest");
     let looked: Vec<(&str, u64)> = looked.map(|of| (of.view.as_str(), of.rows)).collect();
     let all = days.len() as u64;
-    assert_eq!(looked, [("primary", all), ("by_seen", all), ("unseen_last", all)]);
     let is_sampled = matches!(kind_of(&recto), Kind::Cassandra);
+    // An embedded store has no buckets to verify.
+    if is_sampled {
+        assert_eq!(looked, [("primary", all), ("by_seen", all), ("unseen_last", all)]);
+    } else {
+        assert_eq!(looked, []);
+    }
     let session = LocalSession::new(recto);
     let listed = session
         .tools()
@@ -193,8 +200,8 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .await
         .unwrap();
     // Two rows are in the same week, so six buckets have rows. On an embedded store, the number of
-    // rows of a bucket is exact, and the first bucket is empty. On Cassandra, the number is an
-    // estimate from samples and may be 0, but each listed bucket has rows.
+    // rows of a bucket is exact. On Cassandra, the number is an estimate from samples and may be 0,
+    // but each listed bucket has rows.
     let has_some = |rows: u64| is_sampled || rows > 0;
     let with_rows = listed
         .buckets
@@ -342,7 +349,8 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     };
     let explained = session.explain("sessions", &request, true).await.unwrap();
     let cost = explained.actual.as_ref().unwrap().cost;
-    assert!(cost.buckets > 0, "{explained}");
+    let has_buckets = kind_of(&sessions.recto) == Kind::Cassandra;
+    assert_eq!(cost.buckets > 0, has_buckets, "{explained}");
     let request = BucketsRequest {
         view: "recent".into(),
         filter: filter.into(),
@@ -350,9 +358,10 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     };
     let tools = session.tools().unwrap();
     let listed = tools.buckets("sessions", &request).await.unwrap();
-    // The buckets are the months of the times, including months from which all entries moved away.
-    // One bucket has the records without a time.
-    assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
+    // The buckets are the months of the times. One bucket has the records without a time. On
+    // Cassandra, months from which all entries moved away have buckets, too.
+    let fewest = if has_buckets { 8 } else { 6 };
+    assert!(listed.buckets.len() >= fewest, "{}", listed.buckets.len());
     let estimate = sessions.recent().count(Count::Estimate).first(3).await.unwrap();
     let estimate = estimate.row_count().unwrap();
     let off = estimate.total_size.abs_diff(SESSIONS as u64);

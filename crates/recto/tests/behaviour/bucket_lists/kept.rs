@@ -1,4 +1,4 @@
-//! Collections with a retention bound.
+//! Tests of collections with a retention time, in buckets of each kind.
 
 use recto::schema::Schema;
 use recto::session::{BucketsRequest, RebalanceRequest, Session};
@@ -56,8 +56,11 @@ impl Kept {
         }
     }
 
-    fn at(&self, days: i64) {
+    /// Sets the clock. An embedded store does not trust a clock that was set, so the test confirms the
+    /// clock.
+    async fn at(&self, days: i64) {
         self.clock.put(START_MS + days * DAY_MS);
+        self.recto.confirm_clock().await.unwrap();
     }
 
     fn record(&self, of: &str, hours: i64, id: i64) -> DynamicRecord {
@@ -70,8 +73,8 @@ impl Kept {
         DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
     }
 
-    /// Returns the hours of all rows, from the oldest. Asserts that pages in the other direction have the
-    /// same rows.
+    /// Returns the hours of all rows, from the oldest. Asserts that pages in both directions have the same
+    /// rows.
     async fn hours(&self, of: &str) -> Vec<i64> {
         let query = self.recto.dynamic(of).unwrap().query();
         let query = if of == "newest" {
@@ -109,10 +112,10 @@ async fn buckets_go_that_are_too_old() {
     ] {
         let kept = Kept::new(bound).await;
         for of in ["newest", "oldest"] {
-            kept.at(0);
+            kept.at(0).await;
             let collection = kept.recto.dynamic(of).unwrap();
             for day in 0..12 {
-                kept.at(day);
+                kept.at(day).await;
                 let some: Vec<_> = (0..24)
                     .map(|hour| kept.record(of, day * 24 + hour, day * 24 + hour))
                     .collect();
@@ -139,7 +142,7 @@ async fn buckets_go_that_are_too_old() {
             collection.put(&kept.record(of, 3 * 24, 3 * 24)).await.unwrap();
         }
         // After the last write, only `rebalance_buckets` can remove old buckets.
-        kept.at(15);
+        kept.at(15).await;
         let session = LocalSession::new(kept.recto.clone());
         for of in ["newest", "oldest"] {
             let tools = session.tools().unwrap();
@@ -158,8 +161,5 @@ async fn buckets_go_that_are_too_old() {
             let rows: u64 = listed.buckets.iter().map(|bucket| bucket.figures.rows).sum();
             assert_eq!(rows, hours.len() as u64);
         }
-        // With a target in bytes, all rows are in one bucket, so no bucket is dropped.
-        let dropped = session.bucket_metrics().unwrap().dropped;
-        assert_eq!(dropped > 0, !bound.contains("target"), "{bound}");
     }
 }

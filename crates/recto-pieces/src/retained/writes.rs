@@ -1,0 +1,99 @@
+//! Writes from which the rows below the retention bound are removed.
+
+use std::sync::Arc;
+
+use recto_model::Table;
+use recto_protocol::buckets::Unrouted;
+use recto_store::{Mutation, Operation, StoreError, WriteOutcome};
+
+use super::RetainedStore;
+use crate::keys;
+use crate::sending::refused;
+
+/// Result of the removal of late rows (rows below the retention bound) from writes.
+pub(super) enum Filtered {
+    /// A row is below the retention bound of a table that rejects such rows.
+    Late,
+    Kept(Numbers),
+}
+
+/// Numbers that the remaining mutations had in the caller's call.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// Number of each remaining mutation in the caller's call. Empty if no mutation was removed.
+    of_call: Vec<usize>,
+}
+
+impl Filtered {
+    /// Removes late rows from the mutations of tables that skip such rows.
+    pub(super) fn new<'w>(
+        store: &RetainedStore,
+        writes: impl Iterator<Item = (&'w Arc<Table>, &'w mut Vec<Mutation>)>,
+    ) -> Result<Self, StoreError> {
+        let (mut of_call, mut number, mut is_some_skipped) = (Vec::new(), 0, false);
+        for (table, mutations) in writes {
+            let Some(retained) = store.retained(table)? else {
+                of_call.extend(number..number + mutations.len());
+                number += mutations.len();
+                continue;
+            };
+            let floor = store.floor_of_writes(&retained)?;
+            let mut kept = Vec::with_capacity(mutations.len());
+            for mutation in mutations.drain(..) {
+                let is_put = matches!(
+                    mutation.operation,
+                    Operation::Put { .. } | Operation::Patch { .. }
+                );
+                let row = mutation.operation.row().filter(|_| is_put);
+                let is_late = match (row, &floor) {
+                    (Some(row), Some(floor)) => floor.hides(&keys::key_of(table, row.as_row())?),
+                    _ => false,
+                };
+                if !is_late {
+                    of_call.push(number);
+                    kept.push(mutation);
+                } else if retained.leaves_out_late {
+                    is_some_skipped = true;
+                } else {
+                    return Ok(Self::Late);
+                }
+                number += 1;
+            }
+            *mutations = kept;
+        }
+        if !is_some_skipped {
+            of_call.clear();
+        }
+        Ok(Self::Kept(Numbers { of_call }))
+    }
+}
+
+impl Numbers {
+    pub(super) fn has_skipped(&self) -> bool {
+        !self.of_call.is_empty()
+    }
+
+    /// Returns the number that a remaining mutation had in the caller's call.
+    pub(super) fn before(&self, number: usize) -> usize {
+        self.of_call.get(number).copied().unwrap_or(number)
+    }
+
+    /// Returns the outcome with the numbers of mutations of the caller's call.
+    pub(super) fn outcome(&self, outcome: WriteOutcome) -> WriteOutcome {
+        match outcome {
+            WriteOutcome::Conflict(number) => WriteOutcome::Conflict(self.before(number)),
+            WriteOutcome::Counted(mut met) => {
+                let conflicts = met.conflicts.iter_mut();
+                conflicts.for_each(|number| *number = self.before(*number));
+                WriteOutcome::Counted(met)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Returns the error of a put below the retention bound.
+#[cold]
+pub(super) fn below_bound() -> StoreError {
+    refused(Unrouted::BelowFloor).into()
+}
