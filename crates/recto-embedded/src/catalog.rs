@@ -81,7 +81,7 @@ impl StoredTable {
     }
 
     /// Returns the tables of the engine that belong to this table: its rows, its blocks and their sums.
-    pub(crate) fn with_companions<'t>(self: &'t Arc<Self>) -> impl Iterator<Item = &'t Arc<Self>> {
+    pub(crate) fn with_companions(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
         std::iter::once(self).chain(&self.blocks).chain(&self.sums)
     }
 

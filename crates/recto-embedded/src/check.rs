@@ -201,7 +201,7 @@ impl Check<'_> {
         if let Some(audit) = audit {
             audit.finish(&mut |key, what| self.problem(table, key, what))?;
             audit_sums(self.state, stored, &mut |key, what| {
-                self.problem(table, key, what)
+                self.problem(table, key, what);
             })?;
         }
         if count != expected {

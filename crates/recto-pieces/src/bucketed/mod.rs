@@ -161,11 +161,12 @@ impl BucketedStore {
     fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
         self.shared.known.bucketed(table)
     }
+}
 
-    fn in_store(&self, table: &Table) -> Result<Option<Table>, StoreError> {
-        let buckets = table.options().buckets;
-        buckets.map(|buckets| in_store(table, buckets)).transpose()
-    }
+/// Returns the form in which the store has a table with buckets, or `None` if the table has none.
+fn bucketed_form(table: &Table) -> Result<Option<Table>, StoreError> {
+    let buckets = table.options().buckets;
+    buckets.map(|buckets| in_store(table, buckets)).transpose()
 }
 
 /// Removes data below the retention bound in all partitions of the tables that this process has used, at the interval
@@ -278,7 +279,7 @@ impl Store for BucketedStore {
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        let Some(in_store) = self.in_store(table)? else {
+        let Some(in_store) = bucketed_form(table)? else {
             return self.inner.create_table(table).await;
         };
         self.create_in_store(&in_store).await
@@ -289,7 +290,7 @@ impl Store for BucketedStore {
     }
 
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
-        match (self.in_store(recorded)?, self.in_store(table)?) {
+        match (bucketed_form(recorded)?, bucketed_form(table)?) {
             (Some(recorded), Some(table)) => self.inner.add_columns(&recorded, &table).await,
             _ => self.inner.add_columns(recorded, table).await,
         }
@@ -322,7 +323,7 @@ impl Store for BucketedStore {
 
     async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let in_store = tables.iter().map(|table| {
-            let bucketed = self.in_store(table)?;
+            let bucketed = bucketed_form(table)?;
             Ok(bucketed.unwrap_or_else(|| table.clone()))
         });
         let in_store: Result<Vec<Table>, StoreError> = in_store.collect();

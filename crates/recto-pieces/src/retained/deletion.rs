@@ -1,6 +1,6 @@
 //! Deletion of the rows below the retention bound, in small steps, so that other writers do not wait.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -24,8 +24,11 @@ impl RetainedStore {
     pub(super) fn begin_deletion(&self) {
         let mut work = self.shared.work.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*work, Work::NotBegun) {
-            let deletion = delete_repeatedly(Arc::clone(&self.inner), Arc::downgrade(&self.shared));
-            *work = Work::Running(tokio::spawn(deletion).abort_handle());
+            let background = Background {
+                inner: Arc::clone(&self.inner),
+                shared: Arc::downgrade(&self.shared),
+            };
+            *work = Work::Running(tokio::spawn(background.retain_repeatedly()).abort_handle());
         }
     }
 
@@ -35,27 +38,14 @@ impl RetainedStore {
     /// # Errors
     /// The store cannot be read or written. Completed steps stay.
     pub(super) async fn retain(&self, retained: &Arc<RetainedTable>) -> Result<u64, StoreError> {
-        self.raise(retained).await?;
-        let Some(floor) = self.shared.bounds.floor(retained)? else {
+        let Some(mut deletion) = Deletion::begin(self, retained).await? else {
             return Ok(0);
         };
-        let (from, to) = keys::bounds_of(&retained.table, &floor.hidden_span())?;
-        let (mut after, mut deleted) = (None, 0);
-        loop {
-            let (partitions, next) = self.partitions_of(retained, after.as_ref()).await?;
-            for partition in partitions {
-                let hidden = Slice {
-                    from: from.clone(),
-                    to: to.clone(),
-                    ..Slice::from_start(&retained.table, partition, MAX_DELETED_ROWS)
-                };
-                deleted += self.delete(hidden).await?;
-            }
-            after = match next {
-                Some(next) => Some(next),
-                None => return Ok(deleted),
-            };
+        let mut deleted = 0;
+        while let Some(rows) = deletion.step(self).await? {
+            deleted += rows;
         }
+        Ok(deleted)
     }
 
     async fn partitions_of(
@@ -76,42 +66,35 @@ impl RetainedStore {
         Ok((partitions.collect(), read.next))
     }
 
-    /// Deletes the rows of a slice in steps, and returns their number.
-    async fn delete(&self, mut slice: Slice) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        loop {
-            let options = ReadOptions {
-                timeout: REQUEST_TIME,
-                ..ReadOptions::default()
-            };
-            let read = self.inner.snapshot()?.slice(&slice, &options).await?;
-            let Some(last) = read.rows.iter().next_back() else {
-                return Ok(deleted);
-            };
-            let clustering = slice.table.partition().len()..slice.table.key_len();
-            let behind = Bound::After(clustering.map(|column| last.get(column)).collect());
-            let range = Operation::DeleteRange {
-                from: slice.from.clone(),
-                to: behind.clone(),
-            };
-            let write = PartitionWrite {
-                table: Arc::clone(&slice.table),
-                partition: slice.partition.clone(),
-                mutations: vec![mutation(range, (self.shared.stamps)(), None)],
-            };
-            match self.inner.write(write, WriteOptions::default()).await? {
-                WriteOutcome::Unknown(error) | WriteOutcome::Refused(error) => return Err(error),
-                _ => {}
-            }
-            let rows = read.rows.len() as u64;
-            self.shared.deleted_rows.fetch_add(rows, Ordering::Relaxed);
-            deleted += rows;
-            if read.exhausted {
-                return Ok(deleted);
-            }
-            // Rows with a timestamp in the future are not deleted, and stay hidden.
-            slice.from = behind;
+    /// Deletes the first rows of a slice in one transaction. Returns their number, and the bound behind the
+    /// last of them unless the slice is exhausted.
+    async fn delete(&self, slice: &Slice) -> Result<(u64, Option<Bound>), StoreError> {
+        let options = ReadOptions {
+            timeout: REQUEST_TIME,
+            ..ReadOptions::default()
+        };
+        let read = self.inner.snapshot()?.slice(slice, &options).await?;
+        let Some(last) = read.rows.iter().next_back() else {
+            return Ok((0, None));
+        };
+        let clustering = slice.table.partition().len()..slice.table.key_len();
+        let behind = Bound::After(clustering.map(|column| last.get(column)).collect());
+        let range = Operation::DeleteRange {
+            from: slice.from.clone(),
+            to: behind.clone(),
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&slice.table),
+            partition: slice.partition.clone(),
+            mutations: vec![mutation(range, (self.shared.stamps)(), None)],
+        };
+        match self.inner.write(write, WriteOptions::default()).await? {
+            WriteOutcome::Unknown(error) | WriteOutcome::Refused(error) => return Err(error),
+            _ => {}
         }
+        let rows = read.rows.len() as u64;
+        self.shared.deleted_rows.fetch_add(rows, Ordering::Relaxed);
+        Ok((rows, (!read.exhausted).then_some(behind)))
     }
 
     fn known(&self) -> Vec<Arc<RetainedTable>> {
@@ -120,39 +103,128 @@ impl RetainedStore {
     }
 }
 
-/// Deletes the rows below the retention bounds of the tables that this process has used, at the interval of each table,
-/// as long as the store is used.
-async fn delete_repeatedly(inner: Arc<dyn Store>, shared: Weak<Shared>) {
-    // Per table: start of the last deletion, and the bound below which all rows are deleted.
-    let (mut begun_nanos, mut done): (HashMap<String, u64>, HashMap<String, i64>) = Default::default();
-    loop {
-        tokio::time::sleep(RETAIN_EVERY).await;
-        let Some(shared) = shared.upgrade() else { return };
-        let now = shared.environment.monotonic_nanos();
-        let store = RetainedStore {
-            inner: Arc::clone(&inner),
-            shared,
+/// Deletion of the rows of one table below its retention bound, step by step.
+struct Deletion {
+    retained: Arc<RetainedTable>,
+    from: Bound,
+    to: Bound,
+    /// Parts of the listed partitions that are still to be deleted.
+    slices: VecDeque<Slice>,
+    /// Position behind the listed partitions.
+    after: Option<ScanPosition>,
+    /// True if all partitions were listed.
+    is_listed: bool,
+}
+
+impl Deletion {
+    /// Raises the retention bound of a table, and returns the deletion of the rows below it. Returns `None` if
+    /// the table has no bound.
+    async fn begin(store: &RetainedStore, retained: &Arc<RetainedTable>) -> Result<Option<Self>, StoreError> {
+        store.raise(retained).await?;
+        let Some(floor) = store.shared.bounds.floor(retained)? else {
+            return Ok(None);
         };
-        for retained in store.known() {
-            store.record_time(&retained).await;
-            let name = retained.table.name();
-            let since = begun_nanos.get(name).map(|last| now.saturating_sub(*last));
-            if since.is_some_and(|nanos| Duration::from_nanos(nanos) < interval(&retained)) {
-                continue;
+        let (from, to) = keys::bounds_of(&retained.table, &floor.hidden_span())?;
+        Ok(Some(Self {
+            retained: Arc::clone(retained),
+            from,
+            to,
+            slices: VecDeque::new(),
+            after: None,
+            is_listed: false,
+        }))
+    }
+
+    /// Does one step, which is one listing of partitions or one transaction. Returns the number of deleted rows, or
+    /// `None` if nothing is left to do.
+    async fn step(&mut self, store: &RetainedStore) -> Result<Option<u64>, StoreError> {
+        let Some(mut slice) = self.slices.pop_front() else {
+            if self.is_listed {
+                return Ok(None);
             }
-            begun_nanos.insert(name.to_owned(), now);
-            // A failed deletion is repeated at the next interval.
-            let bound = store.shared.bounds.kept_from_ms(name);
-            let is_done =
-                bound.is_some() && done.get(name) == bound.as_ref() && !store.is_to_be_raised(&retained);
-            if !is_done && store.retain(&retained).await.is_ok() {
-                done.extend(
-                    store
-                        .shared
-                        .bounds
-                        .kept_from_ms(name)
-                        .map(|bound| (name.to_owned(), bound)),
-                );
+            let (partitions, next) = store.partitions_of(&self.retained, self.after.as_ref()).await?;
+            let table = &self.retained.table;
+            self.slices.extend(partitions.into_iter().map(|partition| Slice {
+                from: self.from.clone(),
+                to: self.to.clone(),
+                ..Slice::from_start(table, partition, MAX_DELETED_ROWS)
+            }));
+            self.is_listed = next.is_none();
+            self.after = next;
+            return Ok(Some(0));
+        };
+        let (rows, behind) = store.delete(&slice).await?;
+        if let Some(behind) = behind {
+            // Rows with a timestamp in the future are not deleted, and stay hidden.
+            slice.from = behind;
+            self.slices.push_front(slice);
+        }
+        Ok(Some(rows))
+    }
+}
+
+/// Store as the background task holds it: between two steps, the task does not keep the store open.
+struct Background {
+    inner: Arc<dyn Store>,
+    shared: Weak<Shared>,
+}
+
+impl Background {
+    /// Returns the store, or `None` if nothing uses it any more.
+    fn store(&self) -> Option<RetainedStore> {
+        Some(RetainedStore {
+            inner: Arc::clone(&self.inner),
+            shared: self.shared.upgrade()?,
+        })
+    }
+
+    /// Deletes the rows of a table below its bound. Returns whether all were deleted.
+    async fn retain(&self, retained: &Arc<RetainedTable>) -> bool {
+        let Some(store) = self.store() else { return false };
+        let Ok(Some(mut deletion)) = Deletion::begin(&store, retained).await else {
+            return false;
+        };
+        drop(store);
+        while let Some(store) = self.store() {
+            match deletion.step(&store).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Deletes the rows below the retention bounds of the tables that this process has used, at the interval
+    /// of each table, as long as the store is used.
+    async fn retain_repeatedly(self) {
+        // Per table: start of the last deletion, and the bound below which all rows are deleted.
+        let (mut begun_nanos, mut done): (HashMap<String, u64>, HashMap<String, i64>) = Default::default();
+        loop {
+            tokio::time::sleep(RETAIN_EVERY).await;
+            let Some(known) = self.store().map(|store| store.known()) else {
+                return;
+            };
+            for retained in known {
+                let Some(store) = self.store() else { return };
+                store.record_time(&retained).await;
+                let (name, now) = (retained.table.name(), store.shared.environment.monotonic_nanos());
+                let since = begun_nanos.get(name).map(|last| now.saturating_sub(*last));
+                if since.is_some_and(|nanos| Duration::from_nanos(nanos) < interval(&retained)) {
+                    continue;
+                }
+                begun_nanos.insert(name.to_owned(), now);
+                let bound = store.shared.bounds.kept_from_ms(name);
+                let is_done =
+                    bound.is_some() && done.get(name) == bound.as_ref() && !store.is_to_be_raised(&retained);
+                drop(store);
+                // A failed deletion is repeated at the next interval.
+                if !is_done && self.retain(&retained).await {
+                    let bound = self
+                        .store()
+                        .and_then(|store| store.shared.bounds.kept_from_ms(name));
+                    done.extend(bound.map(|bound| (name.to_owned(), bound)));
+                }
             }
         }
     }

@@ -66,18 +66,13 @@ impl RetainedStore {
     ) -> Result<Listing, StoreError> {
         let drawing = self.drawing(table, partition)?;
         let most = most.clamp(1, MAX_LISTED_PIECES);
-        match drawing.bound {
-            BucketBound::Time(width) => {
-                drawing
-                    .list_intervals(&Times::of(table, width)?, seek, most)
-                    .await
-            }
-            _ => {
-                let buckets = drawing.all().await?;
-                let range = drawing.range_of(&buckets, &seek, most).await?;
-                drawing.listed(&buckets, range).await
-            }
+        if let BucketBound::Time(width) = drawing.bound {
+            let times = Times::of(table, width)?;
+            return drawing.list_intervals(&times, seek, most).await;
         }
+        let buckets = drawing.all().await?;
+        let range = drawing.range_of(&buckets, &seek, most).await?;
+        drawing.listed(&buckets, range).await
     }
 
     /// Lists the buckets around the bucket that contains a key: about as many before it as after it.
@@ -328,7 +323,7 @@ impl Drawing {
                 } else {
                     times.bucket_of(key)?.start
                 };
-                (ReadDirection::Forward, self.from_edge(&start)?)
+                (ReadDirection::Forward, self.slice_from(&start)?)
             }
             Seek::Before(edge) => {
                 let to = match edge {
@@ -384,7 +379,7 @@ impl Drawing {
         let before = self.interval_at(times, &before, ReadDirection::Backward).await?;
         let behind = match &last.end {
             Some(end) => {
-                self.interval_at(times, &self.from_edge(end)?, ReadDirection::Forward)
+                self.interval_at(times, &self.slice_from(end)?, ReadDirection::Forward)
                     .await?
             }
             None => None,
@@ -396,7 +391,7 @@ impl Drawing {
         })
     }
 
-    fn from_edge(&self, edge: &[u8]) -> Result<Slice, StoreError> {
+    fn slice_from(&self, edge: &[u8]) -> Result<Slice, StoreError> {
         Ok(self.slice(keys::bound_of(&self.table, edge)?, Bound::end()))
     }
 

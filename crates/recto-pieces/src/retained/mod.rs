@@ -302,7 +302,7 @@ impl Store for RetainedStore {
     ) -> Result<WriteOutcome, StoreError> {
         match self.filtered(std::slice::from_mut(&mut write)).await? {
             Filtered::Late => Ok(WriteOutcome::Refused(writes::below_bound())),
-            Filtered::Kept(_) if write.mutations.is_empty() => Ok(WriteOutcome::Done),
+            Filtered::Kept(_) if write.mutations.is_empty() => Ok(writes::nothing_written(&options)),
             Filtered::Kept(numbers) => Ok(numbers.outcome(self.inner.write(write, options).await?)),
         }
     }
@@ -320,7 +320,7 @@ impl Store for RetainedStore {
                     writes.retain(|write| !write.mutations.is_empty());
                 }
                 if writes.is_empty() {
-                    return Ok(WriteOutcome::Done);
+                    return Ok(writes::nothing_written(&options));
                 }
                 Ok(numbers.outcome(self.inner.write_many(writes, atomicity, options).await?))
             }
@@ -332,6 +332,8 @@ impl Store for RetainedStore {
         let of_cas = std::iter::once((&cas.table, &mut cas.mutations));
         match Filtered::new(self, of_cas)? {
             Filtered::Late => Ok(CasOutcome::Refused(writes::below_bound())),
+            // A conditional write needs a mutation.
+            Filtered::Kept(_) if cas.mutations.is_empty() => Ok(CasOutcome::Refused(writes::below_bound())),
             Filtered::Kept(_) => self.inner.cas(cas, options).await,
         }
     }

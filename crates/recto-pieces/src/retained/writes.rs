@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_model::Table;
 use recto_protocol::buckets::Unrouted;
-use recto_store::{Mutation, Operation, StoreError, WriteOutcome};
+use recto_store::{Mutation, Operation, RowsMet, StoreError, WriteOptions, WriteOutcome};
 
 use super::RetainedStore;
 use crate::keys;
@@ -20,8 +20,8 @@ pub(super) enum Filtered {
 /// Numbers that the remaining mutations had in the caller's call.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// Number of each remaining mutation in the caller's call. Empty if no mutation was removed.
-    of_call: Vec<usize>,
+    /// Number of each remaining mutation in the caller's call. `None` if no mutation was removed.
+    of_call: Option<Vec<usize>>,
 }
 
 impl Filtered {
@@ -61,21 +61,21 @@ impl Filtered {
             }
             *mutations = kept;
         }
-        if !is_some_skipped {
-            of_call.clear();
-        }
-        Ok(Self::Kept(Numbers { of_call }))
+        Ok(Self::Kept(Numbers {
+            of_call: is_some_skipped.then_some(of_call),
+        }))
     }
 }
 
 impl Numbers {
     pub(super) fn has_skipped(&self) -> bool {
-        !self.of_call.is_empty()
+        self.of_call.is_some()
     }
 
     /// Returns the number that a remaining mutation had in the caller's call.
     pub(super) fn before(&self, number: usize) -> usize {
-        self.of_call.get(number).copied().unwrap_or(number)
+        let of_call = self.of_call.as_ref().and_then(|of_call| of_call.get(number));
+        of_call.copied().unwrap_or(number)
     }
 
     /// Returns the outcome with the numbers of mutations of the caller's call.
@@ -89,6 +89,15 @@ impl Numbers {
             }
             other => other,
         }
+    }
+}
+
+/// Returns the outcome of a write of which all mutations were removed.
+pub(super) fn nothing_written(options: &WriteOptions) -> WriteOutcome {
+    if options.row_by_row {
+        WriteOutcome::Counted(RowsMet::default())
+    } else {
+        WriteOutcome::Done
     }
 }
 

@@ -3,7 +3,7 @@
 use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::Stamp;
 
-use super::checks::FaultReport;
+use super::checks::{FaultReport, row_of};
 use super::*;
 use crate::check::{FaultKind, FaultOutcome};
 use crate::samples::{Became, change};
@@ -22,7 +22,7 @@ impl Shown {
 
     async fn plant_beside(&self, bucket: u64, at: i64, stamp: i64, text: &str) {
         let lies = (bucket, self.other_shard(at));
-        self.plant_in("s", lies, self.row(at, text), stamp).await;
+        self.plant_in("s", lies, row_of(at, text), stamp).await;
     }
 
     /// Writes a sample of a row, whether or not the row must be sampled.
@@ -59,9 +59,9 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     shown.plant_beside(first, 3, 1, "of before").await;
     shown.plant_beside(last, ROWS - 3, now + 5_000_000, "newer").await;
     let none = (first, Shard(77));
-    shown.plant_in("s", none, shown.row(-7, "in none"), now).await;
+    shown.plant_in("s", none, row_of(-7, "in none"), now).await;
     let negative = (first, Shard(u32::MAX));
-    shown.plant_in("s", negative, shown.row(-8, "in none"), now).await;
+    shown.plant_in("s", negative, row_of(-8, "in none"), now).await;
     let found = [
         (FaultKind::Stray, Some(-8)),
         (FaultKind::Stray, Some(-7)),

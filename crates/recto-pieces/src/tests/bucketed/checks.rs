@@ -164,18 +164,8 @@ impl Shown {
     }
 
     pub(super) async fn plant_row(&self, stream: &str, bucket: u64, at: i64, stamp: i64, text: &str) {
-        let row = self.row(at, text);
+        let row = row_of(at, text);
         self.plant(stream, bucket, row, stamp).await;
-    }
-
-    pub(super) fn row(&self, at: i64, text: &str) -> Operation {
-        let clustering = cells(&[Some(&at.to_be_bytes())]);
-        let counted = crate::tables::counted(&clustering, std::iter::once(Some(text.as_bytes()))).1;
-        Operation::Put {
-            cells: cells(&[Some(&counted), Some(text.as_bytes()), None]),
-            clustering,
-            replace: true,
-        }
     }
 
     /// Returns the bucket of a row of the stream that is split.
@@ -595,4 +585,14 @@ async fn a_cut_that_nobody_goes_on_with_is_told_and_gone_on_with() {
     );
     shown.is_well().await;
     shown.has("s", &(0..ROWS).collect()).await;
+}
+
+pub(super) fn row_of(at: i64, text: &str) -> Operation {
+    let clustering = cells(&[Some(&at.to_be_bytes())]);
+    let counted = crate::tables::counted(&clustering, std::iter::once(Some(text.as_bytes()))).1;
+    Operation::Put {
+        cells: cells(&[Some(&counted), Some(text.as_bytes()), None]),
+        clustering,
+        replace: true,
+    }
 }

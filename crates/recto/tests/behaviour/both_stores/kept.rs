@@ -134,6 +134,28 @@ impl Kept {
         );
         assert!(none.is_empty(), "{name}: {none:?}");
     }
+
+    /// Checks that puts of records below the retention bound fail, and that a put at the bound succeeds.
+    async fn rejects_late_records(&self) {
+        for name in ["newest", "oldest", "sized"] {
+            let of = self.of(name);
+            let late = record(&of, FIRST * EACH_DAY - 1);
+            let refused = of.put(&late).await.unwrap_err();
+            assert!(
+                refused.to_string().contains("older than the retention time"),
+                "{refused}"
+            );
+            assert_eq!(
+                refused.hint(),
+                Some("write only rows within the retention time, or raise `keep`")
+            );
+            let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
+            assert!(of.put_all(&both).await.is_err(), "{name}");
+            assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
+            // A record exactly at the retention bound is not late, so the put succeeds.
+            of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
+        }
+    }
 }
 
 fn record(of: &Collection<DynamicRecord>, hour: i64) -> DynamicRecord {
@@ -173,24 +195,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
             of.put_all(&some).await.unwrap();
         }
     }
-    for name in ["newest", "oldest", "sized"] {
-        let of = kept.of(name);
-        let late = record(&of, FIRST * EACH_DAY - 1);
-        let refused = of.put(&late).await.unwrap_err();
-        assert!(
-            refused.to_string().contains("older than the retention time"),
-            "{refused}"
-        );
-        assert_eq!(
-            refused.hint(),
-            Some("write only rows within the retention time, or raise `keep`")
-        );
-        let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
-        assert!(of.put_all(&both).await.is_err(), "{name}");
-        assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
-        // A record exactly at the retention bound is not late, so the put succeeds.
-        of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
-    }
+    kept.rejects_late_records().await;
     let session = LocalSession::new(kept.recto.clone());
     let tools = session.tools().unwrap();
     let request = RebalanceRequest::default();
