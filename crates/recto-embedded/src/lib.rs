@@ -68,6 +68,7 @@ mod data;
 mod describe;
 mod directory;
 mod error;
+mod expired;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -13,6 +13,8 @@ use crate::copy::{self, Progress, Report, Rows};
 use crate::data::open_data;
 use crate::directory::{Directory, Purpose, make_directory, parent, refuse_occupied};
 use crate::error::{engine, file, guarded};
+#[cfg(feature = "testing")]
+use crate::expired;
 use crate::shared::Shared;
 use crate::state::{Engine, State, blocking};
 use crate::store::EmbeddedStore;
@@ -208,6 +210,22 @@ impl EmbeddedStore {
         }
         let file_bytes = self.shared.data_file().map_or(Ok(0), |path| length(&path))?;
         Ok(Statistics { file_bytes, tables })
+    }
+
+    /// Deletes the expired rows of the whole store now. Otherwise, the writer does this in the background.
+    ///
+    /// # Errors
+    /// The errors of a write.
+    #[cfg(feature = "testing")]
+    pub async fn delete_expired(&self) -> Result<(), StoreError> {
+        let work: Exclusive = Box::new(|shared| {
+            let mut position = Some(expired::Position::default());
+            while let Some(from) = position {
+                position = expired::step(shared, from)?;
+            }
+            Ok(())
+        });
+        self.ask_exclusive(work).await
     }
 
     pub(crate) async fn ask_exclusive(&self, work: Exclusive) -> Result<(), StoreError> {

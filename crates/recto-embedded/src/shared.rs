@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use recto_model::Environment;
+use recto_store::clock::RecordedClock;
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, WriteTransaction};
 
@@ -37,6 +38,8 @@ pub(crate) type Reopen = Box<dyn Fn() -> Result<Database, StoreError> + Send + S
 
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
+    /// Guard against a wrong local clock.
+    pub(crate) clock: RecordedClock,
     reopen: Reopen,
     current: RwLock<Current>,
     pub(crate) options: EmbeddedOptions,
@@ -61,11 +64,13 @@ impl Shared {
         reopen: Reopen,
         directory: Option<Directory>,
         options: EmbeddedOptions,
+        clock: RecordedClock,
         environment: Environment,
         newest_stamp: Option<i64>,
         met: Arc<Met>,
     ) -> Self {
         let shared = Self {
+            clock,
             environment,
             reopen,
             current: RwLock::new(Current {

@@ -54,7 +54,6 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 pub struct EmbeddedStore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: Queue,
-    clock: RecordedClock,
 }
 
 impl EmbeddedStore {
@@ -215,6 +214,7 @@ impl EmbeddedStore {
             reopen,
             directory,
             options,
+            clock,
             environment,
             newest_stamp,
             met,
@@ -222,7 +222,6 @@ impl EmbeddedStore {
         Ok(Arc::new(Self {
             queue: Queue::start(&shared)?,
             shared,
-            clock,
         }))
     }
 
@@ -471,26 +470,30 @@ impl Store for EmbeddedStore {
 #[async_trait]
 impl ClockGuard for EmbeddedStore {
     fn allows(&self, retention: Duration) -> bool {
-        self.clock.allows(retention)
+        self.shared.clock.allows(retention)
     }
 
     async fn record(&self, shortest: Duration, timeout_after: Duration) -> Result<(), StoreError> {
-        let due = self.clock.due(shortest).filter(|_| self.queue.has_writer());
+        let due = self
+            .shared
+            .clock
+            .due(shortest)
+            .filter(|_| self.queue.has_writer());
         if let Some(micros) = due {
             self.record_time(micros, timeout_after).await?;
-            self.clock.set_recorded(micros);
+            self.shared.clock.set_recorded(micros);
         }
         Ok(())
     }
 
     fn status(&self, shortest: Option<Duration>) -> ClockStatus {
-        self.clock.status(shortest)
+        self.shared.clock.status(shortest)
     }
 
     async fn confirm(&self, timeout_after: Duration) -> Result<i64, StoreError> {
         let micros = self.shared.environment.now_micros();
         self.record_time(micros, timeout_after).await?;
-        self.clock.set_confirmed(micros);
+        self.shared.clock.set_confirmed(micros);
         Ok(micros)
     }
 }

@@ -4,6 +4,7 @@
 //! for the disk (group commit).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use recto_model::Table;
 use recto_model::table::TableOptions;
@@ -11,12 +12,14 @@ use recto_store::tables::{added_columns, serves};
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::apply::{Moment, OpenTables, apply, check_table};
 use crate::catalog::{self, CATALOG, Catalog, StoredTable, different, missing};
 use crate::clock::now_seconds;
 use crate::damage::damaged;
 use crate::error::{corrupt, engine, guarded, stops_engine, timeout};
+use crate::expired;
 use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
 use crate::meta;
 use crate::row::StoredRow;
@@ -31,9 +34,24 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
         shared,
         relaxed_bytes: 0,
         lost_relaxed: None,
+        expired: None,
+        next_pass_nanos: after(shared, expired::PASS_EVERY),
+        next_step_nanos: 0,
     };
     let mut next = None;
-    while let Some(first) = next.take().or_else(|| requests.blocking_recv()) {
+    loop {
+        let first = match next.take().map_or_else(|| requests.try_recv(), Ok) {
+            Ok(first) => first,
+            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Empty) if writer.expired.is_some() => {
+                writer.delete_expired();
+                continue;
+            }
+            Err(TryRecvError::Empty) => match requests.blocking_recv() {
+                Some(first) => first,
+                None => return,
+            },
+        };
         let mut group = Vec::new();
         let mut bytes = 0;
         let mut candidate = Some(first);
@@ -51,6 +69,7 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
             candidate = requests.try_recv().ok();
         }
         writer.serve(group);
+        writer.begin_pass_or_step();
     }
 }
 
@@ -61,6 +80,17 @@ struct Writer<'a> {
     /// Reason why acknowledged relaxed writes were lost, if they were. The store then rejects all writes
     /// until it is opened again, so that the callers of the lost writes notice the loss.
     lost_relaxed: Option<String>,
+    /// Position of the deletion of expired rows. `None` between two passes.
+    expired: Option<expired::Position>,
+    /// Earliest time at which the next pass begins, on the monotonic clock.
+    next_pass_nanos: u64,
+    /// Earliest time at which the next step is done while requests wait, on the monotonic clock.
+    next_step_nanos: u64,
+}
+
+fn after(shared: &Shared, wait: Duration) -> u64 {
+    let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+    shared.environment.monotonic_nanos().saturating_add(nanos)
 }
 
 /// Result of applying a group in a transaction.
@@ -125,6 +155,36 @@ impl Writer<'_> {
                 }
             }
         }
+    }
+
+    /// Begins to delete expired rows, or does the next step, if it is time. Called after each group of requests, so that
+    /// rows are deleted although requests always wait.
+    fn begin_pass_or_step(&mut self) {
+        let now = self.shared.environment.monotonic_nanos();
+        if self.expired.is_none() && now >= self.next_pass_nanos {
+            self.expired = Some(expired::Position::default());
+            self.next_pass_nanos = after(self.shared, expired::PASS_EVERY);
+        } else if self.expired.is_some() && now >= self.next_step_nanos {
+            self.delete_expired();
+        }
+    }
+
+    /// Does one step of the deletion of expired rows. After a failure, the next pass begins again.
+    fn delete_expired(&mut self) {
+        let Some(position) = self.expired.take() else {
+            return;
+        };
+        if self.lost_relaxed.is_some() {
+            return;
+        }
+        match guarded(|| expired::step(self.shared, position)) {
+            Ok(next) => {
+                self.expired = next;
+            }
+            Err(error) if stops_engine(&error) => self.stop(Some(&error)),
+            Err(_) => {}
+        }
+        self.next_step_nanos = after(self.shared, expired::STEP_EVERY);
     }
 
     /// Closes an engine that rejects all calls from now on. The next group of requests reopens it.

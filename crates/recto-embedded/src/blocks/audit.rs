@@ -25,7 +25,7 @@ pub(crate) struct BlockAudit<'a> {
     table: &'a StoredTable,
     blocks: &'a StoredTable,
     entries: Range<'static, Bytes, Bytes>,
-    /// Number of rows according to the engine. `found` is the number of rows that were read.
+    /// Number of stored blocks according to the engine. `found` is the number of stored blocks that were read.
     expected: u64,
     found: u64,
     current: Option<StoredBlock>,
@@ -80,7 +80,7 @@ impl<'a> BlockAudit<'a> {
         Ok(())
     }
 
-    /// Handles the next row, which may be damaged.
+    /// Counts the next row in its block, and first compares the blocks that end before the row with their stored content. The row may be damaged.
     pub(crate) fn row(&mut self, key: &[u8], value: &[u8], tell: Tell<'_>) -> Result<(), StoreError> {
         if !is_row(self.table, key) {
             return Ok(());

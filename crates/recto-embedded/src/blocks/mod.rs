@@ -9,7 +9,8 @@
 //! - The first block begins at the empty key, and is never removed. The other bounds are between two rows,
 //!   and change only when a block is split or joined. A block can contain rows of several partitions.
 //! - Static rows are not counted. A damaged row is counted with the bytes that are stored.
-//! - The earliest expiry is a lower bound: it does not rise when a row that expires is deleted.
+//! - The earliest expiry is a lower bound: it does not rise when a row that expires is deleted by a request. The
+//!   deletion of expired rows makes it exact.
 //! - A table with many blocks has a second level: sums over groups of blocks.
 //!
 //! | module | content |
@@ -17,12 +18,14 @@
 //! | `tally` | changes of blocks by a request, and by a transaction |
 //! | `upkeep` | blocks after the changes: split, joined, removed |
 //! | `sums` | sums over groups of blocks |
+//! | `expired` | deletion of expired rows, block by block |
 //! | `build` | blocks of rows that arrive in key order |
 //! | `read` | counts and ranks in a snapshot |
 //! | `audit` | comparison with rows |
 
 mod audit;
 mod build;
+mod expired;
 mod read;
 mod sums;
 mod tally;
@@ -34,6 +37,7 @@ use recto_store::StoreError;
 
 pub(crate) use audit::{BlockAudit, audit_sums};
 pub(crate) use build::Builder;
+pub(crate) use expired::{DeletedBlock, delete_expired};
 pub(crate) use read::{count, row_at, sizes};
 pub(crate) use sums::{build as build_sums_of_copy, needs_sums};
 pub(crate) use tally::{BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
@@ -83,7 +87,23 @@ struct Placed<T> {
     content: T,
 }
 
+impl<T> Placed<T> {
+    /// Returns the key range.
+    fn range(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let upper = self.upper.as_deref();
+        (
+            Bound::Included(self.lower.as_slice()),
+            upper.map_or(Bound::Unbounded, Bound::Excluded),
+        )
+    }
+}
+
 impl Block {
+    /// Returns whether rows of the block may have expired by `now_seconds`.
+    fn may_have_expired(self, now_seconds: u32) -> bool {
+        self.earliest_expiry != 0 && self.earliest_expiry <= now_seconds
+    }
+
     fn add_row(&mut self, key: &[u8], size: EntrySize) {
         self.rows += 1;
         self.bytes += key.len() as u64 + size.bytes;
@@ -168,7 +188,7 @@ fn is_row(table: &StoredTable, key: &[u8]) -> bool {
         || partition_of(table, key).map_or(true, |partition| key.get(partition.len()) == Some(&keys::ROW))
 }
 
-/// Returns the block or group whose range contains `key`. Returns an empty first one if none is stored.
+/// Returns the block or group whose range contains `key`. If none is stored, returns the first one, without rows and for all keys.
 ///
 /// # Errors
 /// `Corrupt`: the entry, or the next one, is damaged.

@@ -18,7 +18,7 @@ use crate::row::{Damage, StoredRow};
 use crate::state::{OpenTable, State};
 use crate::walk::Walk;
 
-/// Maximum number of rows that one count visits in blocks whose rows may have expired.
+/// Maximum number of rows that one count visits. It visits the rows of blocks that the slice contains only in part, and of blocks whose rows may have expired.
 pub(crate) const MAX_VISITED_ROWS: u64 = 100_000;
 
 /// Returns the number of rows of a slice, regardless of its limit.
@@ -92,7 +92,7 @@ struct Counting<'s> {
     blocks: Arc<OpenTable>,
     /// Sums over groups of blocks, if the table has many blocks.
     sums: Option<Arc<OpenTable>>,
-    /// Maximum number of rows that one part may have if it is counted by sums over several blocks.
+    /// Maximum number of rows of a part that is counted by the sums of whole groups. 0: every block is a part of its own.
     summable_rows: u64,
     rows: Arc<OpenTable>,
     /// Common prefix of the keys of the partition's rows.
@@ -101,7 +101,7 @@ struct Counting<'s> {
     to: Vec<u8>,
     now: Now<'s>,
     deadline: Deadline<'s>,
-    /// Number of rows that were visited in blocks whose rows may have expired.
+    /// Number of rows that were visited.
     visited: u64,
 }
 

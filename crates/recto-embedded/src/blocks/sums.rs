@@ -168,6 +168,30 @@ pub(super) fn put_down(
     Ok(())
 }
 
+/// Computes the sum of the group whose range contains `lower` from its blocks, so that its earliest expiry is
+/// exact.
+///
+/// # Errors
+/// `Corrupt`: a block or a sum is damaged.
+pub(super) fn recount(
+    blocks: (&StoredTable, &RowsTable<'_>),
+    sums: (&StoredTable, &mut RowsTable<'_>),
+    lower: &[u8],
+) -> Result<(), StoreError> {
+    let group = entry_at::<Sum>(sums.0, &*sums.1, lower)?;
+    let mut sum = Sum::default();
+    for entry in blocks.1.range::<&[u8]>(group.range()).map_err(engine)? {
+        let (bound, value) = entry.map_err(engine)?;
+        sum.add(read_entry(blocks.0, bound.value(), value.value())?);
+    }
+    let mut value = Vec::new();
+    sum.encode(sums.0.key_checksum(&group.lower), &mut value);
+    sums.1
+        .insert(group.lower.as_slice(), value.as_slice())
+        .map_err(engine)?;
+    Ok(())
+}
+
 impl Placed<Sum> {
     fn contains(&self, lower: &[u8]) -> bool {
         self.lower.as_slice() <= lower && self.upper.as_deref().is_none_or(|upper| lower < upper)
@@ -182,7 +206,7 @@ struct SumUpkeep<'u, 'b, 'e> {
 }
 
 impl SumUpkeep<'_, '_, '_> {
-    /// Writes a changed group. Adds its lower bound to `large` if it has too many blocks.
+    /// Writes a changed group, or removes it if it has no blocks. Adds its lower bound to `large` if it has more than [`MAX_BLOCKS`] blocks.
     fn write(&mut self, group: Placed<Sum>, large: &mut Vec<Vec<u8>>) -> Result<(), StoreError> {
         if group.content.blocks == 0 && !group.lower.is_empty() {
             self.entries.remove(group.lower.as_slice()).map_err(engine)?;
@@ -198,12 +222,9 @@ impl SumUpkeep<'_, '_, '_> {
     /// Divides the blocks in the range of a group into groups of [`TARGET_BLOCKS`] blocks.
     fn divide(&mut self, group: &Placed<Sum>) -> Result<(), StoreError> {
         let (stored, blocks) = self.blocks;
-        let range = match &group.upper {
-            Some(upper) => blocks.range::<&[u8]>(group.lower.as_slice()..upper.as_slice()),
-            None => blocks.range::<&[u8]>(group.lower.as_slice()..),
-        };
+        let range = blocks.range::<&[u8]>(group.range()).map_err(engine)?;
         let (mut lower, mut sum) = (group.lower.clone(), Sum::default());
-        for entry in range.map_err(engine)? {
+        for entry in range {
             let (bound, value) = entry.map_err(engine)?;
             if sum.blocks >= TARGET_BLOCKS {
                 self.put(&lower, std::mem::take(&mut sum))?;

@@ -53,13 +53,13 @@ impl Delta {
 pub(crate) struct BlockTableDeltas {
     /// Changes by lower bound, as the bounds were before the transaction.
     pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
-    /// True if a damaged row or block was found. All rows of the table are then counted again.
+    /// True if a damaged block was found. All blocks of the table are then built again from its rows.
     pub(super) recount: bool,
-    /// Index of the last request of the group that changed the table.
+    /// Index, within the transaction, of the last request that changed the table.
     pub(crate) request: usize,
 }
 
-/// Changes of blocks by a transaction, by the numbers of the tables whose rows the blocks count.
+/// Changes of blocks that one transaction makes. The key is the number of the table whose rows the blocks count.
 #[derive(Default)]
 pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, BlockTableDeltas)>);
 
@@ -96,8 +96,7 @@ struct Counting<'t> {
     /// Upper bounds of the blocks after the current one that were read in advance. The bound of the last
     /// block is `None`.
     ahead: VecDeque<Option<Vec<u8>>>,
-    /// True if a damaged row or block was found. Further changes need no record, because all rows are counted
-    /// again.
+    /// True if a damaged block was found. Further changes are not noted, because all blocks are built again.
     is_damaged: bool,
 }
 
@@ -133,7 +132,7 @@ impl<'t> BlockTally<'t> {
         self.note(key, None, after)
     }
 
-    /// Returns whether the record is ready for changes of `table`. If not, call `enter` first.
+    /// Returns whether changes of `table` can be noted. If not, call `enter` first.
     #[inline]
     pub(crate) fn is_in(&self, table: &StoredTable) -> bool {
         match &self.current {

@@ -30,7 +30,7 @@ pub(crate) fn put_down(
     };
     let mut upkeep = Upkeep::of(table, blocks, entries, rows);
     if sums.is_some() {
-        upkeep.changes = SumChanges::Listed(Vec::new());
+        upkeep.list_changes();
     }
     upkeep.put_down(deltas)?;
     let changes = upkeep.changes;
@@ -68,7 +68,7 @@ pub(crate) fn build_sums(
 }
 
 /// Changes of blocks that must be applied to the sums.
-enum SumChanges {
+pub(super) enum SumChanges {
     /// The table has no sums.
     Untracked,
     Listed(Vec<BlockChange>),
@@ -88,17 +88,17 @@ impl SumChanges {
     }
 }
 
-struct Upkeep<'u, 'e, 'r> {
+pub(super) struct Upkeep<'u, 'e, 'r> {
     table: &'u StoredTable,
     blocks: &'u StoredTable,
     entries: &'u mut RowsTable<'e>,
     rows: &'u RowsTable<'r>,
-    changes: SumChanges,
+    pub(super) changes: SumChanges,
     value: Vec<u8>,
 }
 
 impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
-    fn of(
+    pub(super) fn of(
         table: &'u StoredTable,
         blocks: &'u StoredTable,
         entries: &'u mut RowsTable<'e>,
@@ -112,6 +112,11 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
             changes: SumChanges::Untracked,
             value: Vec::new(),
         }
+    }
+
+    /// Lists the changes of blocks from now on, for the sums.
+    pub(super) fn list_changes(&mut self) {
+        self.changes = SumChanges::Listed(Vec::new());
     }
 
     fn put_down(&mut self, deltas: &BlockTableDeltas) -> Result<(), StoreError> {
@@ -175,17 +180,30 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
     fn split(&mut self, found: &Placed<Block>, rows: u64) -> Result<(), StoreError> {
         let size = rows.div_ceil(rows.div_ceil(TARGET_ROWS));
         let mut builder = Builder::new(self.table, found.lower.clone(), size);
-        let range = match &found.upper {
-            Some(upper) => self.rows.range::<&[u8]>(found.lower.as_slice()..upper.as_slice()),
-            None => self.rows.range::<&[u8]>(found.lower.as_slice()..),
-        };
-        for entry in range.map_err(engine)? {
+        for entry in self.rows.range::<&[u8]>(found.range()).map_err(engine)? {
             let (key, value) = entry.map_err(engine)?;
             if let Some((lower, block)) = builder.add(key.value(), value.value()) {
                 self.put(&lower, block)?;
             }
         }
         let (lower, block) = builder.finish();
+        self.put(&lower, block)
+    }
+
+    /// Counts the rows of a block again, so that its content is exact.
+    pub(super) fn recount(&mut self, found: &Placed<Block>) -> Result<(), StoreError> {
+        let mut builder = Builder::new(self.table, found.lower.clone(), u64::MAX);
+        for entry in self.rows.range::<&[u8]>(found.range()).map_err(engine)? {
+            let (key, value) = entry.map_err(engine)?;
+            builder.add(key.value(), value.value());
+        }
+        let (lower, block) = builder.finish();
+        if block.rows == 0 && !lower.is_empty() {
+            return self.remove(&lower);
+        }
+        if block.rows < MIN_ROWS && self.join(found, block)? {
+            return Ok(());
+        }
         self.put(&lower, block)
     }
 
@@ -225,7 +243,7 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
     }
 
     /// Builds all blocks of the table from its rows.
-    fn build_again(&mut self) -> Result<(), StoreError> {
+    pub(super) fn build_again(&mut self) -> Result<(), StoreError> {
         self.entries.retain(|_, _| false).map_err(engine)?;
         let whole = Placed {
             lower: Vec::new(),

@@ -292,6 +292,32 @@ fn count_exactly_after_conflicts() {
     });
 }
 
+/// Row counts stay exact if the first of several waiting requests creates the sums.
+#[test]
+fn count_exactly_if_requests_wait_while_sums_are_created() {
+    const REQUESTS: i64 = 40;
+    const ROWS: i64 = 500;
+    let folder = tempfile::tempdir().unwrap();
+    let table = table();
+    runtime().block_on(async {
+        let store = open(&folder.path().join("store")).unwrap();
+        store.create_table(&table).await.unwrap();
+        let mut writes = tokio::task::JoinSet::new();
+        for request in 0..REQUESTS {
+            let (store, table) = (Arc::clone(&store), Arc::clone(&table));
+            writes.spawn(async move {
+                let rows = (request * ROWS..(request + 1) * ROWS).map(|number| put(number, 1));
+                done(&store, vec![write(&table, "AA", rows.collect())]).await;
+            });
+        }
+        writes.join_all().await;
+        let whole = all(&table, "AA", ReadDirection::Forward);
+        assert_eq!(count(&store, &whole).await.unwrap(), (REQUESTS * ROWS) as u64);
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+    });
+}
+
 #[test]
 fn stay_small_and_few() {
     let folder = tempfile::tempdir().unwrap();
@@ -374,6 +400,82 @@ fn leave_out_expired_rows() {
             store.close().await.unwrap();
         });
     }
+}
+
+/// The deletion of expired rows frees their space, and leaves exact counts, blocks and sums.
+#[test]
+fn expired_rows_are_deleted_block_by_block() {
+    const ROWS: i64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = table();
+    let whole = all(&table, "AA", ReadDirection::Forward);
+    runtime().block_on(async {
+        let store = open_at(&path, 0);
+        store.create_table(&table).await.unwrap();
+        // The middle part has no row that expires, so its blocks are not visited.
+        let expiring = |number: i64| Mutation {
+            ttl_seconds: (!(8_000..12_000).contains(&number) && number % 4 != 0).then_some(100),
+            ..put(number, 1)
+        };
+        for start in (0..ROWS).step_by(1_000) {
+            let rows = (start..start + 1_000).map(expiring);
+            done(&store, vec![write(&table, "AA", rows.collect())]).await;
+        }
+        store.delete_expired().await.unwrap();
+        assert_eq!(count(&store, &whole).await.unwrap(), ROWS as u64);
+        store.close().await.unwrap();
+    });
+    assert_eq!(entries(&path).iter().sum::<u64>(), ROWS as u64);
+    let kept = 4_000 + 16_000 / 4;
+    runtime().block_on(async {
+        let store = open_at(&path, 1_000);
+        assert_eq!(count(&store, &whole).await.unwrap(), kept);
+        store.delete_expired().await.unwrap();
+        assert_eq!(count(&store, &whole).await.unwrap(), kept);
+        assert_eq!(row_at(&store, &whole, 0).await, Some(ROWS - 4));
+        assert_eq!(numbers(&store, &table, "AA").await.len() as u64, kept);
+        assert_sound(&store).await;
+        let rows = store.statistics().unwrap().tables[0].rows;
+        assert_eq!(rows, kept, "the rows are deleted, not hidden");
+        store.close().await.unwrap();
+    });
+    assert_eq!(entries(&path).iter().sum::<u64>(), kept);
+}
+
+/// A clock that is far ahead of the recorded time hides rows, but deletes none.
+#[test]
+fn expired_rows_stay_while_the_clock_is_far_ahead() {
+    const YEAR_SECONDS: i64 = 366 * 86_400;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = table();
+    let whole = all(&table, "AA", ReadDirection::Forward);
+    let expiring = |number: i64, ttl_seconds| Mutation {
+        ttl_seconds: Some(ttl_seconds),
+        ..put(number, 1)
+    };
+    runtime().block_on(async {
+        let store = open_at(&path, 0);
+        store.create_table(&table).await.unwrap();
+        let rows = (0..100).map(|number| expiring(number, 100 + 100_000_000 * u32::from(number > 9)));
+        done(&store, vec![write(&table, "AA", rows.collect())]).await;
+        store.close().await.unwrap();
+        // The first deletion records the time.
+        let store = open_at(&path, 1_000);
+        store.delete_expired().await.unwrap();
+        assert_eq!(store.statistics().unwrap().tables[0].rows, 90);
+        store.close().await.unwrap();
+        let store = open_at(&path, 10 * YEAR_SECONDS);
+        assert_eq!(count(&store, &whole).await.unwrap(), 0);
+        store.delete_expired().await.unwrap();
+        assert_eq!(store.statistics().unwrap().tables[0].rows, 90);
+        store.close().await.unwrap();
+        let store = open_at(&path, 2_000);
+        assert_eq!(count(&store, &whole).await.unwrap(), 90);
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+    });
 }
 
 #[test]

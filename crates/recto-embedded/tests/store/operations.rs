@@ -161,7 +161,9 @@ fn compaction_gives_space_back_while_readers_read() {
         done(&store, vec![write(&table(), "BB", vec![put(1, 1)])]).await;
         let report = compacting.await.unwrap().unwrap();
         assert!(report.bytes_after * 3 < report.bytes_before, "{report:?}");
-        assert_eq!(progress.lock().unwrap().last().unwrap().rows, 6_000);
+        // The row of the write is copied if the write came first.
+        let copied = progress.lock().unwrap().last().unwrap().rows;
+        assert!((6_000..=6_001).contains(&copied), "{copied}");
 
         let slice = all(&table(), "AA", ReadDirection::Forward);
         assert_eq!(

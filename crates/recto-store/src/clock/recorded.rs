@@ -85,6 +85,26 @@ impl RecordedClock {
         } else {
             self.evidence_micros()
         };
+        self.if_due(time)
+    }
+
+    /// Returns the time by which data may be deleted that expires at a fixed time, and not after a retention. This
+    /// is the time of the clock, or the time of the evidence if the clock is ahead of it by more than a day.
+    pub fn trusted_micros(&self) -> i64 {
+        if self.ahead_micros() <= DAY_MICROS {
+            self.environment.now_micros()
+        } else {
+            self.evidence_micros()
+        }
+    }
+
+    /// Returns the [trusted time](Self::trusted_micros) if it is to be recorded now, or `None` if less than an
+    /// hour has passed since the last record.
+    pub fn due_trusted(&self) -> Option<i64> {
+        self.if_due(self.trusted_micros())
+    }
+
+    fn if_due(&self, time: i64) -> Option<i64> {
         let is_due = |recorded| time.saturating_sub(recorded) >= RECORD_MICROS;
         self.state().recorded_micros.is_none_or(is_due).then_some(time)
     }
@@ -170,6 +190,7 @@ mod tests {
     fn records_its_own_time_only_while_it_may_delete() {
         let clocks = Clocks::default();
         let clock = RecordedClock::new(clocks.environment(), None);
+        let other = RecordedClock::new(clocks.environment(), None);
         assert_eq!(clock.due(DAY), Some(0), "a store without a record begins one");
         clock.set_recorded(0);
         clocks.pass(HOUR_SECONDS - 1, HOUR_SECONDS - 1);
@@ -186,10 +207,12 @@ mod tests {
         clocks.pass(2 * DAY_SECONDS, 2 * DAY_SECONDS);
         let evidence = (2 * DAY_SECONDS + HOUR_SECONDS) * SECOND_MICROS;
         assert_eq!(clock.due(DAY), Some(evidence));
+        // The shortest retention of all callers decides.
+        assert_eq!(clock.due(30 * DAY), Some(evidence));
         // A retention of 30 days permits a difference of three days, so the clock records its own
         // time.
         let wall = (4 * DAY_SECONDS + HOUR_SECONDS - 1) * SECOND_MICROS;
-        assert_eq!(clock.due(30 * DAY), Some(wall));
+        assert_eq!(other.due(30 * DAY), Some(wall));
     }
 
     #[test]
@@ -205,5 +228,19 @@ mod tests {
         assert!(!clock.allows(DAY));
         clocks.pass(0, -2 * DAY_SECONDS);
         assert!(clock.allows(DAY));
+    }
+
+    #[test]
+    fn trusts_the_evidence_if_the_clock_is_far_ahead() {
+        let clocks = Clocks::default();
+        let clock = RecordedClock::new(clocks.environment(), Some(0));
+        clocks.pass(HOUR_SECONDS, HOUR_SECONDS + DAY_SECONDS);
+        let wall = (HOUR_SECONDS + DAY_SECONDS) * SECOND_MICROS;
+        assert_eq!(clock.due_trusted(), Some(wall));
+        clock.set_recorded(wall);
+        assert_eq!(clock.due_trusted(), None);
+        clocks.pass(HOUR_SECONDS, 365 * DAY_SECONDS);
+        assert_eq!(clock.trusted_micros(), 2 * HOUR_SECONDS * SECOND_MICROS);
+        assert_eq!(clock.due_trusted(), None);
     }
 }
