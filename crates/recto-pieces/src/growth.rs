@@ -28,7 +28,7 @@ pub(crate) struct Bucketful<'b> {
     pub(crate) sampling: Sampling,
     /// Samples of the bucket, in the order of their keys.
     pub(crate) samples: &'b [Dated],
-    /// Keys of all rows of the bucket in their order, if they were counted.
+    /// Keys of all rows of the bucket, in key order. `None` if only the samples were read.
     pub(crate) keys: Option<&'b [Key]>,
     pub(crate) now_ms: i64,
     pub(crate) growth: Growth,

@@ -44,6 +44,7 @@
 //! | [`list`] | buckets as an operator sees them |
 //! | `mend` | [`Mended`]: background work, done on demand |
 //! | `retained` | [`RetainedStore`]: retention, and computed buckets, on a store that keeps partitions whole |
+//! | `late` | [`LateRows`]: rows that a retention time deletes |
 //! | `keys` | encoded clustering keys: edges and spans in the order of rows |
 
 mod bucketed;
@@ -58,6 +59,7 @@ mod forget;
 mod growth;
 mod holding;
 mod keys;
+mod late;
 pub mod limits;
 pub mod list;
 mod loading;
@@ -85,6 +87,7 @@ pub use bucketed::{BucketedStore, table_in_store};
 pub use check::{BucketCheck, CheckStep, Fault, FaultKind, FaultOutcome};
 pub use counters::BucketMetrics;
 pub use error::{PiecesError, PiecesErrorKind, Result};
+pub use late::LateRows;
 pub use list::{Partitions, PartitionsPosition};
 pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};

@@ -49,8 +49,8 @@ impl Loads {
                 span: lies.span.clone(),
                 bytes: 0,
             });
-        // Reset the count only if no split of the bucket is under way: until then, all rows still
-        // go to the old bucket.
+        // Reset the count only if no split of the bucket is under way. During a split, all rows still go to
+        // the old bucket, too.
         if lies.is_at_rest && loaded.span != lies.span {
             loaded.span = lies.span.clone();
             loaded.bytes = 0;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use recto_model::table::Direction;
+use recto_model::table::{BucketBound, Direction};
 use recto_model::width::Width;
 use recto_model::{Table, Type, instants, key};
 use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
@@ -235,6 +235,23 @@ impl Keep {
             length_ms: length.longest_ms(),
             is_by_time: by_time.is_some(),
         })
+    }
+
+    /// Returns the retention that the options of a table declare, or `None` if its rows are kept forever.
+    ///
+    /// # Errors
+    /// The table is not ordered by a time first.
+    pub(crate) fn of_table(table: &Table) -> Result<Option<Self>> {
+        let Some(buckets) = table.options().buckets else {
+            return Ok(None);
+        };
+        let times = match buckets.bound {
+            BucketBound::Time(width) => Some(Times::of(table, width)?),
+            _ => None,
+        };
+        let keep = buckets.keep;
+        keep.map(|length| Self::of(table, length, times.as_ref()))
+            .transpose()
     }
 
     /// Returns the retention length.

@@ -36,8 +36,8 @@ pub enum Change {
         /// Lifetime in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
     },
-    /// Sets some columns of the row, as [`Operation::Patch`] does. Only the later of two concurrent
-    /// patches of a row may survive: a split copies a row as a whole, with its newest timestamp.
+    /// Sets some columns of the row, as [`Operation::Patch`] does. If a row is patched twice during a split,
+    /// the earlier patch can be lost, because a split copies a row as a whole, with its newest timestamp.
     Patch {
         /// Indexes of the regular columns to set.
         columns: Vec<u16>,

@@ -130,6 +130,7 @@ pub mod queues;
 mod reach;
 mod record;
 mod recto;
+mod retention;
 mod room;
 mod row_filter;
 mod runtime;
@@ -141,6 +142,7 @@ mod stamps;
 pub mod text;
 mod verify;
 mod viewed;
+mod whole_table;
 mod writer;
 mod writes;
 

@@ -6,20 +6,15 @@ use std::collections::BTreeMap;
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::SortOrder;
 use recto_protocol::views::{Arranged, Generation, Misfit, MisfitCause, ViewNumber, ViewedCollection};
-use recto_store::{ReadOptions, ScanRead};
+use recto_store::ScanRead;
 
 use crate::catalog::apply::Added;
 use crate::core::{CollectionCore, key_text};
 use crate::error::Result;
-use crate::pace::Pace;
 use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
-
-/// Maximum number of records of one read.
-const STEP_ROWS: u32 = 1_000;
-/// Maximum size of the records of one read, in bytes.
-const STEP_BYTES: u64 = 2 << 20;
+use crate::whole_table::WholeTable;
 
 /// Views and unique constraints of a collection that its records are checked against.
 pub(crate) struct Checked(Added);
@@ -64,28 +59,9 @@ impl Checked {
         let Some(viewed) = self.viewed() else {
             return Ok(found);
         };
-        let mut pace = Pace::new(rows_per_second, &shared.environment);
-        let options = ReadOptions {
-            stamps: true,
-            max_bytes: STEP_BYTES,
-            ..shared.read_options()
-        };
-        for range in shared.store.snapshot()?.token_ranges(&viewed.table, 1).await? {
-            let mut after = None;
-            loop {
-                let (snapshot, rows) = (shared.store.snapshot()?, pace.step_rows(STEP_ROWS));
-                let table = &viewed.table;
-                let read = snapshot
-                    .scan(table, &range, after.as_ref(), rows, &options)
-                    .await?;
-                drop(snapshot);
-                self.add(shared, &viewed, &read, &mut found)?;
-                tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
-                after = read.next;
-                if after.is_none() {
-                    break;
-                }
-            }
+        let mut reads = WholeTable::new(&viewed.table, rows_per_second, shared).await?;
+        while let Some(read) = reads.next().await? {
+            self.add(shared, &viewed, &read, &mut found)?;
         }
         Ok(found)
     }

@@ -74,7 +74,7 @@ impl PartitionStore {
         }
     }
 
-    /// Returns whether a row is below the retention bound, by the local clock.
+    /// Returns whether a write of this row would be late, because the row is below the retention bound.
     pub(crate) fn is_late(&self, table: &Arc<Table>, clustering: &Cells) -> Result<bool, StoreError> {
         match self {
             Self::Buckets(store) => store.is_late(table, clustering),
@@ -82,7 +82,8 @@ impl PartitionStore {
         }
     }
 
-    /// Returns whether reads hide a row, because it is below the retention bound.
+    /// Returns whether reads hide a row because it is below the retention bound, or will hide it soon. A repair
+    /// cannot write such a row.
     pub(crate) async fn is_hidden(
         &self,
         table: &Arc<Table>,
@@ -103,7 +104,7 @@ impl PartitionStore {
         }
     }
 
-    /// Lists buckets of a partition from a position on.
+    /// Lists at most `most` consecutive buckets of a partition, from a key on or before an edge, as `seek` says.
     pub(crate) async fn list_buckets(
         &self,
         table: &Arc<Table>,
@@ -144,7 +145,7 @@ impl PartitionStore {
         }
     }
 
-    /// Splits the oversized buckets of a partition, if the store has buckets, and deletes expired rows.
+    /// Splits the oversized buckets of a partition, if the store has buckets, and deletes rows below the retention bound. If `clears`, also waits an hour and clears the buckets that splits no longer use.
     pub(crate) async fn mend(
         &self,
         table: &Arc<Table>,

@@ -34,6 +34,7 @@ use crate::partition_store::PartitionStore;
 use crate::queues::Queues;
 use crate::reach::Reach;
 use crate::record::DynamicRecord;
+use crate::retention;
 use crate::runtime;
 use crate::session::RecoveryPass;
 use crate::session::{
@@ -535,8 +536,8 @@ impl Recto {
         Ok(self.intent(&recorded, schema, options).await?.plan)
     }
 
-    /// Plans the application of `schema`. If the plan adds views, reads the records that may not fit the
-    /// views.
+    /// Plans the application of `schema`. Reads the records of collections to which the plan adds views that the
+    /// records may not fit, or whose retention time becomes shorter.
     async fn intent(&self, recorded: &Recorded, schema: &Schema, options: &ApplyOptions) -> Result<Intent> {
         let found = FoundTables::look(&self.catalog(), recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
@@ -548,6 +549,10 @@ impl Recto {
             misfits.extend(found.into_values());
         }
         intent.add_misfits(misfits, options);
+        for keep in intent.shorter_keeps(recorded, &found) {
+            let line = retention::describe(&keep, options.rows_per_second, &self.shared).await?;
+            intent.plan.changes.push(line);
+        }
         Ok(intent)
     }
 

@@ -205,8 +205,8 @@ impl PieceStore {
             if !self.written_home(write).await? {
                 return Ok(());
             }
-            // No process reads the row in the wrong bucket later, because the key ranges of a bucket only
-            // shrink. But the range map that showed this may have been outdated, so check again.
+            // The bucket never gets the key range of this row back, because the key ranges of a bucket only
+            // shrink. But the range map by which the row is misplaced may have been outdated, so check again.
             let lies = (bucket, suspect.shard);
             let Some(homes) = Homes::now(self, &place, lies).await? else {
                 return Ok(());

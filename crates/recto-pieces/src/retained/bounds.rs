@@ -1,6 +1,6 @@
 //! Retention bound of each table: rows with an older time are deleted.
 //!
-//! The bound of a table is recorded before a row below it is deleted, and never falls. If the clock is set
+//! There are two bounds. The *recorded* bound is stored, and reads hide the rows below it. The *due* bound follows from `keep` and the local clock. It is recorded if it is higher and the clock is trusted. The recorded bound is stored before a row below it is deleted, and never falls. If the clock is set
 //! back, or the retention time becomes longer, reads still hide all rows below the bound. Otherwise they
 //! would show some old rows but not the deleted ones.
 
@@ -124,7 +124,7 @@ impl Bounds {
 
 impl RetainedStore {
     /// Returns the bound below which a write may put no rows, or `None` if it may put any row. This is the
-    /// recorded bound, or the current bound if it is higher and the local clock can be trusted.
+    /// recorded bound, or the due bound if it is higher and the local clock is trusted.
     pub(super) fn floor_of_writes(&self, retained: &RetainedTable) -> Result<Option<Floor>, PiecesError> {
         let recorded = self.shared.bounds.kept_from_ms(retained.table.name());
         let now = self
@@ -142,16 +142,16 @@ impl RetainedStore {
         guard.is_none_or(|guard| guard.allows(retained.keep.length()))
     }
 
-    /// Returns whether the current bound of a table is higher than the recorded one, and the local clock
-    /// can be trusted.
+    /// Returns whether the due bound of a table is higher than the recorded one, and the local clock is
+    /// trusted.
     pub(super) fn is_to_be_raised(&self, retained: &RetainedTable) -> bool {
         let from_ms = retained.keep.kept_from_ms(self.shared.now_ms());
         let recorded = self.shared.bounds.kept_from_ms(retained.table.name());
         recorded < Some(from_ms) && self.may_raise(retained)
     }
 
-    /// Records the current bound of a table, if it is higher than the recorded one and the local clock can
-    /// be trusted.
+    /// Records the due bound of a table, if it is higher than the recorded one and the local clock is
+    /// trusted. Does nothing if the definition `retained` is outdated.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -32,7 +32,7 @@ impl RetainedStore {
         }
     }
 
-    /// Raises the retention bound of a table to its current value, and deletes the rows below it. Returns
+    /// Records the due bound of a table, and deletes the rows below it. Returns
     /// the number of deleted rows.
     ///
     /// # Errors
@@ -66,8 +66,9 @@ impl RetainedStore {
         Ok((partitions.collect(), read.next))
     }
 
-    /// Deletes the first rows of a slice in one transaction. Returns their number, and the bound behind the
-    /// last of them unless the slice is exhausted.
+    /// Deletes the first rows of a slice in one transaction, except rows with a timestamp in the future.
+    /// Returns the number of rows that were read for this, and the bound behind the last of them unless the
+    /// slice is exhausted.
     async fn delete(&self, slice: &Slice) -> Result<(u64, Option<Bound>), StoreError> {
         let options = ReadOptions {
             timeout: REQUEST_TIME,
@@ -155,7 +156,7 @@ impl Deletion {
         };
         let (rows, behind) = store.delete(&slice).await?;
         if let Some(behind) = behind {
-            // Rows with a timestamp in the future are not deleted, and stay hidden.
+            // Continue after the last row: a read from the start would find rows with a timestamp in the future again, which are not deleted.
             slice.from = behind;
             self.slices.push_front(slice);
         }
@@ -163,7 +164,7 @@ impl Deletion {
     }
 }
 
-/// Store as the background task holds it: between two steps, the task does not keep the store open.
+/// Store as the background task holds it. Between two steps, the task does not keep `Shared` alive. When the last [`RetainedStore`] is dropped, `Shared` aborts the task, which then releases `inner`.
 struct Background {
     inner: Arc<dyn Store>,
     shared: Weak<Shared>,

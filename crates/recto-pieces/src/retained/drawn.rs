@@ -52,7 +52,8 @@ impl RetainedStore {
         Ok(keys::key_of(table, clustering.as_row())?)
     }
 
-    /// Lists buckets of a partition from a position on, at most [`MAX_LISTED_PIECES`].
+    /// Lists at most `most` consecutive buckets of a partition, and at most [`MAX_LISTED_PIECES`]: from the bucket
+    /// that contains a key, or directly before an edge, as `seek` says.
     ///
     /// # Errors
     /// - The table has no buckets.
@@ -314,7 +315,7 @@ impl Drawing {
         Ok(summary_of(contents, true))
     }
 
-    /// Lists the time intervals that have rows, as buckets that time bounds.
+    /// Lists the time buckets that have rows, from a key on or before an edge.
     async fn list_intervals(&self, times: &Times, seek: Seek, most: usize) -> Result<Listing, StoreError> {
         let (direction, mut left) = match &seek {
             Seek::At(key) => {

@@ -40,7 +40,7 @@ use tokio::task::AbortHandle;
 use crate::keys;
 use crate::limits::MAX_KNOWN_TABLES;
 use crate::place::Stamps;
-use crate::times::{Keep, Times};
+use crate::times::Keep;
 use bounds::Bounds;
 use reads::RetainedSnapshot;
 use writes::{Filtered, Numbers};
@@ -99,21 +99,14 @@ impl Shared {
 
 impl RetainedTable {
     fn new(table: &Arc<Table>) -> Result<Option<Self>, StoreError> {
-        let Some((buckets, length)) = table
-            .options()
-            .buckets
-            .and_then(|buckets| Some((buckets, buckets.keep?)))
-        else {
+        let Some(keep) = Keep::of_table(table)? else {
             return Ok(None);
         };
-        let times = match buckets.bound {
-            recto_model::table::BucketBound::Time(width) => Some(Times::of(table, width)?),
-            _ => None,
-        };
+        let buckets = table.options().buckets;
         Ok(Some(Self {
-            keep: Keep::of(table, length, times.as_ref())?,
+            keep,
             table: Arc::clone(table),
-            leaves_out_late: buckets.leaves_out_late,
+            leaves_out_late: buckets.is_some_and(|buckets| buckets.leaves_out_late),
         }))
     }
 }
@@ -156,7 +149,7 @@ impl RetainedStore {
     }
 
     /// Returns whether a row is below the retention bound of its table. This is the recorded bound, or the
-    /// current bound if it is higher and the local clock can be trusted. `clustering` has all clustering
+    /// due bound if it is higher and the local clock is trusted. `clustering` has all clustering
     /// columns of the row. Such a row may still be stored until it is deleted.
     ///
     /// # Errors
@@ -238,8 +231,8 @@ impl RetainedStore {
         }
     }
 
-    /// Raises the retention bounds of the tables to their current values, and removes the rows below them
-    /// from writes.
+    /// Prepares the tables, and removes late rows from the writes of tables that skip such rows. Returns
+    /// `Filtered::Late` if another table gets a late row.
     async fn filtered(&self, writes: &mut [PartitionWrite]) -> Result<Filtered, StoreError> {
         if !writes.iter().any(|write| is_retained(&write.table)) {
             return Ok(Filtered::Kept(Numbers::default()));

@@ -17,15 +17,15 @@ pub(super) enum Filtered {
     Kept(Numbers),
 }
 
-/// Numbers that the remaining mutations had in the caller's call.
+/// Indexes that the remaining mutations have in the caller's request.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// Number of each remaining mutation in the caller's call. `None` if no mutation was removed.
+    /// Original index of each remaining mutation. `None` if no mutation was removed.
     of_call: Option<Vec<usize>>,
 }
 
 impl Filtered {
-    /// Removes late rows from the mutations of tables that skip such rows.
+    /// Removes late puts and patches from the mutations of tables that skip them. Returns `Late` if a table that rejects late rows gets one.
     pub(super) fn new<'w>(
         store: &RetainedStore,
         writes: impl Iterator<Item = (&'w Arc<Table>, &'w mut Vec<Mutation>)>,
@@ -72,13 +72,13 @@ impl Numbers {
         self.of_call.is_some()
     }
 
-    /// Returns the number that a remaining mutation had in the caller's call.
+    /// Returns the original index of a remaining mutation.
     pub(super) fn before(&self, number: usize) -> usize {
         let of_call = self.of_call.as_ref().and_then(|of_call| of_call.get(number));
         of_call.copied().unwrap_or(number)
     }
 
-    /// Returns the outcome with the numbers of mutations of the caller's call.
+    /// Returns the outcome with original indexes.
     pub(super) fn outcome(&self, outcome: WriteOutcome) -> WriteOutcome {
         match outcome {
             WriteOutcome::Conflict(number) => WriteOutcome::Conflict(self.before(number)),

@@ -159,6 +159,15 @@ pub(crate) struct Added {
     pub(crate) unique: Vec<KeptUnique>,
 }
 
+/// Collection that has records, and whose retention time (`keep`) becomes shorter.
+#[derive(Debug, Clone)]
+pub(crate) struct ShorterKeep {
+    /// Definition by which the existing records are stored.
+    pub(crate) stored: Arc<Collection>,
+    /// Definition that the applied schema declares.
+    pub(crate) declared: Arc<Collection>,
+}
+
 impl Intent {
     /// Returns the collections whose records may not fit the views or unique constraints to add.
     /// Returns none if the plan already rejects the schema.
@@ -184,6 +193,23 @@ impl Intent {
             .filter(|added| !added.views.is_empty() || !added.unique.is_empty())
         });
         added.collect()
+    }
+
+    /// Returns the collections whose retention time becomes shorter. Returns none if the plan already rejects
+    /// the schema.
+    pub(crate) fn shorter_keeps(&self, recorded: &Recorded, found: &FoundTables) -> Vec<ShorterKeep> {
+        let collections = self.schema.collections.iter().filter(|one| {
+            self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
+        });
+        let shorter = collections.filter_map(|declared| {
+            let stored = recorded.schema.collection(&declared.name)?;
+            let length = |of: &Collection| Some(of.bucket.as_ref()?.keep?.longest_ms());
+            (length(declared)? < length(stored)?).then(|| ShorterKeep {
+                stored: Arc::clone(stored),
+                declared: Arc::clone(declared),
+            })
+        });
+        shorter.collect()
     }
 
     /// Adds to the plan the records that do not fit the views or unique constraints to add.

@@ -298,7 +298,7 @@ impl Fetcher<'_> {
         if let Some(position) = self.estimator(meter)?.position_at(rank).await? {
             return self.one_way(Some(&position), Travel::Forward, meter).await;
         }
-        // The rank is greater than the number of rows, so the page is empty. The page before
+        // The query has at most `rank` rows, so the page is empty. The page before
         // it is the last page.
         let last = self.reader(Travel::Backward).read(None, 1, meter).await?;
         let end = last

@@ -24,7 +24,7 @@ pub struct CopyProgress {
     /// Number of rows of this collection that were read in this step, including rows that an earlier run read. When the
     /// stores are compared, rows of both stores count.
     pub rows: u64,
-    /// Number of these rows that an earlier run of the same copy read.
+    /// Part of `rows` that an earlier run of the same copy read.
     pub rows_resumed: u64,
     /// Completed part of the step. When copying, the unit is a key range; the ranges have about
     /// equal size if keys are evenly distributed. When comparing, the unit is a row.
@@ -54,7 +54,7 @@ pub struct CopiedCollection {
     pub name: String,
     /// Number of rows of the collection that were read, including rows that earlier runs read.
     pub rows_read: u64,
-    /// Number of these rows that an earlier run of the same copy read.
+    /// Part of `rows_read` that an earlier run of the same copy read.
     pub rows_resumed: u64,
     /// Count and digest of the records in the source.
     pub source: RecordSum,

@@ -370,13 +370,13 @@ pub trait Tools: Send + Sync {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport>;
     /// Recovers the work of processes that died while they changed records. Checks every few
-    /// seconds, and passes each result to `goes_on` until it returns false. Returns the result of
-    /// the last check, or nothing for a store that never needs recovery. If a check fails, `bears`
+    /// seconds, and passes each result to `on_pass` until it returns false. Returns the result of
+    /// the last check, or nothing for a store that never needs recovery. If a check fails, `on_error`
     /// decides whether the next check repeats its work.
     async fn recover(
         &self,
-        goes_on: FindingHandler<'_, RecoveryPass>,
-        bears: ErrorHandler<'_>,
+        on_pass: FindingHandler<'_, RecoveryPass>,
+        on_error: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>>;
     /// Loads a file of records into collections.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;

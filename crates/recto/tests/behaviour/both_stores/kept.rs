@@ -317,3 +317,43 @@ pub(crate) async fn late_rows_of_a_load_go_to_the_reject_file(recto: Recto) {
         );
     }
 }
+
+pub(crate) async fn a_shorter_keep_tells_how_many_records_it_deletes(recto: Recto) {
+    const STORED_DAYS: i64 = 8;
+    let kept = Kept::new(&recto).await;
+    for day in 0..STORED_DAYS {
+        kept.at(day).await;
+        let of = kept.of("oldest");
+        let some: Vec<_> = (0..EACH_DAY)
+            .map(|hour| record(&of, day * EACH_DAY + hour))
+            .collect();
+        of.put_all(&some).await.unwrap();
+    }
+    for (keep, days) in [("4 days", 3), ("6 days", 1), ("9 days", 0)] {
+        let plan = kept
+            .recto
+            .plan(&parse(&SCHEMA.replace("8 days", keep)))
+            .await
+            .unwrap();
+        let lines = plan.changes.iter().filter(|line| line.contains("the new `keep`"));
+        let lines: Vec<_> = lines.filter(|line| line.contains("oldest")).collect();
+        let records = days * EACH_DAY;
+        let expected =
+            format!("collection oldest: {records} records are older than the new `keep` and will be deleted");
+        let expected = if days == 0 { vec![] } else { vec![&expected] };
+        assert_eq!(lines, expected, "{keep}");
+    }
+    let applied = kept
+        .recto
+        .apply(&parse(&SCHEMA.replace("8 days", "4 days")))
+        .await
+        .unwrap();
+    let of_sized = "collection sized: no record is older than the new `keep`";
+    assert!(applied.changes.iter().any(|line| line == of_sized), "{applied:?}");
+    let old = kept.of("oldest").put(&record(&kept.of("oldest"), 0)).await;
+    assert!(
+        old.unwrap_err()
+            .to_string()
+            .contains("older than the retention time")
+    );
+}

@@ -242,6 +242,7 @@ crate::on_both_stores! { super::super::SCHEMA;
     kept {
         old_buckets_go_and_late_records_are_refused,
         late_rows_of_a_load_go_to_the_reject_file,
+        a_shorter_keep_tells_how_many_records_it_deletes,
     }
     kept_views {
         #[ignore = "slow: half a minute on Cassandra"]
