@@ -67,8 +67,8 @@ impl<'a> AnswerRow<'a> {
         self.push_among(rows, width, std::iter::repeat_n(CellFrom::Answer, width));
     }
 
-    /// Appends a row to `rows` from the first `answered` cells and from other sources; `cells`
-    /// names the source of each cell.
+    /// Appends a row to `rows`. `cells` names the source of each cell. The first `answered` cells are those
+    /// of the reply, in order.
     pub(crate) fn push_among(
         &self,
         rows: &mut RowSet,

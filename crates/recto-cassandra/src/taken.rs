@@ -42,11 +42,11 @@ impl TakenTables {
 }
 
 impl Client {
-    /// Checks that statements on listed tables are accepted.
+    /// Checks that the node accepts statements on tables that the system tables list.
     ///
     /// # Errors
-    /// `Table` if statements on a table are not accepted yet. An error of another kind does not
-    /// answer the question, and counts as success.
+    /// `Table` if statements on a table are not accepted yet. Any other error counts as success, because it
+    /// does not show that the table is rejected.
     pub(crate) async fn check_taken(
         &self,
         listed: Vec<ListedTable>,

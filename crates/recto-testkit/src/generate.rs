@@ -96,8 +96,8 @@ fn order_type(rng: &mut Rng) -> Type {
 pub struct Data {
     /// Oracle of the collection, filled with the generated rows.
     pub oracle: Oracle,
-    /// Values from which the rows of the collection are made, for each field. The list of a field
-    /// without an order type is empty.
+    /// Values from which the rows of the collection are made, by field. The list is empty for a field whose
+    /// type cannot be sorted.
     pub pools: Vec<Vec<Value>>,
 }
 

@@ -47,16 +47,16 @@ A pattern applies to dates and timestamps. A pattern without a date applies to t
 
 The load counts each row once:
   stored       no record had its key
-  replaced     it replaced another record (writes = \"overwrite\")
+  replaced     it replaced another record (writes = \"overwrite\" or \"update\")
   repeated     the same record existed
   rejected     it was not written
 A record counts as existing if it was in the store or earlier in the file. Recto writes a row with its \
 entries in all views, or not at all. A record of a collection with writes = \"append\" never changes: Recto \
 rejects another row with its key.
 
-On Cassandra, a load does not read before it writes. It compares only rows that it sorts together in \
---buffer-mib. Any other row counts as stored, and its fields that are not null replace those of an existing \
-record.
+On Cassandra, a load into an append or overwrite collection does not read before it writes. It compares only \
+rows that it sorts together in --buffer-mib. Any other row counts as stored, and its fields that are not null \
+replace those of an existing record.
 
 To continue an interrupted load, run the same command again. A completely loaded file is loaded again only \
 with --again. Through a server (--store http://…), the command sends the file and receives the rejected \
@@ -102,7 +102,8 @@ pub(crate) struct LoadArgs {
     /// Ignore columns that are not fields
     #[arg(long)]
     pub(crate) ignore_unknown: bool,
-    /// File for rejected rows [default: FILE.rejects.csv, or stdin.rejects.csv for standard input]
+    /// File for rejected rows [default: FILE.rejects.csv, or stdin.rejects.csv for standard input; .ndjson for
+    /// NDJSON]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Memory for sorting and writing rows, in MiB: 1 to 4096 [default: 256]

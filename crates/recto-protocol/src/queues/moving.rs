@@ -71,7 +71,7 @@ pub struct Moving {
     chunk: Chunk,
     entry: Entry,
     entering: Entering,
-    /// Target in the mark of the source message, as far as this process knows.
+    /// Target that the source segment records for the message, as far as this process has read.
     mark: Option<Target>,
     live: Option<Live>,
     /// True if the message stays in its shard.

@@ -292,8 +292,8 @@ impl Ring {
         RingAnswer::Done
     }
 
-    /// Moves a table from emptying by this owner to its next phase. A table in any other phase stays as it
-    /// is.
+    /// If `owner` is emptying the table, moves the table to its next phase. A table in any other phase stays
+    /// as it is.
     fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingAnswer {
         match self.tables.get(&table) {
             Some(Phase::Emptying {

@@ -105,7 +105,7 @@ pub(super) async fn new(
 
 fn taken(subject: &Subject) -> Problem {
     let problem = Problem::new(
-        ProblemType::Conflict,
+        ProblemType::AlreadyExists,
         format!(
             "a record with this key exists already in {}",
             subject.collection.name

@@ -189,7 +189,7 @@ pub(super) fn sentence(text: &str) -> String {
     ended(&capital(text))
 }
 
-/// Adds a full stop if the text has none.
+/// Appends a full stop, unless the text is empty or ends with punctuation, a quotation mark or a backtick.
 fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', '!', '?', ':', '"', '`']) {
         text.to_owned()

@@ -97,7 +97,7 @@ impl Audit {
         }
     }
 
-    /// Writes a line about each token that was added, removed or changed in the file.
+    /// Writes an audit line for each token that was added to, changed in or removed from the token file.
     pub(crate) fn tokens(&self, changes: &TokenChanges) {
         let all = [
             ("token made", &changes.made),
