@@ -165,7 +165,7 @@ pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), 
 pub(crate) struct Moment {
     /// Time in seconds since 1970. Rows and cells that have expired by this time count as absent.
     pub(crate) now_seconds: u32,
-    /// Minimum timestamp, in microseconds, of changes without a timestamp. Such a change also gets a newer
+    /// Minimum timestamp, in microseconds, of changes without a timestamp. The change also gets a newer
     /// timestamp than the existing row.
     pub(crate) now_micros: i64,
 }

@@ -21,7 +21,7 @@ const COMPACTION_BIT: u8 = 1;
 /// Option bit of a stored definition, from version 2 on: the table has no automatic snapshots.
 const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
 /// Option bit of a stored definition of version 3: an earlier release kept the table in buckets and counted
-/// their rows. Such a definition is rejected.
+/// their rows. Recto rejects this definition.
 const COUNTS_BIT: u8 = 4;
 /// Option bit of a stored definition, from version 4 on: the rows are counted by block.
 const BLOCKS_BIT: u8 = 8;

@@ -22,11 +22,12 @@
 //! [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not relaxed. A crash
 //! loses only relaxed writes, each as a whole, the newest first.
 //!
-//! A store opens at once after its process was killed. From [`QUICK_REPAIR_BYTES`] of data on, every durable
-//! commit also saves the state of the engine's allocator, and syncs twice. This bounds the time to open the
-//! store. If the last commit before the crash did not save this state, the engine reads the whole file, even
-//! if earlier commits saved it. Reading a smaller file is quick too, so commits to it sync only once. Relaxed
-//! commits are only in memory, and a crash returns the store to its last durable commit.
+//! A store opens at once after its process was killed. If a store has at least [`QUICK_REPAIR_BYTES`] of
+//! data, every durable commit also saves the state of the engine's allocator, and syncs twice. This bounds
+//! the time to open the store. If the last commit before the crash did not save this state, the engine reads
+//! the whole file, even if earlier commits saved it. Reading a smaller file is quick too, so commits to it
+//! sync only once. Relaxed commits are only in memory, and a crash returns the store to its last durable
+//! commit.
 //!
 //! When the disk is full or fails, the affected write returns `Unknown`, and the engine is closed. The store
 //! reopens the engine as soon as the disk works: with the next write, or because reads fail (at most every
@@ -48,9 +49,9 @@
 //! Every row has a checksum of its table, its key and its bytes, which is verified whenever the row is read.
 //! The keys on both sides of the start and the end of a read are verified too, so that a damaged key never
 //! hides rows. Every page that is read from the file is also verified. A damaged page is not passed to the
-//! engine, which would trust it. Only damaged pages of rows are passed on. (`docs/design/embedded-store.md`
-//! lists when each kind of damage is noticed. [`EmbeddedStore::check`] and [`EmbeddedStore::scrub_step`] find
-//! the rest.)
+//! engine, which would trust it. The engine gets damaged pages only if they contain rows.
+//! (`docs/design/embedded-store.md` lists when each kind of damage is noticed. [`EmbeddedStore::check`] and
+//! [`EmbeddedStore::scrub_step`] find the rest.)
 //!
 //! On a damaged page of rows the engine may panic. The panic is caught where this crate calls redb, and
 //! becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). A program that has to report

@@ -6,7 +6,7 @@ use recto_store::Limits;
 ///
 /// Mutations are limited to 16 MiB (half a commit log segment), and keys to 64 KiB. These limits of Cassandra
 /// ensure that all data can be moved to Cassandra. Batches are not moved, so Cassandra's limit of 50 KiB does
-/// not apply to them. Only memory limits them.
+/// not apply to them. Memory alone limits batches.
 pub(crate) const LIMITS: Limits = Limits {
     mutation_bytes: 16 << 20,
     batch_bytes: 64 << 20,

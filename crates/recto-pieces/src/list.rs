@@ -11,8 +11,8 @@ use recto_store::{ReadOptions, ScanPosition, Snapshot, StoreError, TokenRange};
 pub use crate::directory::Seek;
 use crate::error::Result;
 use crate::limits::{
-    MAX_LIST_SCANS, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME,
-    MAX_SUMMED_PIECES,
+    MAX_LIST_SCANS, MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE,
+    MAX_STEP_TIME, MAX_SUMMED_PIECES,
 };
 use crate::place::{Deadline, Partition};
 use crate::tables::{BucketSize, PiecedTable};
@@ -254,6 +254,50 @@ pub(crate) async fn partition_keys(
         }
     }
     Ok((keys, Some(position)))
+}
+
+/// Lists the buckets around the bucket that contains a key: about as many before it as after it. `list` lists at
+/// most a number of buckets from a position on.
+pub(crate) async fn list_around<F, Listed>(
+    key: Key,
+    most: usize,
+    list: F,
+) -> std::result::Result<Listing, StoreError>
+where
+    F: Fn(Seek, usize) -> Listed,
+    Listed: Future<Output = std::result::Result<Listing, StoreError>>,
+{
+    let most = most.clamp(1, MAX_LISTED_PIECES);
+    let behind = list(Seek::At(key), most).await?;
+    // If few buckets follow the key, list more buckets before the key.
+    let wanted = most - behind.pieces.len().min(most - most / 2);
+    let Some(edge) = behind.before.clone().filter(|_| wanted > 0) else {
+        return Ok(behind);
+    };
+    let before = list(Seek::Before(Some(edge)), wanted).await?;
+    Ok(before.followed_by(behind, most))
+}
+
+/// Lists partitions of a table, at most [`MAX_LISTED_PARTITIONS`], each with the summary that `summarize` returns.
+pub(crate) async fn list_summaries<F, Summarized>(
+    snapshot: &dyn Snapshot,
+    table: &Arc<Table>,
+    position: PartitionsPosition,
+    most: usize,
+    summarize: F,
+) -> std::result::Result<Partitions, StoreError>
+where
+    F: Fn(Cells) -> Summarized,
+    Summarized: Future<Output = std::result::Result<(Cells, Summary), StoreError>>,
+{
+    let most = most.clamp(1, MAX_LISTED_PARTITIONS);
+    let (keys, next) = partition_keys(snapshot, table, position, most).await?;
+    let summaries: Vec<_> = keys.into_iter().map(summarize).collect();
+    let partitions = stream::iter(summaries).buffered(MAX_LISTED_AT_ONCE).try_collect();
+    Ok(Partitions {
+        partitions: partitions.await?,
+        next,
+    })
 }
 
 fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {

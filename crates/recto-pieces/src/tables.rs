@@ -32,8 +32,6 @@ pub const ROOT_COLUMN: &str = "recto_root";
 /// Version of the encoding of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// Number of checks for expired data in the time in which the retention bound moves by one step.
-pub(crate) const RETAINS_IN_A_STEP: u64 = 4;
 /// Maximum size of time buckets, which sizes do not bound. No bucket reaches it.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
 /// Value of [`ROOT_COLUMN`].
@@ -261,8 +259,8 @@ impl PiecedTable {
 
     /// Returns the interval between two checks for expired data.
     pub(crate) fn retain_every(&self) -> Duration {
-        let step_ms = self.keep.as_ref().map_or(0, |keep| keep.step_ms());
-        Duration::from_millis(step_ms.unsigned_abs() / RETAINS_IN_A_STEP)
+        let keep = self.keep.as_ref();
+        keep.map_or(Duration::ZERO, |keep| keep.retain_every())
     }
 
     /// Returns the retention bound at a time, or `None` if rows are kept forever.
@@ -435,9 +433,9 @@ impl PiecedTable {
         keys::edge_of(&self.table, bound)
     }
 
-    /// Returns the part of a slice that lies in one key range. `whole` names the partition as a query
-    /// does. `piece` names the bucket, without its shards. Where the slice itself begins or ends in this
-    /// key range, the result has the edge of the slice.
+    /// Returns the part of a slice that is in one key range. `whole` names the partition as a query
+    /// does. `piece` names the bucket, without its shards. If the slice begins or ends within the key
+    /// range, the result has the edge of the slice.
     pub(crate) fn slice_of(
         &self,
         whole: &Slice,

@@ -22,6 +22,9 @@ const MS_PER_SECOND: i64 = 1_000;
 /// Number of steps in which the retention bound moves by the retention length, if the table has no time
 /// buckets.
 const STEPS_OF_LENGTH: i64 = 8;
+/// Number of checks for expired data in the time in which the retention bound moves by one step.
+const RETAINS_IN_A_STEP: u64 = 4;
+
 /// Mapping from the keys of a table to time buckets.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
@@ -312,13 +315,18 @@ impl Keep {
 
     /// Returns the approximate time in which the retention bound moves by one step. Data expires only at
     /// these steps.
-    pub(crate) fn step_ms(&self) -> i64 {
+    fn step_ms(&self) -> i64 {
         let step = if self.is_by_time {
             self.times.width.longest_ms()
         } else {
             self.length_ms / STEPS_OF_LENGTH
         };
         step.max(MS_PER_SECOND)
+    }
+
+    /// Returns the interval between two checks for expired data.
+    pub(crate) fn retain_every(&self) -> Duration {
+        Duration::from_millis(self.step_ms().unsigned_abs() / RETAINS_IN_A_STEP)
     }
 
     /// Returns the time of a key in milliseconds since 1970.

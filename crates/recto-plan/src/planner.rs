@@ -142,8 +142,8 @@ pub fn plan(
                         too_many.get_or_insert(reason);
                     }
                     Unserved::MissingPartitionFields(columns) => {
-                        // A table without order columns has one record in each partition. So advise a table
-                        // with order columns, if there is one.
+                        // A table without order columns has one record in each partition. Advise a table
+                        // with order columns instead, if there is one.
                         let has_lists = !sort_order.table.clustering().is_empty();
                         let is_better = missing_partition_fields.is_empty() || (has_lists && !advises_list);
                         if is_better && serves_with_pinned(collection, sort_order, query, &columns, wishes) {

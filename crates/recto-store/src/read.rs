@@ -24,7 +24,7 @@ pub enum ConsistencyLevel {
     LocalQuorum,
     /// Every replica.
     All,
-    /// Linearizable read, which sees all decided conditional writes. Only for reads of one partition.
+    /// Linearizable read, which sees all decided conditional writes. It is only for reads of one partition.
     Serial,
     /// [`Serial`](Self::Serial) within the local data center.
     LocalSerial,
@@ -86,7 +86,7 @@ pub struct ReadOptions {
     /// True if the read must return the stamp and the remaining lifetime of each row.
     pub stamps: bool,
     /// Maximum bytes of the result. A slice or a scan stops after the row that reaches this number, and
-    /// returns at least one row. This bounds memory, whatever the rows contain. Cassandra may exceed the
+    /// returns at least one row. The limit bounds memory, even if the rows are large. Cassandra may exceed the
     /// limit by the rows of one protocol page.
     pub max_bytes: u64,
     /// Columns whose cells the store may return as null, because the caller does not use them. The store may

@@ -59,7 +59,8 @@ impl Checked {
         let Some(viewed) = self.viewed() else {
             return Ok(found);
         };
-        let mut reads = WholeTable::new(&viewed.table, rows_per_second, shared).await?;
+        let mut reads =
+            WholeTable::new(&viewed.table, shared.read_options(), rows_per_second, shared).await?;
         while let Some(read) = reads.next().await? {
             self.add(shared, &viewed, &read, &mut found)?;
         }

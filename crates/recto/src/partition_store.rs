@@ -145,7 +145,8 @@ impl PartitionStore {
         }
     }
 
-    /// Splits the oversized buckets of a partition, if the store has buckets, and deletes rows below the retention bound. If `clears`, also waits an hour and clears the buckets that splits no longer use.
+    /// Splits the oversized buckets of a partition, if the store has buckets, and deletes rows below the
+    /// retention bound. If `clears`, also waits an hour and clears the buckets that splits no longer use.
     pub(crate) async fn mend(
         &self,
         table: &Arc<Table>,

@@ -208,7 +208,7 @@ impl Recto {
         let partitions = PartitionStore::over(&store, &environment, &stamps).await?;
         let store = partitions.as_ref().map_or(store, PartitionStore::store);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
-        // Use time 0 for a local store. Only this process writes it, so the cached schema never becomes
+        // Use time 0 for a local store. No other process writes it, so the cached schema never becomes
         // outdated.
         let is_remote = store.limits().remote;
         let asked_nanos = if is_remote {
@@ -420,7 +420,7 @@ impl Recto {
     /// The newest `earlier` keys before the new one still open the cursors that they encrypted. `earlier`
     /// is at most [`MAX_EARLIER_CURSOR_KEYS`].
     /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most stores. Cursors of
-    /// older keys are rejected. With `earlier` 0, every existing cursor is rejected.
+    /// older keys are rejected. If `earlier` is 0, every existing cursor is rejected.
     ///
     /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key in
     /// one of two ways:
@@ -573,8 +573,7 @@ impl Recto {
     ///
     /// Any handle can apply a schema while others read and write. Collections, queries and sessions of this
     /// open store adopt it at once, and other processes adopt it when they [refresh](Self::refresh). A
-    /// change that already waits in a batch leaves new fields unset. So does a [`DynamicRecord`] that already
-    /// exists.
+    /// change that already waits in a batch leaves new fields unset, and so does an existing [`DynamicRecord`].
     ///
     /// # Errors
     /// Nothing is changed if one of these errors occurs.
@@ -839,8 +838,8 @@ impl Recto {
         *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Confirms that the local clock is right, in an embedded store. From now on, queues expire messages
-    /// and collections delete old records (`keep`) by this clock. Returns the time that the clock shows,
+    /// Confirms that the local clock is right, in an embedded store. Queues then expire messages, and
+    /// collections delete old records (`keep`), by this clock. Returns the time that the clock shows,
     /// in microseconds since 1970.
     ///
     /// # Errors

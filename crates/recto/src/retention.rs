@@ -39,7 +39,7 @@ async fn count(keep: &ShorterKeep, rows_per_second: Option<u32>, shared: &Shared
     let stored = Arc::new(keep.stored.base_table());
     let clustering = stored.partition().len()..stored.key_len();
     let mut count = 0;
-    let mut reads = WholeTable::new(&stored, rows_per_second, shared).await?;
+    let mut reads = WholeTable::new(&stored, shared.read_options(), rows_per_second, shared).await?;
     while let Some(read) = reads.next().await? {
         for row in read.rows.iter() {
             let cells: Cells = clustering.clone().map(|column| row.get(column)).collect();

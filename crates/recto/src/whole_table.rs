@@ -19,19 +19,22 @@ const STEP_BYTES: u64 = 2 << 20;
 pub(crate) struct WholeTable<'s> {
     shared: &'s Shared,
     table: Arc<Table>,
+    options: ReadOptions,
     ranges: VecDeque<TokenRange>,
-    /// Position within the first range.
+    /// Position within the first range. `None`: its start.
     after: Option<ScanPosition>,
     pace: Pace,
 }
 
 impl<'s> WholeTable<'s> {
-    /// Begins to read a table, at most `rows_per_second` rows in each second.
+    /// Begins to read a table, at most `rows_per_second` rows in each second. Replaces the maximum size of
+    /// `options` by that of a step.
     ///
     /// # Errors
     /// The store cannot be read.
     pub(crate) async fn new(
         table: &Arc<Table>,
+        options: ReadOptions,
         rows_per_second: Option<u32>,
         shared: &'s Shared,
     ) -> Result<Self> {
@@ -39,14 +42,18 @@ impl<'s> WholeTable<'s> {
         Ok(Self {
             shared,
             table: Arc::clone(table),
+            options: ReadOptions {
+                max_bytes: STEP_BYTES,
+                ..options
+            },
             ranges: ranges.into(),
             after: None,
             pace: Pace::new(rows_per_second, &shared.environment),
         })
     }
 
-    /// Returns the next rows, with their write timestamps, or `None` at the end of the table. Each read is of a
-    /// snapshot of its own.
+    /// Returns the next rows, or `None` at the end of the table. Each read uses its own snapshot, and may return no
+    /// rows.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -54,15 +61,10 @@ impl<'s> WholeTable<'s> {
         let Some(range) = self.ranges.front() else {
             return Ok(None);
         };
-        let options = ReadOptions {
-            stamps: true,
-            max_bytes: STEP_BYTES,
-            ..self.shared.read_options()
-        };
         tokio::time::sleep(self.pace.after(0, &self.shared.environment)).await;
         let (snapshot, rows) = (self.shared.store.snapshot()?, self.pace.step_rows(STEP_ROWS));
         let mut read = snapshot
-            .scan(&self.table, range, self.after.as_ref(), rows, &options)
+            .scan(&self.table, range, self.after.as_ref(), rows, &self.options)
             .await?;
         self.pace.after(read.rows.len() as u64, &self.shared.environment);
         self.after = read.next.take();

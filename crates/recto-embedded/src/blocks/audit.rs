@@ -1,16 +1,17 @@
 //! Comparison of the blocks of a table with its rows.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
-use recto_store::StoreError;
+use recto_store::{StoreError, StoreErrorKind};
 use redb::{Range, ReadableTableMetadata as _};
 
-use super::sums::Sum;
+use super::sums::{Sum, sum_of};
 use super::{Block, Content, EntrySize, is_row};
 use crate::catalog::StoredTable;
 use crate::damage::damaged;
 use crate::error::engine;
-use crate::state::{OpenTable, State};
+use crate::state::State;
 
 type Bytes = &'static [u8];
 
@@ -80,7 +81,8 @@ impl<'a> BlockAudit<'a> {
         Ok(())
     }
 
-    /// Counts the next row in its block, and first compares the blocks that end before the row with their stored content. The row may be damaged.
+    /// Counts the next row in its block. First compares the blocks that end before the row with their stored
+    /// content. The row may be damaged.
     pub(crate) fn row(&mut self, key: &[u8], value: &[u8], tell: Tell<'_>) -> Result<(), StoreError> {
         if !is_row(self.table, key) {
             return Ok(());
@@ -160,30 +162,20 @@ pub(crate) fn audit_sums(state: &State, table: &StoredTable, tell: Tell<'_>) -> 
             continue;
         };
         let stored = Sum::decode(sums.stored.key_checksum(lower), found.value());
-        match (stored, sum_of(&blocks, lower, bounds.get(number + 1))?) {
+        let upper = bounds.get(number + 1).map(Vec::as_slice);
+        let range = (
+            Bound::Included(lower.as_slice()),
+            upper.map_or(Bound::Unbounded, Bound::Excluded),
+        );
+        match (stored, sum_of(&blocks.stored, &blocks.rows, range)) {
+            // The audit of the blocks reports a damaged block.
+            (_, Err(error)) if error.kind() != StoreErrorKind::Corrupt => return Err(error),
             (Err(damage), _) => tell(lower, damaged(&sums.stored, lower, damage).to_string()),
-            (Ok(stored), Some(sum)) if !stored.covers(&sum) => {
+            (Ok(stored), Ok(sum)) if !stored.covers(&sum) => {
                 tell(lower, format!("a sum is {stored:?}, and its blocks give {sum:?}"));
             }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Returns the sum of the blocks in a range, or `None` if one of them is damaged.
-fn sum_of(blocks: &OpenTable, lower: &[u8], upper: Option<&Vec<u8>>) -> Result<Option<Sum>, StoreError> {
-    let range = match upper {
-        Some(upper) => blocks.rows.range::<&[u8]>(lower..upper.as_slice()),
-        None => blocks.rows.range::<&[u8]>(lower..),
-    };
-    let mut sum = Sum::default();
-    for entry in range.map_err(engine)? {
-        let (lower, value) = entry.map_err(engine)?;
-        let Ok(block) = Block::decode(blocks.stored.key_checksum(lower.value()), value.value()) else {
-            return Ok(None);
-        };
-        sum.add(block);
-    }
-    Ok(Some(sum))
 }

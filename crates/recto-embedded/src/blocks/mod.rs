@@ -188,7 +188,8 @@ fn is_row(table: &StoredTable, key: &[u8]) -> bool {
         || partition_of(table, key).map_or(true, |partition| key.get(partition.len()) == Some(&keys::ROW))
 }
 
-/// Returns the block or group whose range contains `key`. If none is stored, returns the first one, without rows and for all keys.
+/// Returns the block or group whose range contains `key`. If none is stored, returns the first one, without
+/// rows and for all keys.
 ///
 /// # Errors
 /// `Corrupt`: the entry, or the next one, is damaged.

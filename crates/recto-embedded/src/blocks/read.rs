@@ -18,7 +18,8 @@ use crate::row::{Damage, StoredRow};
 use crate::state::{OpenTable, State};
 use crate::walk::Walk;
 
-/// Maximum number of rows that one count visits. It visits the rows of blocks that the slice contains only in part, and of blocks whose rows may have expired.
+/// Maximum number of rows that one count visits. It visits the rows of blocks that the slice contains only in
+/// part, and of blocks whose rows may have expired.
 pub(crate) const MAX_VISITED_ROWS: u64 = 100_000;
 
 /// Returns the number of rows of a slice, regardless of its limit.
@@ -92,7 +93,8 @@ struct Counting<'s> {
     blocks: Arc<OpenTable>,
     /// Sums over groups of blocks, if the table has many blocks.
     sums: Option<Arc<OpenTable>>,
-    /// Maximum number of rows of a part that is counted by the sums of whole groups. 0: every block is a part of its own.
+    /// Maximum number of rows of a part that is counted by the sums of whole groups. 0: every block is a part
+    /// of its own.
     summable_rows: u64,
     rows: Arc<OpenTable>,
     /// Common prefix of the keys of the partition's rows.
@@ -255,7 +257,7 @@ impl<'s> Counting<'s> {
     }
 
     fn may_have_expired(&mut self, block: Block) -> bool {
-        block.earliest_expiry != 0 && block.earliest_expiry <= self.now.seconds()
+        block.may_have_expired(self.now.seconds())
     }
 
     fn rows_of(&mut self, part: &Part) -> Result<u64, StoreError> {

@@ -1,13 +1,15 @@
 //! Sums over groups of blocks, for tables with many blocks.
 //!
 //! A group contains the blocks whose lower bounds are in the key range of the group. The group's lower bound
-//! was the lower bound of a block when the group was created. That block may since have been joined with the
+//! was the lower bound of a block when the group was created. The block may since have been joined with the
 //! block before it. Some rows in the range of a group can therefore belong to a block of the previous group.
 //! The first group begins at the empty key. The last one may have no block.
 //!
 //! The table of sums is created when a table gets more than [`MAX_BLOCKS`] blocks. It then stays, even if the
 //! number of blocks decreases. Groups are not joined, because their number is small. A group is removed when
 //! it is empty.
+
+use std::ops::Bound;
 
 use recto_store::StoreError;
 use redb::{ReadableTable as _, ReadableTableMetadata as _};
@@ -179,17 +181,31 @@ pub(super) fn recount(
     lower: &[u8],
 ) -> Result<(), StoreError> {
     let group = entry_at::<Sum>(sums.0, &*sums.1, lower)?;
+    let sum = sum_of(blocks.0, blocks.1, group.range())?;
+    let mut upkeep = SumUpkeep {
+        blocks,
+        table: sums.0,
+        entries: sums.1,
+        value: Vec::new(),
+    };
+    upkeep.put(&group.lower, sum)
+}
+
+/// Returns the sum of the blocks in a key range.
+///
+/// # Errors
+/// `Corrupt`: a block is damaged.
+pub(super) fn sum_of(
+    stored: &StoredTable,
+    blocks: &impl RowsOfTable,
+    range: (Bound<&[u8]>, Bound<&[u8]>),
+) -> Result<Sum, StoreError> {
     let mut sum = Sum::default();
-    for entry in blocks.1.range::<&[u8]>(group.range()).map_err(engine)? {
+    for entry in blocks.range::<&[u8]>(range).map_err(engine)? {
         let (bound, value) = entry.map_err(engine)?;
-        sum.add(read_entry(blocks.0, bound.value(), value.value())?);
+        sum.add(read_entry(stored, bound.value(), value.value())?);
     }
-    let mut value = Vec::new();
-    sum.encode(sums.0.key_checksum(&group.lower), &mut value);
-    sums.1
-        .insert(group.lower.as_slice(), value.as_slice())
-        .map_err(engine)?;
-    Ok(())
+    Ok(sum)
 }
 
 impl Placed<Sum> {
@@ -206,7 +222,8 @@ struct SumUpkeep<'u, 'b, 'e> {
 }
 
 impl SumUpkeep<'_, '_, '_> {
-    /// Writes a changed group, or removes it if it has no blocks. Adds its lower bound to `large` if it has more than [`MAX_BLOCKS`] blocks.
+    /// Writes a changed group, or removes it if it has no blocks. Adds its lower bound to `large` if it has
+    /// more than [`MAX_BLOCKS`] blocks.
     fn write(&mut self, group: Placed<Sum>, large: &mut Vec<Vec<u8>>) -> Result<(), StoreError> {
         if group.content.blocks == 0 && !group.lower.is_empty() {
             self.entries.remove(group.lower.as_slice()).map_err(engine)?;

@@ -136,7 +136,7 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
     }
 
     /// Applies `delta` to the block whose range contains `lower`. `lower` was the lower bound of a block
-    /// before the transaction. That block may since have been joined with the block before it.
+    /// before the transaction. The block may since have been joined with the block before it.
     fn change(&mut self, lower: &[u8], delta: Delta) -> Result<(), StoreError> {
         let found = entry_at::<Block>(self.blocks, self.entries, lower)?;
         if self.are_lost(delta)? {

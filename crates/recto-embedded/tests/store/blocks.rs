@@ -504,6 +504,19 @@ fn are_built_by_backups_and_compaction() {
 /// Function that returns the changed key and value of an entry, or `None` to remove the entry.
 type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
 
+/// Returns a change of one bit in the stored number of rows.
+fn change_number() -> Change {
+    Box::new(|key, mut value| {
+        value[20] ^= 0x20;
+        Some((key, value))
+    })
+}
+
+/// Returns the removal of the first entry.
+fn remove_first() -> Change {
+    Box::new(|key, value| (!key.is_empty()).then_some((key, value)))
+}
+
 /// Applies `change` to each entry of one of the engine's tables. The store must be closed.
 fn tamper(path: &Path, table: EngineTable, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>) {
     let database = redb::Database::open(path.join("data.redb")).unwrap();
@@ -531,28 +544,18 @@ fn tamper(path: &Path, table: EngineTable, change: impl Fn(Vec<u8>, Vec<u8>) -> 
 
 #[test]
 fn that_are_damaged_are_found_and_built_again() {
-    let flip = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 0x20;
     let changes: [(&str, Change); 4] = [
-        (
-            "a number",
-            Box::new(move |key, mut value| {
-                flip(&mut value, 20);
-                Some((key, value))
-            }),
-        ),
+        ("a number", change_number()),
         (
             "a bound",
-            Box::new(move |mut key, value| {
+            Box::new(|mut key, value| {
                 if key.len() > 4 {
-                    flip(&mut key, 4);
+                    key[4] ^= 0x20;
                 }
                 Some((key, value))
             }),
         ),
-        (
-            "no first block",
-            Box::new(|key, value| (!key.is_empty()).then_some((key, value))),
-        ),
+        ("no first block", remove_first()),
         ("no blocks", Box::new(|_, _| None)),
     ];
     for (what, change) in changes {
@@ -614,19 +617,9 @@ fn with_sums(path: &Path) -> Arc<Table> {
 
 #[test]
 fn sums_that_are_damaged_are_found_and_built_again() {
-    let flip = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 0x20;
     let changes: [(&str, Change); 3] = [
-        (
-            "a number",
-            Box::new(move |key, mut value| {
-                flip(&mut value, 20);
-                Some((key, value))
-            }),
-        ),
-        (
-            "no first sum",
-            Box::new(|key, value| (!key.is_empty()).then_some((key, value))),
-        ),
+        ("a number", change_number()),
+        ("no first sum", remove_first()),
         ("no sums", Box::new(|_, _| None)),
     ];
     for (what, change) in changes {

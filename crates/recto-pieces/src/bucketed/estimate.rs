@@ -1,7 +1,7 @@
 //! Estimates the number of rows of a slice, and finds the row of a given rank.
 //!
 //! The estimate comes from samples of the buckets (module `survey`), so that the rows need not be read.
-//! Only a slice with few rows is read completely.
+//! A slice with few rows is read completely.
 
 use std::sync::Arc;
 

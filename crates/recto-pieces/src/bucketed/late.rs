@@ -11,7 +11,7 @@ use crate::place::Place;
 
 impl BucketedStore {
     /// Returns whether a row is below the retention bound, by the local clock. `clustering` has all of its clustering
-    /// columns. Such a row may still be stored until its bucket is removed.
+    /// columns. The row may still be stored until its bucket is removed.
     ///
     /// # Errors
     /// The cells are not a clustering key of the table.

@@ -11,10 +11,10 @@ use recto_store::{Store, StoreError};
 use super::BucketedStore;
 use super::tables::Bucketed;
 use crate::counters::BucketMetrics;
-use crate::limits::{
-    MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_MENDED_AT_ONCE, MAX_RETAINED_AT_ONCE,
+use crate::limits::{MAX_LISTED_PARTITIONS, MAX_MENDED_AT_ONCE, MAX_RETAINED_AT_ONCE};
+use crate::list::{
+    Listing, Partitions, PartitionsPosition, Seek, Summary, list_around, list_summaries, partition_keys,
 };
-use crate::list::{Listing, Partitions, PartitionsPosition, Seek, Summary, partition_keys};
 use crate::mend::Mended;
 use crate::place::{PieceStore, Place};
 
@@ -37,7 +37,8 @@ impl BucketedStore {
         Ok(self.in_buckets(table)?.pieced.key(clustering.as_row())?)
     }
 
-    /// Lists buckets of a partition from a position on, at most [`MAX_LISTED_PIECES`].
+    /// Lists buckets of a partition from a position on, at most
+    /// [`MAX_LISTED_PIECES`](crate::limits::MAX_LISTED_PIECES).
     ///
     /// # Errors
     /// - The table is not kept in buckets.
@@ -66,16 +67,10 @@ impl BucketedStore {
         key: Key,
         most: usize,
     ) -> Result<Listing, StoreError> {
-        let most = most.clamp(1, MAX_LISTED_PIECES);
-        let behind = self.list_buckets(table, partition, Seek::At(key), most).await?;
-        // If few buckets follow the key, list more buckets before the key.
-        let wanted = most - behind.pieces.len().min(most - most / 2);
-        let Some(edge) = behind.before.clone().filter(|_| wanted > 0) else {
-            return Ok(behind);
-        };
-        let before = Seek::Before(Some(edge));
-        let before = self.list_buckets(table, partition, before, wanted).await?;
-        Ok(before.followed_by(behind, most))
+        list_around(key, most, |seek, most| {
+            self.list_buckets(table, partition, seek, most)
+        })
+        .await
     }
 
     /// Lists partitions of a table in the store's own order, at most [`MAX_LISTED_PARTITIONS`]. The result
@@ -90,21 +85,14 @@ impl BucketedStore {
         most: usize,
     ) -> Result<Partitions, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        let most = most.clamp(1, MAX_LISTED_PARTITIONS);
-        let (keys, next) = partition_keys(&*self.snapshot()?, table, position, most).await?;
-        let looks = keys.into_iter().map(|partition| {
+        let summarize = |partition| {
             let bucketed = &bucketed;
             async move {
                 let summary = self.summary(bucketed, &partition).await?;
-                Ok::<_, StoreError>((partition, summary))
+                Ok((partition, summary))
             }
-        });
-        let looks: Vec<_> = looks.collect();
-        let partitions = stream::iter(looks).buffered(MAX_LISTED_AT_ONCE).try_collect();
-        Ok(Partitions {
-            partitions: partitions.await?,
-            next,
-        })
+        };
+        list_summaries(&*self.snapshot()?, table, position, most, summarize).await
     }
 
     /// Splits the oversized buckets of a partition, and continues unfinished splits. If `clears`, also waits for an

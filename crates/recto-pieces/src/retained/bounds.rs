@@ -1,8 +1,10 @@
 //! Retention bound of each table: rows with an older time are deleted.
 //!
-//! There are two bounds. The *recorded* bound is stored, and reads hide the rows below it. The *due* bound follows from `keep` and the local clock. It is recorded if it is higher and the clock is trusted. The recorded bound is stored before a row below it is deleted, and never falls. If the clock is set
-//! back, or the retention time becomes longer, reads still hide all rows below the bound. Otherwise they
-//! would show some old rows but not the deleted ones.
+//! There are two bounds. The *recorded* bound is stored, and reads hide the rows below it. The *due* bound
+//! follows from `keep` and the local clock. It is recorded if it is higher and the clock is trusted. The
+//! recorded bound is stored before a row below it is deleted, and never falls. If the clock is set back, or
+//! the retention time becomes longer, reads still hide all rows below the bound. Otherwise they would show
+//! some old rows but not the deleted ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

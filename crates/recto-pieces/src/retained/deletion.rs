@@ -5,16 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use recto_model::{Bound, Cells, Slice};
-use recto_store::{
-    Operation, PartitionWrite, ReadOptions, ScanPosition, Store, StoreError, TokenRange, WriteOptions,
-    WriteOutcome,
-};
+use recto_model::{Bound, Slice};
+use recto_store::{Operation, PartitionWrite, ReadOptions, Store, StoreError, WriteOptions, WriteOutcome};
 
 use super::{REQUEST_TIME, RetainedStore, RetainedTable, Shared, Work};
 use crate::keys;
 use crate::limits::{MAX_LISTED_PARTITIONS, RETAIN_EVERY};
-use crate::tables::{RETAINS_IN_A_STEP, mutation};
+use crate::list::{PartitionsPosition, partition_keys};
+use crate::tables::mutation;
 
 /// Maximum number of rows that one transaction deletes.
 const MAX_DELETED_ROWS: u32 = 5_000;
@@ -32,51 +30,27 @@ impl RetainedStore {
         }
     }
 
-    /// Records the due bound of a table, and deletes the rows below it. Returns
-    /// the number of deleted rows.
+    /// Records the due bound of a table, and deletes the rows below it.
     ///
     /// # Errors
     /// The store cannot be read or written. Completed steps stay.
-    pub(super) async fn retain(&self, retained: &Arc<RetainedTable>) -> Result<u64, StoreError> {
-        let Some(mut deletion) = Deletion::begin(self, retained).await? else {
-            return Ok(0);
-        };
-        let mut deleted = 0;
-        while let Some(rows) = deletion.step(self).await? {
-            deleted += rows;
+    pub(super) async fn retain(&self, retained: &Arc<RetainedTable>) -> Result<(), StoreError> {
+        if let Some(mut deletion) = Deletion::begin(self, retained).await? {
+            while deletion.step(self).await? {}
         }
-        Ok(deleted)
-    }
-
-    async fn partitions_of(
-        &self,
-        retained: &RetainedTable,
-        after: Option<&ScanPosition>,
-    ) -> Result<(Vec<Cells>, Option<ScanPosition>), StoreError> {
-        let (range, limit) = (TokenRange::whole(), MAX_LISTED_PARTITIONS as u32);
-        let snapshot = self.inner.snapshot()?;
-        let read = snapshot
-            .scan_partitions(&retained.table, &range, after, limit, &ReadOptions::default())
-            .await?;
-        let keys = retained.table.partition().len();
-        let partitions = read
-            .rows
-            .iter()
-            .map(|row| (0..keys).map(|column| row.get(column)).collect());
-        Ok((partitions.collect(), read.next))
+        Ok(())
     }
 
     /// Deletes the first rows of a slice in one transaction, except rows with a timestamp in the future.
-    /// Returns the number of rows that were read for this, and the bound behind the last of them unless the
-    /// slice is exhausted.
-    async fn delete(&self, slice: &Slice) -> Result<(u64, Option<Bound>), StoreError> {
+    /// Returns the bound behind the last of these rows, or `None` if no rows follow.
+    async fn delete(&self, slice: &Slice) -> Result<Option<Bound>, StoreError> {
         let options = ReadOptions {
             timeout: REQUEST_TIME,
             ..ReadOptions::default()
         };
         let read = self.inner.snapshot()?.slice(slice, &options).await?;
         let Some(last) = read.rows.iter().next_back() else {
-            return Ok((0, None));
+            return Ok(None);
         };
         let clustering = slice.table.partition().len()..slice.table.key_len();
         let behind = Bound::After(clustering.map(|column| last.get(column)).collect());
@@ -95,7 +69,7 @@ impl RetainedStore {
         }
         let rows = read.rows.len() as u64;
         self.shared.deleted_rows.fetch_add(rows, Ordering::Relaxed);
-        Ok((rows, (!read.exhausted).then_some(behind)))
+        Ok((!read.exhausted).then_some(behind))
     }
 
     fn known(&self) -> Vec<Arc<RetainedTable>> {
@@ -111,15 +85,13 @@ struct Deletion {
     to: Bound,
     /// Parts of the listed partitions that are still to be deleted.
     slices: VecDeque<Slice>,
-    /// Position behind the listed partitions.
-    after: Option<ScanPosition>,
-    /// True if all partitions were listed.
-    is_listed: bool,
+    /// Position behind the listed partitions. `None`: all partitions were listed.
+    next: Option<PartitionsPosition>,
 }
 
 impl Deletion {
-    /// Raises the retention bound of a table, and returns the deletion of the rows below it. Returns `None` if
-    /// the table has no bound.
+    /// Records the due bound of a table, and returns the deletion of the rows below it. Returns `None` if the
+    /// table has no bound.
     async fn begin(store: &RetainedStore, retained: &Arc<RetainedTable>) -> Result<Option<Self>, StoreError> {
         store.raise(retained).await?;
         let Some(floor) = store.shared.bounds.floor(retained)? else {
@@ -131,40 +103,44 @@ impl Deletion {
             from,
             to,
             slices: VecDeque::new(),
-            after: None,
-            is_listed: false,
+            next: Some(PartitionsPosition::default()),
         }))
     }
 
-    /// Does one step, which is one listing of partitions or one transaction. Returns the number of deleted rows, or
-    /// `None` if nothing is left to do.
-    async fn step(&mut self, store: &RetainedStore) -> Result<Option<u64>, StoreError> {
+    /// Does one step, which is one listing of partitions or one transaction. Returns false if nothing is left to
+    /// do.
+    async fn step(&mut self, store: &RetainedStore) -> Result<bool, StoreError> {
         let Some(mut slice) = self.slices.pop_front() else {
-            if self.is_listed {
-                return Ok(None);
-            }
-            let (partitions, next) = store.partitions_of(&self.retained, self.after.as_ref()).await?;
-            let table = &self.retained.table;
-            self.slices.extend(partitions.into_iter().map(|partition| Slice {
-                from: self.from.clone(),
-                to: self.to.clone(),
-                ..Slice::from_start(table, partition, MAX_DELETED_ROWS)
-            }));
-            self.is_listed = next.is_none();
-            self.after = next;
-            return Ok(Some(0));
+            return self.list(store).await;
         };
-        let (rows, behind) = store.delete(&slice).await?;
-        if let Some(behind) = behind {
-            // Continue after the last row: a read from the start would find rows with a timestamp in the future again, which are not deleted.
+        if let Some(behind) = store.delete(&slice).await? {
+            // Continue after the last row: a read from the start would find rows with a timestamp in the future
+            // again, which are not deleted.
             slice.from = behind;
             self.slices.push_front(slice);
         }
-        Ok(Some(rows))
+        Ok(true)
+    }
+
+    /// Lists the next partitions. Returns false if all were listed before.
+    async fn list(&mut self, store: &RetainedStore) -> Result<bool, StoreError> {
+        let Some(position) = self.next.take() else {
+            return Ok(false);
+        };
+        let (table, snapshot) = (&self.retained.table, store.inner.snapshot()?);
+        let (keys, next) = partition_keys(&*snapshot, table, position, MAX_LISTED_PARTITIONS).await?;
+        self.slices.extend(keys.into_iter().map(|partition| Slice {
+            from: self.from.clone(),
+            to: self.to.clone(),
+            ..Slice::from_start(table, partition, MAX_DELETED_ROWS)
+        }));
+        self.next = next;
+        Ok(true)
     }
 }
 
-/// Store as the background task holds it. Between two steps, the task does not keep `Shared` alive. When the last [`RetainedStore`] is dropped, `Shared` aborts the task, which then releases `inner`.
+/// Store as the background task holds it. Between two steps, the task does not keep `Shared` alive. When the last
+/// [`RetainedStore`] is dropped, `Shared` aborts the task, which then releases `inner`.
 struct Background {
     inner: Arc<dyn Store>,
     shared: Weak<Shared>,
@@ -188,8 +164,8 @@ impl Background {
         drop(store);
         while let Some(store) = self.store() {
             match deletion.step(&store).await {
-                Ok(Some(_)) => {}
-                Ok(None) => return true,
+                Ok(true) => {}
+                Ok(false) => return true,
                 Err(_) => return false,
             }
         }
@@ -211,7 +187,7 @@ impl Background {
                 store.record_time(&retained).await;
                 let (name, now) = (retained.table.name(), store.shared.environment.monotonic_nanos());
                 let since = begun_nanos.get(name).map(|last| now.saturating_sub(*last));
-                if since.is_some_and(|nanos| Duration::from_nanos(nanos) < interval(&retained)) {
+                if since.is_some_and(|nanos| Duration::from_nanos(nanos) < retained.keep.retain_every()) {
                     continue;
                 }
                 begun_nanos.insert(name.to_owned(), now);
@@ -229,10 +205,4 @@ impl Background {
             }
         }
     }
-}
-
-/// Returns the interval between two deletions.
-fn interval(retained: &RetainedTable) -> Duration {
-    let step_ms = retained.keep.step_ms().unsigned_abs();
-    Duration::from_millis(step_ms / RETAINS_IN_A_STEP)
 }

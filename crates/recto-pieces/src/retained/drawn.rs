@@ -8,7 +8,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::table::{BucketBound, ReadDirection};
 use recto_model::{Bound, Cells, Slice, Table};
 use recto_protocol::buckets::{Bucket, Figures, Key};
@@ -17,10 +16,10 @@ use recto_store::{ReadOptions, RowBlock, Snapshot, Store, StoreError, StoreError
 use super::RetainedStore;
 use crate::directory::Seek;
 use crate::keys;
-use crate::limits::{
-    MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_STEP_TIME, MAX_SUMMED_PIECES,
+use crate::limits::{MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_STEP_TIME, MAX_SUMMED_PIECES};
+use crate::list::{
+    ListedPiece, Listing, Partitions, PartitionsPosition, Stage, Summary, list_around, list_summaries,
 };
-use crate::list::{ListedPiece, Listing, Partitions, PartitionsPosition, Stage, Summary, partition_keys};
 use crate::mend::Mended;
 use crate::tables::BucketSize;
 use crate::times::{TimeBucket, Times};
@@ -87,16 +86,10 @@ impl RetainedStore {
         key: Key,
         most: usize,
     ) -> Result<Listing, StoreError> {
-        let most = most.clamp(1, MAX_LISTED_PIECES);
-        let behind = self.list_buckets(table, partition, Seek::At(key), most).await?;
-        // List more buckets before the key if there are fewer behind it.
-        let wanted = most - behind.pieces.len().min(most - most / 2);
-        let Some(edge) = behind.before.clone().filter(|_| wanted > 0) else {
-            return Ok(behind);
-        };
-        let before = Seek::Before(Some(edge));
-        let before = self.list_buckets(table, partition, before, wanted).await?;
-        Ok(before.followed_by(behind, most))
+        list_around(key, most, |seek, most| {
+            self.list_buckets(table, partition, seek, most)
+        })
+        .await
     }
 
     /// Lists partitions of a table in the store's own order, at most [`MAX_LISTED_PARTITIONS`]. The result
@@ -111,19 +104,11 @@ impl RetainedStore {
         most: usize,
     ) -> Result<Partitions, StoreError> {
         bound_of(table)?;
-        let snapshot = self.snapshot()?;
-        let most = most.clamp(1, MAX_LISTED_PARTITIONS);
-        let (keys, next) = partition_keys(&*snapshot, table, position, most).await?;
-        let looks = keys.into_iter().map(|partition| async move {
+        let summarize = |partition| async move {
             let summary = self.drawing(table, &partition)?.summary().await?;
-            Ok::<_, StoreError>((partition, summary))
-        });
-        let looks: Vec<_> = looks.collect();
-        let partitions = stream::iter(looks).buffered(MAX_LISTED_AT_ONCE).try_collect();
-        Ok(Partitions {
-            partitions: partitions.await?,
-            next,
-        })
+            Ok((partition, summary))
+        };
+        list_summaries(&*self.snapshot()?, table, position, most, summarize).await
     }
 
     /// Deletes the rows of a table below its retention bound now. Returns the number of computed buckets
@@ -296,23 +281,22 @@ impl Drawing {
     }
 
     async fn summary(&self) -> Result<Summary, StoreError> {
-        let contents: Vec<RowBlock> = match self.bound {
-            BucketBound::Time(width) => {
-                let times = Times::of(&self.table, width)?;
-                let listing = self
-                    .list_intervals(&times, Seek::At(Key::new()), MAX_SUMMED_PIECES)
-                    .await?;
-                let pieces = listing.pieces.iter();
-                let contents = pieces.map(|piece| RowBlock {
-                    rows: piece.figures.rows,
-                    bytes: piece.figures.bytes,
-                });
-                let contents = contents.collect();
-                return Ok(summary_of(contents, listing.behind.is_none()));
-            }
-            _ => self.all().await?.iter().map(|bucket| bucket.content).collect(),
+        let BucketBound::Time(width) = self.bound else {
+            let buckets = self.all().await?;
+            let contents: Vec<RowBlock> = buckets.iter().map(|bucket| bucket.content).collect();
+            return Ok(summary_of(&contents, true));
         };
-        Ok(summary_of(contents, true))
+        let times = Times::of(&self.table, width)?;
+        let listing = self
+            .list_intervals(&times, Seek::At(Key::new()), MAX_SUMMED_PIECES)
+            .await?;
+        let pieces = listing.pieces.iter();
+        let contents = pieces.map(|piece| RowBlock {
+            rows: piece.figures.rows,
+            bytes: piece.figures.bytes,
+        });
+        let contents: Vec<RowBlock> = contents.collect();
+        Ok(summary_of(&contents, listing.behind.is_none()))
     }
 
     /// Lists the time buckets that have rows, from a key on or before an edge.
@@ -438,7 +422,8 @@ fn draw(blocks: &[RowBlock], size: BucketSize) -> Vec<DrawnBucket> {
     drawn
 }
 
-/// Divides a block into parts of at most the size of a bucket, or of one row.
+/// Divides a block into equal parts that fit into a bucket. A part has at least one row, even if the row is
+/// larger than a bucket.
 fn parts_of(block: RowBlock, size: BucketSize) -> impl Iterator<Item = RowBlock> {
     let (is, most) = match size {
         BucketSize::Bytes(most) => (block.bytes, most),
@@ -467,11 +452,11 @@ fn figures(content: RowBlock) -> Figures {
     }
 }
 
-fn summary_of(contents: Vec<RowBlock>, is_whole: bool) -> Summary {
+fn summary_of(contents: &[RowBlock], is_whole: bool) -> Summary {
     let largest = contents.iter().copied().max_by_key(|content| content.bytes);
     Summary {
         buckets: contents.len() as u64,
-        figures: figures(sum(&contents)),
+        figures: figures(sum(contents)),
         largest: figures(largest.unwrap_or_default()),
         too_large: 0,
         is_being_cut: false,

@@ -1,6 +1,6 @@
 //! Wrapper of a store with transactions, which keeps each partition whole.
 //!
-//! Such a store needs no buckets: it counts rows by blocks of rows, and large partitions do it no harm.
+//! The inner store needs no buckets: it counts rows by blocks of rows, and large partitions do it no harm.
 //! The wrapper adds two properties of tables with buckets:
 //!
 //! - It rejects, hides and deletes rows that are older than the retention time (`keep`).
@@ -150,7 +150,7 @@ impl RetainedStore {
 
     /// Returns whether a row is below the retention bound of its table. This is the recorded bound, or the
     /// due bound if it is higher and the local clock is trusted. `clustering` has all clustering
-    /// columns of the row. Such a row may still be stored until it is deleted.
+    /// columns of the row. The row may still be stored until it is deleted.
     ///
     /// # Errors
     /// The cells are not a clustering key of the table.

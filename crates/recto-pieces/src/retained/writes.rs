@@ -25,7 +25,8 @@ pub(super) struct Numbers {
 }
 
 impl Filtered {
-    /// Removes late puts and patches from the mutations of tables that skip them. Returns `Late` if a table that rejects late rows gets one.
+    /// Removes late puts and patches from the mutations of tables that skip them. Returns `Late` if a table
+    /// that rejects late rows gets one.
     pub(super) fn new<'w>(
         store: &RetainedStore,
         writes: impl Iterator<Item = (&'w Arc<Table>, &'w mut Vec<Mutation>)>,

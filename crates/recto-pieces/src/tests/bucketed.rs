@@ -32,7 +32,7 @@ use crate::BucketedStore;
 use crate::Stamps;
 
 const SHARDS: u8 = 4;
-/// Number of rows of a stream, so many that its partition is split a few times.
+/// Number of rows of a stream. Its partition is split a few times.
 const ROWS: i64 = 2_000;
 
 #[derive(Clone)]
@@ -315,7 +315,7 @@ async fn a_scan_lists_each_row_once_while_buckets_are_cut(shown: Shown) {
         }
     });
     let (mut scans, mut is_written) = (0, false);
-    // With the paused clock, splits continue for a long time after the last write.
+    // Splits continue for a long time after the last write, because the clock is paused.
     while !is_written || scans < 80 {
         is_written = writer.is_finished();
         let before = next.load(Ordering::SeqCst);

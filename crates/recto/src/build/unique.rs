@@ -18,12 +18,10 @@ use crate::catalog::views::KeptViews;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::misfits::{count, list, misfits_of};
-use crate::pace::Pace;
 use crate::session::{MisfitCounts, ViewProgress};
+use crate::whole_table::WholeTable;
 use crate::writes::{claim_as_it_is, has_claims};
 
-/// Maximum number of records that are read at a time.
-const STEP_ROWS: u32 = 1_000;
 /// Maximum number of records with duplicate values that an error names.
 const MAX_EXAMPLES: usize = 5;
 
@@ -87,33 +85,20 @@ impl Build<'_> {
     async fn claim_each(&self, core: &Arc<CollectionCore>, numbers: &[u64]) -> Result<Duplicates> {
         let (shared, table) = (self.shared, &core.base().table);
         let mut progress = self.claiming(&core.definition.name, "claiming");
-        let mut pace = Pace::new(self.options.rows_per_second, &shared.environment);
         let mut found = Duplicates::default();
-        for range in shared.store.snapshot()?.token_ranges(table, 1).await? {
-            let mut after = None;
-            loop {
-                let snapshot = shared.store.snapshot()?;
-                let (rows, options) = (pace.step_rows(STEP_ROWS), ReadOptions::default());
-                let read = snapshot
-                    .scan(table, &range, after.as_ref(), rows, &options)
-                    .await?;
-                drop(snapshot);
-                for row in read.rows.iter() {
-                    found.count_misfits(core, row, numbers)?;
-                    if has_claims(core, row)? {
-                        continue;
-                    }
-                    let key = (0..table.partition().len()).map(|column| row.get(column));
-                    found.add(core, &key.collect(), numbers).await?;
+        let (options, pace) = (ReadOptions::default(), self.options.rows_per_second);
+        let mut reads = WholeTable::new(table, options, pace, shared).await?;
+        while let Some(read) = reads.next().await? {
+            for row in read.rows.iter() {
+                found.count_misfits(core, row, numbers)?;
+                if has_claims(core, row)? {
+                    continue;
                 }
-                progress.rows += read.rows.len() as u64;
-                (self.progress)(progress.clone());
-                tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
-                after = read.next;
-                if after.is_none() {
-                    break;
-                }
+                let key = (0..table.partition().len()).map(|column| row.get(column));
+                found.add(core, &key.collect(), numbers).await?;
             }
+            progress.rows += read.rows.len() as u64;
+            (self.progress)(progress.clone());
         }
         Ok(found)
     }

@@ -172,11 +172,7 @@ impl Intent {
     /// Returns the collections whose records may not fit the views or unique constraints to add.
     /// Returns none if the plan already rejects the schema.
     pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
-        let collections = self.schema.collections.iter();
-        let collections = collections.filter(|one| {
-            self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
-        });
-        let added = collections.filter_map(|declared| {
+        let added = self.stored_collections(found).filter_map(|declared| {
             let views = self.views.of(&declared.name);
             let views = views.filter(|view| view.state == ViewState::Building).cloned();
             let unique = self.views.unique_of(&declared.name);
@@ -195,13 +191,18 @@ impl Intent {
         added.collect()
     }
 
+    /// Returns the collections of the applied schema that can have records in this store. Returns none if the plan
+    /// already rejects the schema.
+    fn stored_collections(&self, found: &FoundTables) -> impl Iterator<Item = &Arc<Collection>> {
+        self.schema.collections.iter().filter(|one| {
+            self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
+        })
+    }
+
     /// Returns the collections whose retention time becomes shorter. Returns none if the plan already rejects
     /// the schema.
     pub(crate) fn shorter_keeps(&self, recorded: &Recorded, found: &FoundTables) -> Vec<ShorterKeep> {
-        let collections = self.schema.collections.iter().filter(|one| {
-            self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
-        });
-        let shorter = collections.filter_map(|declared| {
+        let shorter = self.stored_collections(found).filter_map(|declared| {
             let stored = recorded.schema.collection(&declared.name)?;
             let length = |of: &Collection| Some(of.bucket.as_ref()?.keep?.longest_ms());
             (length(declared)? < length(stored)?).then(|| ShorterKeep {

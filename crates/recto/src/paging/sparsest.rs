@@ -72,8 +72,8 @@ struct Way<'r> {
     /// When it reaches `look_after`, the views are compared again.
     rows: u32,
     look_after: u32,
-    /// Number of rows that were checked. After a switch to a sparser view, it is converted to rows of that view. `found` is the number of records
-    /// that they added to the page.
+    /// Number of rows that were checked. After a switch to a sparser view, it is converted to rows of that
+    /// view. `found` is the number of records that they added to the page.
     judged: u32,
     found: u32,
 }

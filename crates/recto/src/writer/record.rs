@@ -28,7 +28,8 @@ const MAX_ENTRIES_IN_FLIGHT: usize = 16;
 /// Average wait before the second attempt at a change, or before a conditional write is sent again.
 /// Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-/// Upper limit of the average wait before a repeated attempt. The actual wait is random, between 50% and 150% of the average.
+/// Upper limit of the average wait before a repeated attempt. The actual wait is random, between 50% and 150%
+/// of the average.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Wait before the resolution of an intent starts again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(500);
