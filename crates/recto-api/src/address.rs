@@ -26,7 +26,7 @@ impl Secret {
         Self(secret.into())
     }
 
-    /// Returns the secret text, for callers that must send it.
+    /// Returns the secret text, for example to send it in an HTTP header.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -55,23 +55,22 @@ pub struct HttpAddress {
     /// Access token. The text form of an address never contains the token, because addresses are
     /// logged, listed and shared.
     pub token: Option<Secret>,
-    /// File that contains the access token.
+    /// File that contains the access token. `None` means that `token` has the token, or that there
+    /// is none.
     pub token_file: Option<PathBuf>,
     /// File with the trusted certificate authorities, in PEM. `None` means the authorities that the
     /// machine trusts.
     pub tls_ca: Option<PathBuf>,
-    /// Maximum time to connect; `None` means the default of the client.
+    /// Maximum time to connect to the server; `None` means the client's default of 5 seconds.
     pub connect_timeout: Option<Duration>,
-    /// Maximum time in which the server must answer one request; `None` means the default of the
-    /// client.
+    /// Maximum time in which the server must answer one request; `None` means the client's default
+    /// of 60 seconds.
     pub request_timeout: Option<Duration>,
 }
 
-/// Parameters that an `http://` address accepts.
+/// Names of the parameters after `?` that an `http://` address accepts.
 const PARAMETERS: [&str; 4] = ["token_file", "tls_ca", "connect_timeout_ms", "request_timeout_ms"];
-/// Default port of `http://`.
 const HTTP_PORT: u16 = 80;
-/// Default port of `https://`.
 const HTTPS_PORT: u16 = 443;
 
 /// Hint of an error about an invalid address.

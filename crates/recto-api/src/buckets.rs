@@ -1,4 +1,4 @@
-//! Buckets of a collection.
+//! Requests and replies about buckets: ranges of a large partition that the store keeps separately.
 
 use recto_model::table::{BucketBound, Buckets};
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,8 @@ pub struct RebalanceRequest {
 }
 
 impl BucketsRequest {
-    /// Names of the parameters of `…/partitions`. The operation `…/buckets` accepts all fields of
-    /// this struct.
+    /// Names of the parameters that the operation `…/partitions` (list of partitions) accepts. The
+    /// operation `…/buckets` (buckets of one partition) accepts all fields of `BucketsRequest`.
     pub const OF_PARTITIONS: &[&str] = &["view", "page_size", "page_token"];
 }
 
@@ -147,7 +147,8 @@ pub struct BucketStatus {
 }
 
 impl BucketStatus {
-    /// Returns whether a split of the bucket is in progress.
+    /// Returns whether a split of the bucket into two is in progress. A completed split whose old
+    /// copies must still be deleted (step `left`) does not count.
     pub fn is_being_cut(&self) -> bool {
         !matches!(self.step.as_str(), "at_rest" | "left")
     }
@@ -173,8 +174,8 @@ pub struct BucketTarget {
 }
 
 impl BucketTarget {
-    /// Returns the maximum size of the buckets of a table. `counts` is true if the store counts
-    /// rows; each bucket is then one partition.
+    /// Returns the maximum size of the buckets of a table. `counts` is true for an embedded store,
+    /// which counts rows exactly and stores each bucket in one partition (one shard).
     pub fn of(buckets: Buckets, counts: bool) -> Self {
         let target = Self {
             shards: Some(buckets.shards).filter(|shards| *shards > 1 && !counts),
@@ -198,12 +199,12 @@ impl BucketTarget {
         self.rows.or(self.bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the maximum size of a bucket for a chart, which shows 0 if there is none.
+    /// Returns the maximum size of a bucket, in rows or in bytes, for a chart; 0 if there is none.
     pub fn drawn(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(0)
     }
 
-    /// Returns the size in `figures` in the unit of this maximum size: rows or bytes.
+    /// Returns the size of a bucket, in rows if the maximum size is in rows, otherwise in bytes.
     pub fn measure(self, figures: BucketFigures) -> u64 {
         match self.rows {
             Some(_) => figures.rows,
@@ -228,33 +229,34 @@ pub struct BucketFigures {
     pub bytes_error: u64,
 }
 
-/// Progress of an operation that splits buckets.
+/// Progress of an operation that splits too large buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RebalanceProgress {
-    /// Number of partitions that were checked so far.
+    /// Number of partitions that the operation has checked so far.
     pub partitions: u64,
-    /// Number of buckets that splits created so far.
+    /// Number of buckets that the operation has created so far by splitting larger ones.
     pub created: u64,
 }
 
-/// Result of an operation that splits buckets. The numbers are sums over all partitions.
+/// Result of an operation that splits too large buckets. Each number is a sum over all partitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebalanceReport {
-    /// Number of partitions that were checked.
+    /// Number of partitions that the operation checked.
     pub partitions: u64,
-    /// Number of buckets that these partitions have now.
+    /// Number of buckets that the checked partitions have after the operation.
     pub buckets: u64,
-    /// Number of buckets that splits created.
+    /// Number of buckets that the operation created by splitting larger ones.
     pub created: u64,
-    /// Number of splits that had begun earlier and are now complete.
+    /// Number of splits that had started before this operation and are now complete.
     pub completed: u64,
-    /// Number of buckets that are still larger than the target. A bucket of one row cannot be split.
+    /// Number of buckets that are still larger than their maximum size. A bucket of one row cannot
+    /// be split.
     pub too_large: u64,
-    /// Number of key ranges that were moved to another bucket and whose old copies were now
-    /// deleted.
+    /// Number of key ranges that an earlier split moved to another bucket, and whose old copies
+    /// this operation deleted.
     pub cleared: u64,
-    /// Number of key ranges that were moved to another bucket and whose old copies must still be
-    /// deleted. Any process that uses the store deletes them, an hour after the split.
+    /// Number of key ranges that a split moved to another bucket, and whose old copies still exist.
+    /// Any process that uses the store deletes old copies one hour after the split.
     pub to_clear: u64,
 }

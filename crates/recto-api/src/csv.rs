@@ -51,7 +51,7 @@ impl Delimiter {
     /// Comma, the delimiter of most CSV files.
     pub const COMMA: Self = Self(b',');
 
-    /// Returns the delimiter as a byte.
+    /// Returns the delimiter as an ASCII byte.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0
@@ -159,10 +159,10 @@ pub enum BlobFormat {
 }
 
 impl BlobFormat {
-    /// All encodings.
+    /// All encodings of blobs, for the help of options.
     pub const ALL: [Self; 2] = [Self::Base64, Self::Hex];
 
-    /// Returns the name of the encoding, as in the options.
+    /// Returns the name of the encoding in options: `base64` or `hex`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

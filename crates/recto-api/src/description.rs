@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
 
-/// JSON Schemas by name. The test `structs_are_described` generates them from the structs and their
-/// doc comments, so that programs do not depend on the generating crate.
+/// JSON Schemas of requests and replies, by the name of their struct. The test
+/// `structs_are_described` generates the file, so that released programs do not depend on the crate
+/// `schemars`.
 const SCHEMAS: &str = include_str!("schemas.json");
 
 /// Prefix of a reference from one schema to another.
@@ -38,7 +39,7 @@ pub fn is_required(request: &str, name: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|one| one == name))
 }
 
-/// Returns the JSON Schema of the struct with this name.
+/// Returns the JSON Schema of the request or reply named `name`; `None` if there is none.
 pub fn schema(name: &str) -> Option<&'static Json> {
     PARSED.get(name)
 }
@@ -69,7 +70,8 @@ mod tests {
     };
     use crate::views::ViewList;
 
-    /// Environment variable that makes the test write `schemas.json` instead of comparing it.
+    /// Environment variable that makes the test write `schemas.json`. Without it, the test compares
+    /// the file.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
 
     macro_rules! describe {
@@ -83,7 +85,7 @@ mod tests {
         }};
     }
 
-    /// Returns the schemas of replies. Members that every reply has are listed as required.
+    /// Returns the JSON Schemas of replies. Lists members that every reply has as `required`.
     fn replies() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12().for_serialize();
@@ -111,7 +113,7 @@ mod tests {
         )
     }
 
-    /// Returns the schemas of requests: parameters and bodies.
+    /// Returns the JSON Schemas of requests: their parameters and bodies.
     fn requests() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12();
@@ -141,7 +143,8 @@ mod tests {
         )
     }
 
-    /// Removes parts of generated schemas that describe types of Rust.
+    /// Removes parts that only describe Rust types, such as number formats, from a generated JSON
+    /// Schema.
     fn tidy(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -201,7 +204,8 @@ mod tests {
         }
     }
 
-    /// Removes default values from schemas of replies, because replies have none.
+    /// Removes `default` from a JSON Schema of a reply. A default value has a meaning only in
+    /// requests.
     fn remove_defaults(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -213,7 +217,8 @@ mod tests {
         }
     }
 
-    /// Converts the mark `required` of a parameter to an entry in the list of required parameters.
+    /// Replaces the mark `required` of each parameter in a JSON Schema by an entry in the list
+    /// `required`.
     fn require(schema: &mut Json) {
         let mut names = Vec::new();
         let properties = schema.get_mut("properties").and_then(Json::as_object_mut);
@@ -228,7 +233,7 @@ mod tests {
         }
     }
 
-    /// Returns the types of problems as a table in Markdown.
+    /// Returns all types of HTTP problems as a table in Markdown, for the book.
     fn problem_types() -> String {
         let row = |kind: &ProblemType| {
             let statuses: Vec<String> = kind.statuses().iter().map(u16::to_string).collect();

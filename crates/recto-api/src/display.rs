@@ -24,7 +24,8 @@ pub fn counted(number: u64, singular: &str, plural: &str) -> String {
     )
 }
 
-/// Formats a number of bytes in the largest decimal unit in which it is at least 1: `512 B`, `9.8 kB`, `8.3 MB`.
+/// Formats a number of bytes in the largest decimal unit in which it is at least 1: `512 B`,
+/// `9.8 kB`, `8.3 MB`.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if number < 1_000 {
@@ -52,8 +53,8 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Parses a time with its unit: `90s`, `10m`, `12h`, `3d`, `4w`. Returns seconds, or `None` if the text is not such a
-/// time.
+/// Parses a time with its unit: `90s`, `10m`, `12h`, `3d`, `4w`. Returns the time in seconds, or
+/// `None` if the text has another form.
 pub fn span_seconds(text: &str) -> Option<u64> {
     let minute = 60;
     let (hour, day) = (60 * minute, 24 * 60 * minute);
@@ -64,7 +65,7 @@ pub fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Parses a time in seconds, written as a number without a unit or with one: `30`, `90s`, `10m`.
+/// Parses a time in seconds (no unit: `30`) or with a unit (`90s`, `10m`, `12h`, `3d`, `4w`).
 ///
 /// # Errors
 /// The text has neither form. The error text describes the expected forms.

@@ -13,27 +13,27 @@ use crate::suggestion::Suggestion;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorPart {
-    /// Filter: its text, its values, or their number.
+    /// Filter of a query: its text, its values, or the number of its values.
     Filter,
-    /// Sort of a query.
+    /// Sort order of a query.
     Sort,
-    /// Values of the order fields at which a page starts.
+    /// Values of the sort fields at which a page starts (parameter `from`).
     From,
-    /// Token of a page, of a row or of an export.
+    /// Token: a page token, the token of a row, or the token that continues an export.
     Cursor,
     /// View that the request names.
     View,
-    /// Fields that the request names.
+    /// List of the fields that the reply should have.
     Fields,
-    /// Size of the page.
+    /// Requested number of rows of a page.
     PageSize,
     /// Number of rows to skip before the page.
     Skip,
     /// Record that the request contains.
     Record,
-    /// Key of a record.
+    /// Key of a record that the request names.
     Key,
-    /// Destination of the rows that a load rejects.
+    /// File for the rows that a load rejects.
     Rejects,
 }
 
@@ -70,7 +70,8 @@ impl ErrorPart {
         }
     }
 
-    /// Returns the part with this [`name`](Self::name), if this release knows it.
+    /// Returns the part of a request with a [`name`](Self::name), or `None` if this release has no
+    /// part of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
@@ -133,8 +134,8 @@ impl Error {
         }
     }
 
-    /// Sets the hint, which describes the most likely fix. Removes a suggestion, because its text
-    /// would be another hint.
+    /// Sets the hint, which describes the most likely fix. Removes a suggested view or collection,
+    /// because the text of the suggestion is also a hint, and an error has one hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hint = Some(hint.into());
@@ -142,8 +143,8 @@ impl Error {
         self
     }
 
-    /// Adds a view or a collection that would serve the query. Its text becomes the hint if the
-    /// error has no hint.
+    /// Adds a suggested view or collection that would serve the query. The text of the suggestion
+    /// becomes the hint if the error has no hint.
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: Suggestion) -> Self {
         self.inner.hint.get_or_insert_with(|| suggestion.to_string());
@@ -158,7 +159,8 @@ impl Error {
         self
     }
 
-    /// Sets the fields that the filter must fix with `=` so that a view serves the query.
+    /// Sets the partition fields that the filter must fix with `=` before a view can serve the
+    /// query.
     #[must_use]
     pub fn with_missing_partition_fields(
         mut self,
@@ -175,7 +177,7 @@ impl Error {
         self
     }
 
-    /// Sets the key of the record that the error refers to, as the text of each value.
+    /// Sets the key of the record that the error refers to, as one text per key field.
     #[must_use]
     pub fn with_key(mut self, key: Vec<String>) -> Self {
         self.inner.key = key;
@@ -197,7 +199,8 @@ impl Error {
         self
     }
 
-    /// Sets the version of the stored record that prevented a change.
+    /// Sets the version of the stored record, whose difference from the expected version prevented
+    /// a change.
     #[must_use]
     pub fn with_version(mut self, version: i64) -> Self {
         self.inner.version = Some(version);
@@ -243,9 +246,9 @@ impl Error {
         })
     }
 
-    /// Returns the fields that the filter must fix with `=` so that a view serves the query. The
-    /// list is empty if this would not be enough, or if the filter already fixes all fields of a
-    /// partition.
+    /// Returns the partition fields that the filter must fix with `=` before a view can serve the
+    /// query. The list is empty if fixing fields would not suffice, or if the filter already fixes
+    /// all fields of a partition.
     pub fn missing_partition_fields(&self) -> &[String] {
         &self.inner.missing_partition_fields
     }
@@ -289,7 +292,7 @@ impl Error {
         self.inner.suggestion.as_ref()
     }
 
-    /// Returns the nearest cause in the chain of causes that has the type `E`.
+    /// Returns the first error of type `E` in the chain of causes, starting at the direct cause.
     pub fn cause<E: StdError + 'static>(&self) -> Option<&E> {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -347,7 +350,7 @@ impl From<ParameterError> for Error {
     }
 }
 
-/// Conversion that is never called: a conversion that cannot fail has no error.
+/// Converts an error type without values, so that `?` also works on conversions that cannot fail.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

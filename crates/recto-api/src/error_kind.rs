@@ -17,7 +17,7 @@ pub enum ErrorKind {
     InvalidSchema,
     /// The store has another schema than the program, or none.
     SchemaMismatch,
-    /// The request is valid, but this release does not support it yet.
+    /// The request is valid, but this release does not implement it.
     Unsupported,
     /// The collection does not allow this operation in its write mode (`writes`). Nothing was
     /// written.
@@ -30,7 +30,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The time limit was exceeded.
     Timeout,
-    /// A write may or may not have been applied, now or later. Repeating it resolves the outcome.
+    /// A write with an unknown outcome: the store may have applied it, or may still apply it.
+    /// Repeating the write resolves the outcome.
     OutcomeUnknown,
     /// The credentials for the store are missing, wrong, or do not allow the request.
     Unauthorized,
@@ -42,13 +43,14 @@ pub enum ErrorKind {
     Unreadable,
     /// Stored data is damaged, or has a version that this release cannot read.
     Corrupt,
-    /// A put found another record, and nothing was written. Either a record of an append collection
-    /// with the same key differs, or a record has the same values of unique fields.
+    /// A put was rejected because of another record. Either an append collection already has a
+    /// different record with this key, or another record has the same values of unique fields.
     Conflict,
     /// An insert found a record with its key. The error contains the version of that record.
     /// Nothing was written.
     Exists,
-    /// A record does not exist, or does not have the requested version. Nothing was written.
+    /// The record to change does not exist, or does not have the version that the request names.
+    /// Nothing was written.
     Changed,
     /// The request exceeds a limit. Nothing was written.
     LimitExceeded,
@@ -56,6 +58,6 @@ pub enum ErrorKind {
     TooManyInFlight,
     /// Reading or writing a file failed.
     Io,
-    /// The store failed for another reason.
+    /// The store failed for a reason that no other kind describes.
     Store,
 }

@@ -13,24 +13,25 @@ use crate::display::{bytes, counted, duration, grouped};
 use crate::misfits::MisfitCounts;
 use crate::pages::PageCost;
 
-/// Maximum number of bucket numbers that the text form shows for one source.
+/// Maximum number of bucket ids that the text form of a plan shows for one source.
 const MAX_BUCKETS_SHOWN: usize = 8;
 
-/// Suffix of the text form of a plan with a filter scan.
+/// Text after the shape of a plan that checks rows one by one (a filter scan).
 const FILTER_SCAN: &str = " + filter";
 
-/// Way in which a plan combines its sources (key ranges) into one sequence of rows.
+/// How a plan combines its sources (key ranges that it reads) into one sequence of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// There are no sources, because no row can match.
+    /// The plan has no sources, because no row can match the query.
     Empty,
-    /// There is one source.
+    /// The plan has one source.
     Scan,
-    /// The sources do not overlap, and are read one after the other.
+    /// The sources do not overlap, so the plan reads one after the other.
     Concat,
-    /// Rows of the sources are merged in order.
+    /// The plan merges the rows of several sources in the order of the query.
     Merge,
-    /// Each of several views has one source. The result is the records that all of them contain.
+    /// The plan intersects several views: it has one source per view, and returns the records that
+    /// all of the views contain.
     Intersect,
 }
 
@@ -55,16 +56,17 @@ impl Shape {
     }
 }
 
-/// Shape of a plan, which determines how its cost grows.
+/// Summary of a plan that determines how its cost grows: how sources are combined, and whether rows
+/// are filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanShape {
-    /// Way in which the plan combines its sources into one sequence.
+    /// How the plan combines its sources into one sequence of rows.
     pub sources: Shape,
-    /// True if Recto checks rows one by one (a filter scan).
+    /// True if the plan reads rows that may not match, and checks each row (a filter scan).
     pub filter_scan: bool,
 }
 
-/// Writes a form such as `merge + filter`.
+/// Writes the plan shape in a form such as `merge + filter`.
 impl fmt::Display for PlanShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sources.name())?;
@@ -72,7 +74,7 @@ impl fmt::Display for PlanShape {
     }
 }
 
-/// Parses the form that `Display` writes.
+/// Parses the text that `Display` of [`PlanShape`] writes, such as `merge + filter`.
 impl FromStr for PlanShape {
     type Err = &'static str;
 
@@ -185,7 +187,7 @@ pub struct ExplainedView {
     pub direction: TableOrder,
 }
 
-/// Writes the view as one line of [`Explanation::facts`].
+/// Writes the view with its sort order, table and direction, as one line of [`Explanation::facts`].
 impl fmt::Display for ExplainedView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -218,8 +220,8 @@ pub struct ExplainedSource {
 }
 
 impl ExplainedSource {
-    /// Returns the partition of the source. If several views are intersected, the name of the view
-    /// precedes it.
+    /// Returns the partition that the source reads, such as `carrier = "UA"`. The name of the view
+    /// precedes it if the plan intersects several views.
     pub fn place(&self) -> String {
         match &*self.view {
             "" => self.partition.clone(),
@@ -227,8 +229,8 @@ impl ExplainedSource {
         }
     }
 
-    /// Returns the numbers of the source's buckets as text, such as `buckets 5, 2`; `None` if there
-    /// are none.
+    /// Returns the ids of the buckets that the source read as text, such as `buckets 5, 2`. Returns
+    /// `None` if the partition has no buckets.
     pub fn buckets_text(&self) -> Option<String> {
         let name = match self.buckets.len() {
             0 => return None,
@@ -258,7 +260,8 @@ pub struct ExplainedBaseRows {
     pub reads_per_row: u32,
 }
 
-/// Writes the reads of base rows as one line of [`Explanation::facts`].
+/// Describes when and why the plan reads base rows (rows of the collection's base table) for rows
+/// of a view.
 impl fmt::Display for ExplainedBaseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verified {
@@ -304,8 +307,8 @@ impl Explanation {
         order_text(&self.order)
     }
 
-    /// Returns the sort orders, tables and order of the plan for display, as pairs of a label and a
-    /// text.
+    /// Returns the sort order, the table and the row order of the plan for display, as pairs of a
+    /// label and a text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = format!("{}, read {} its clustering order", self.table, self.direction);
         let order = ("order", self.order_text());
@@ -334,7 +337,8 @@ impl Explanation {
         facts.chain(conditions).chain(base_rows).collect()
     }
 
-    /// Returns the expected and the actual cost for display, as pairs of a label and a text.
+    /// Returns the expected and the actual cost of the plan for display, as pairs of a label and a
+    /// text.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
         let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
         // Leave out round trips for an embedded store: it is in this process, so its expected
@@ -348,8 +352,8 @@ impl Explanation {
     }
 }
 
-/// Writes the shape, the lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs),
-/// the sources, and the rejected sort orders.
+/// Writes the whole explanation: the shape, [`facts`](Explanation::facts),
+/// [`costs`](Explanation::costs), the sources, and the rejected sort orders.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape.fmt(f)?;
@@ -420,7 +424,8 @@ impl fmt::Display for ActualCost {
     }
 }
 
-/// Serialization of a value as text that its type parses.
+/// Serialization (for `#[serde(with)]`) of a value as the text of its `Display`, which its
+/// `FromStr` parses.
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -458,8 +463,8 @@ fn order_text(order: &[OrderColumn]) -> String {
 
 fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderColumn>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // Do not use the parser of `order_by` here, because it accepts fewer fields than a sort order
-    // can have.
+    // Do not use the parser of the parameter `order_by` here. It accepts fewer fields than a sort
+    // order can have.
     let terms = text.split(", ").filter(|term| !term.is_empty());
     let column = |term: &str| {
         let (field, direction) = term.rsplit_once(' ')?;

@@ -1,4 +1,4 @@
-//! Options for loading files into collections.
+//! Options for loading a CSV or NDJSON file into collections.
 
 use serde::{Deserialize, Serialize};
 

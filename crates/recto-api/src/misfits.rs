@@ -1,4 +1,4 @@
-//! Records that do not fit a view or a unique constraint.
+//! Reports of misfits: records that cannot have an entry in a view or in a unique constraint.
 
 use std::fmt;
 
@@ -23,18 +23,18 @@ pub struct MisfitCounts {
 }
 
 impl MisfitCounts {
-    /// Returns the number of misfits of all causes.
+    /// Returns the number of misfits (records that do not fit a view), whatever the cause.
     pub fn total(&self) -> u64 {
         self.empty + self.too_large
     }
 
-    /// Returns the number of misfits that are not in `known`: for each cause, the number beyond
-    /// that in `known`.
+    /// Returns how many misfits `self` has in addition to `known`, summed over all causes. A cause
+    /// with fewer misfits than in `known` counts 0.
     pub fn beyond(&self, known: &Self) -> u64 {
         self.empty.saturating_sub(known.empty) + self.too_large.saturating_sub(known.too_large)
     }
 
-    /// Returns the larger of the two counts for each cause.
+    /// Returns, for each cause, the larger of the two numbers of misfits.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl MisfitCounts {
     }
 }
 
-/// Writes the form `2 records that do not fit (1 empty, 1 too large)`.
+/// Writes the numbers in the form `2 records that do not fit (1 empty, 1 too large)`.
 impl fmt::Display for MisfitCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let records = counted(self.total(), "record that does", "records that do");

@@ -7,10 +7,11 @@
 use crate::error_kind::ErrorKind;
 pub use crate::problem_body::ProblemBody;
 
-/// Prefix of the member `type` of each problem. The name of the problem's type follows.
+/// Prefix of the member `type` in the JSON of each problem. The name of the problem type follows
+/// it.
 pub const TYPE_PREFIX: &str = "urn:recto:problem:";
 
-/// Properties that all problems of one type share.
+/// Properties that all problems of one type share: name, statuses, texts and exit code.
 #[derive(Debug)]
 struct Description {
     name: &'static str,
@@ -44,7 +45,7 @@ macro_rules! problem_types {
         }
 
         impl ProblemType {
-            /// All types, by name.
+            /// All problem types, in the order of their names.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             const fn description(self) -> &'static Description {

@@ -1,4 +1,4 @@
-//! Body of an HTTP problem as JSON.
+//! Body of an HTTP error reply as JSON (RFC 9457).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};

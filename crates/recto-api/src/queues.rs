@@ -82,11 +82,11 @@ pub struct QueueSettings {
 
 /// Retention of messages in seconds; `None` keeps a message until it is acknowledged.
 ///
-/// A field of `QueueSettings` needs the alias: clap recognizes `Option<Option<u32>>` by its spelling, as an option
-/// whose value may be omitted.
+/// The alias hides an `Option` from clap. Without it, clap would read the field's type
+/// `Option<Option<u32>>` as an option whose value may be omitted.
 pub type Retention = Option<u32>;
 
-/// Parses a retention on the command line.
+/// Parses the retention of messages on the command line: a time, or `forever`.
 #[cfg(feature = "clap")]
 fn retention(text: &str) -> Result<Retention, String> {
     match text {
@@ -589,7 +589,7 @@ pub struct QueueTableSettings {
 }
 
 impl QueueTableSettings {
-    /// Converts the settings in `[queues]` of a schema.
+    /// Converts the settings of queue tables from the section `[queues]` of a schema.
     pub fn of_schema(queues: &StoreQueues) -> Self {
         Self {
             rotation_seconds: queues.rotation_seconds,
@@ -599,7 +599,7 @@ impl QueueTableSettings {
         }
     }
 
-    /// Converts the settings to `[queues]` of a schema.
+    /// Converts the settings of queue tables to the section `[queues]` of a schema.
     pub fn to_schema(&self) -> StoreQueues {
         let mut queues = StoreQueues::default();
         queues.rotation_seconds = self.rotation_seconds;

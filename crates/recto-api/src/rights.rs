@@ -74,7 +74,7 @@ impl Right {
         }
     }
 
-    /// Returns the name of the right in a grant.
+    /// Returns the name of the right, as a token's grant has it, such as `read`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -11,9 +11,9 @@ use recto_model::schema::{Collection, Schema, View};
 /// have every view. In that case it is another collection with the same records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// Collection to which the view belongs, or the new collection.
+    /// Collection to which the suggested view belongs, or the suggested new collection.
     pub collection: Arc<Collection>,
-    /// View to add to the collection; `None` if a new collection is suggested.
+    /// View to add to `collection`; `None` if the suggestion is the new collection itself.
     pub view: Option<View>,
     /// Fields that each record of the new collection must have, although they are optional in the
     /// query's collection.
@@ -24,7 +24,7 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// Returns a sentence that introduces the declaration of the view or collection.
+    /// Returns a sentence that precedes the declaration of the suggested view or collection.
     pub fn introduction(&self) -> String {
         match (&self.view, self.with_filter_scan) {
             (Some(_), false) => return "this view serves it:".to_owned(),
@@ -48,7 +48,8 @@ impl Suggestion {
         format!("{serves}, if you write each record to both collections{must}:")
     }
 
-    /// Returns the declaration of the view or collection, to be pasted into the schema.
+    /// Returns the declaration of the suggested view or collection, for users to paste into their
+    /// schema.
     pub fn declaration(&self) -> String {
         if let Some(view) = &self.view {
             return self.collection.view_declaration(view);
@@ -61,7 +62,7 @@ impl Suggestion {
     }
 }
 
-/// Writes the introduction, and the declaration on the lines after it.
+/// Writes the introduction of the suggestion, and its declaration on the lines below.
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.introduction(), self.declaration())

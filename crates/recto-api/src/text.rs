@@ -2,15 +2,15 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Characters that a query encodes: all except the unreserved characters of RFC 3986.
+/// Characters to encode in the query of a URL: all except the unreserved characters of RFC 3986.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Characters that a path encodes: all except the unreserved characters without the dot. A part of
-/// a path that is `.` or `..` would name another folder.
+/// Characters to encode in the path of a URL: all except letters, digits, `-` and `_`. Dots are
+/// encoded, because a segment `.` or `..` would name another folder.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 /// Encodes text as a part of a path.
@@ -53,8 +53,8 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     let Some(first) = text.find('%') else {
         return Some(text.to_owned());
     };
-    // Check the escapes first, because the crate `percent_encoding` would keep malformed escapes
-    // without an error.
+    // Check the escapes here, because the crate `percent_encoding` keeps malformed escapes without
+    // an error.
     let mut rest = &text[first..];
     while let Some(at) = rest.find('%') {
         let digits = rest.as_bytes().get(at + 1..at + 3)?;

@@ -1,24 +1,25 @@
-//! Translation of parser errors (of JSON and parameters) to the terms of the API, because the
-//! parser's messages contain names of Rust types.
+//! Translation of parser errors (of JSON and parameters) to the terms of the API. The parser's own
+//! messages contain names of Rust types.
 
 use crate::parameters::ParameterError;
 
 /// Maximum number of characters of a value that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 60;
-/// Placeholder for the name of the wrong value in error messages of this crate.
+/// Placeholder in error messages of this crate, which [`translated`] replaces by the name of the
+/// wrong value.
 pub(crate) const NAME: &str = "{name}";
-/// Character that separates a message from its hint, because an error of serde has only one text.
-/// No message contains this control character.
+/// Character between a message and its hint, because an error of serde has only one text. No
+/// message contains this control character.
 const HINT: char = '\u{1f}';
 
-/// Returns the beginning of a text, so that an error message does not become too long.
+/// Shortens a text for an error message, and appends `…` if the text was longer.
 pub(crate) fn shortened(text: &str) -> String {
     let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
     shown + more
 }
 
-/// Combines the message and the hint of an error. [`translated`] separates them again.
+/// Joins the message and the hint of an error into one text, which [`translated`] splits.
 pub(crate) fn with_hint(error: &ParameterError) -> String {
     match &error.hint {
         Some(hint) => format!("{}{HINT}{hint}", error.message),
@@ -26,9 +27,9 @@ pub(crate) fn with_hint(error: &ParameterError) -> String {
     }
 }
 
-/// Translates an error of the parser about the value at `place`, such as
-/// `messages[0].delay_seconds`. An empty `place` means the whole body. Returns a message, and a
-/// hint if there is one.
+/// Translates an error text of the parser about the value at `place`, such as
+/// `messages[0].delay_seconds`. An empty `place` means the whole body. Returns a message and an
+/// optional hint.
 pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     let named = if place.is_empty() { "the body" } else { place };
     if let Some(rest) = error.strip_prefix("missing field ") {
@@ -39,8 +40,8 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
         let name = quoted(name);
         let names = Some(names(expected)).filter(|names| !names.is_empty());
         let hint = names.map(|names| format!("the members are {names}"));
-        // The place may end with the unknown member. Remove the member, so that the message names
-        // its parent.
+        // Remove the unknown member from the end of `place`, so that the message names the object
+        // that has the member.
         let parent = place.strip_suffix(name).unwrap_or(place).trim_end_matches('.');
         let parent = if parent.is_empty() { "the body" } else { parent };
         return (format!("there is no {name} in {parent}"), hint);
@@ -63,18 +64,18 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     (message.replace(NAME, named), hint)
 }
 
-/// Returns the text between backquotes, or the whole text if it has no backquotes.
+/// Returns the text between the first backquotes, or the whole text if it has none.
 fn quoted(text: &str) -> &str {
     text.split('`').nth(1).unwrap_or(text)
 }
 
-/// Joins the names between backquotes by commas.
+/// Returns all names between backquotes in a parser's message, joined by commas.
 fn names(expected: &str) -> String {
     let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     names.join(", ")
 }
 
-/// Returns the API's name for a type that the parser expected, such as `a whole number`.
+/// Returns the API's name for the type that the parser expected, such as `a whole number`.
 fn wanted(expected: &str) -> String {
     let expected = expected.split(" at line ").next().unwrap_or_default();
     match expected {
@@ -94,7 +95,7 @@ fn wanted(expected: &str) -> String {
     }
 }
 
-/// Returns the API's name for a value that the parser found, such as `an array`.
+/// Returns the API's name for the value that the parser found instead, such as `an array`.
 fn found(given: &str) -> &str {
     match given {
         "sequence" => "an array",

@@ -21,8 +21,8 @@ const EXPORTED: &str = "Records, one JSON object a line, in no order. If an expo
                         the server closes the connection. With `resume_tokens`, it sends a line \
                         `{\"problem\": …}` first.";
 
-/// Returns the description of an operation that accepts the parameters of another operation in its
-/// body.
+/// Returns the description of a `POST` operation that accepts the parameters of a `GET` operation
+/// in its body.
 macro_rules! in_body {
     ($more:literal) => {
         concat!(
@@ -313,7 +313,7 @@ pub(super) const OF_ONE: &[Operation] = &[
     },
 ];
 
-/// Reply to a change that some views do not show yet.
+/// Reply 202: the change of a record is made, but some views do not show it yet.
 const PENDING: Reply = Reply::json(
     202,
     "MadeChange",

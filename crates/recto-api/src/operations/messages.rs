@@ -5,8 +5,8 @@ use crate::rights::Right::{Manage, Read, Receive, Send};
 
 const SETTLED: Reply = Reply::json(200, "SettledMessages", "Outcome of each receipt.");
 
-/// Returns the operations on messages whose paths begin with `$base`. `$id` and `$summary` are
-/// appended to the ids and the summaries.
+/// Returns the operations on messages whose paths begin with `$base`: a queue or a work unit. Each
+/// id ends with `$id` and each summary with `$summary`, so that both kinds have different names.
 macro_rules! operations {
     ($base:literal, $id:literal, $summary:literal) => {
         [

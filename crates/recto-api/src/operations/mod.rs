@@ -33,7 +33,7 @@ pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     .concat()
 });
 
-/// Placeholder in a path that means the views of all collections (AIP-159).
+/// Name in a path in place of a collection, which means the views of all collections (AIP-159).
 pub const ANY_COLLECTION: &str = "-";
 /// Path of the operation that loads a file; its body is the file.
 pub const LOAD_PATH: &str = "/v1/store:load";
@@ -41,8 +41,8 @@ pub const LOAD_PATH: &str = "/v1/store:load";
 /// Operation of the HTTP API: a method and a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Name of the operation in the API description. `{collection}` stands for the name of the
-    /// collection.
+    /// Id of the operation in the API description. A server replaces `{collection}` by the name of
+    /// each collection.
     pub id: &'static str,
     /// HTTP method. An operation with `GET` also accepts `HEAD`.
     pub method: Method,
@@ -51,7 +51,7 @@ pub struct Operation {
     pub path: &'static str,
     /// Right that a token must have to use the operation.
     pub access: Access,
-    /// Property that a collection must have so that it has the operation.
+    /// Property without which a collection does not have the operation.
     pub requires: Requires,
     /// Summary of the operation in a few words.
     pub summary: &'static str,
@@ -63,10 +63,11 @@ pub struct Operation {
     pub conditions: &'static [Condition],
     /// Body of the request.
     pub body: Body,
-    /// Replies to successful requests. If several replies have the same status, the last one
-    /// applies whose requirement the collection meets.
+    /// Possible replies to successful requests. Of several replies with one status, a collection
+    /// has the last one whose requirement it meets.
     pub replies: &'static [Reply],
-    /// HTTP statuses of the operation's errors, in addition to those that every operation has.
+    /// HTTP statuses of errors that only some operations have. Errors common to all operations are
+    /// not listed.
     pub problems: &'static [u16],
     /// Whether the operation changes stored data. A read-only server rejects it.
     pub changes: bool,
@@ -92,26 +93,28 @@ pub enum Method {
 /// Tokens that may use an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Every token may use the operation.
+    /// Every token, also one without any right, may use the operation.
     Everyone,
     /// Tokens that have any right in the collection. For other tokens, the collection does not seem
     /// to exist.
     Seen,
-    /// Tokens that have at least one of these rights in the collection.
+    /// Tokens that have at least one of the listed rights in the collection.
     Collection(&'static [Right]),
     /// Tokens that may read all records of the collection.
     WholeCollection,
-    /// Tokens that may read and write all records of the collection, and repair the store.
+    /// Tokens that have the right `repair` for the store, and may read and write all records of the
+    /// collection.
     RepairedCollection,
-    /// Tokens that have this right for the queue.
+    /// Tokens that have the given right for the queue.
     Queue(Right),
-    /// Tokens that have this right for every queue.
+    /// Tokens that have the given right for every queue.
     EveryQueue(Right),
-    /// Tokens that have this right for the store.
+    /// Tokens that have the given right for the store.
     Store(Right),
 }
 
-/// Requirement of an operation, a reply or a header: it exists only for these collections.
+/// Requirement on a collection. An operation, reply or header exists only for collections that meet
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
     /// All collections meet the requirement.
@@ -120,7 +123,7 @@ pub enum Requires {
     Writable,
     /// Collections whose records have versions (`writes = "update"`).
     Versions,
-    /// Collections of which a table is split into buckets.
+    /// Collections of which at least one table is split into buckets.
     Buckets,
 }
 
@@ -139,9 +142,10 @@ pub enum Condition {
     /// `If-None-Match`: if the client already has the current reply, the reply is 304 without a
     /// body.
     IfNoneMatch,
-    /// `If-Match`: the change is made only if the record or queue has one of the given versions.
+    /// `If-Match`: the server makes the change only if the record or queue has one of the given
+    /// versions.
     IfMatch(Requires),
-    /// `If-None-Match: *`: the record or queue is created only if it does not exist.
+    /// `If-None-Match: *`: the server creates the record or queue only if it does not exist.
     IfAbsent(Requires),
 }
 
@@ -150,13 +154,13 @@ pub enum Condition {
 pub enum Body {
     /// The request has no body.
     None,
-    /// JSON object with the schema of this name.
+    /// JSON object that matches the schema of the given name.
     Json(&'static str),
-    /// JSON object with the schema of this name. It may also be sent as a merge patch (RFC 7396).
+    /// JSON object that matches the schema of the given name, or a merge patch (RFC 7396).
     Patch(&'static str),
-    /// JSON object with the parameters of the operation, and the name of its schema.
+    /// JSON object with the operation's parameters. The value is the name of its schema.
     Parameters(&'static str),
-    /// Content of a file.
+    /// Content of a file to load.
     File,
 }
 
@@ -169,9 +173,9 @@ pub struct Reply {
     pub description: &'static str,
     /// Body of the reply.
     pub content: Content,
-    /// Headers of the reply.
+    /// Headers that the reply has.
     pub headers: &'static [Header],
-    /// Requirement that a collection must meet so that its operation has this reply.
+    /// Requirement that a collection must meet for its operations to have the reply.
     pub requires: Requires,
 }
 
@@ -191,19 +195,19 @@ pub enum Header {
 pub enum Content {
     /// The reply has no body.
     None,
-    /// JSON with the schema of this name.
+    /// JSON that matches the schema of the given name.
     Json(&'static str),
     /// JSON objects, one per line, each sent as soon as it is available.
     Lines,
 }
 
-/// Reply of an operation that can take long.
+/// Reply of a long operation, as lines of progress and a last line with the result.
 const LINES: Reply = Reply::lines(
     "Progress and result, one JSON object a line: `{\"progress\": …}`. The last line is `{\"result\": …}` or \
      `{\"problem\": …}`. A reply without this last line was interrupted.",
 );
 
-/// Returns the end of the description of an operation that continues if the client disconnects.
+/// Returns a sentence for the description of an operation that continues if the client disconnects.
 macro_rules! runs_on {
     () => {
         " The operation continues if the client disconnects. A server runs one operation of each kind at a time."
@@ -211,7 +215,7 @@ macro_rules! runs_on {
 }
 use runs_on;
 
-/// Headers of a reply that contains a version.
+/// Header `ETag`, for replies whose content has a version.
 const TAGGED: &[Header] = &[Header::ETag];
 
 impl Operation {
@@ -241,12 +245,14 @@ impl Operation {
         ..Self::READ
     };
 
-    /// Returns whether a reply of the operation is sent line by line while it is produced.
+    /// Returns whether the operation has a reply of lines, which the server sends while it produces
+    /// them.
     pub fn streams(&self) -> bool {
         self.replies.iter().any(|reply| reply.content == Content::Lines)
     }
 
-    /// Returns whether `path` matches the operation's path, in which placeholders stand for names.
+    /// Returns whether `path` matches the path of the operation. A placeholder such as `{key}`
+    /// matches any name.
     fn has_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         let fits = self.path.split('/').all(|template| {
@@ -257,8 +263,9 @@ impl Operation {
     }
 }
 
-/// Returns whether a segment of a path matches a segment of an operation's path: the same text, or
-/// `{name}` with an optional ending.
+/// Returns whether a segment of a request's path matches a segment of an operation's path. A
+/// placeholder matches any text that is not empty; text after the placeholder (`{key}:begin`) must
+/// be equal.
 fn fits(template: &str, segment: &str) -> bool {
     match template.split_once('}') {
         Some((_, "")) => !segment.is_empty(),
@@ -267,7 +274,7 @@ fn fits(template: &str, segment: &str) -> bool {
     }
 }
 
-/// Returns the operation for a method and a path, if there is one.
+/// Returns the operation that serves a method and a path, or `None`.
 pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
     let fitting = of_method.filter(|operation| operation.has_path(path));
@@ -279,8 +286,8 @@ pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     })
 }
 
-/// Returns the methods of an operation's path, as text for the header `Allow`. Counts only
-/// operations for which `is_there` returns true.
+/// Returns the methods that the server accepts for the path of an operation, as text for the header
+/// `Allow`. Counts only operations for which `is_there` returns true.
 pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
     let mut names: Vec<&str> = Vec::new();
     let of_path = OPERATIONS.iter().filter(|operation| operation.path == path);
@@ -295,7 +302,7 @@ pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
 }
 
 impl Method {
-    /// Returns the name of the method in HTTP.
+    /// Returns the name of the HTTP method, such as `GET`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -320,7 +327,7 @@ impl Method {
 }
 
 impl Header {
-    /// Returns the name of the header.
+    /// Returns the name of the HTTP header, such as `ETag`.
     pub fn name(self) -> &'static str {
         match self {
             Self::ETag => "ETag",
@@ -329,7 +336,7 @@ impl Header {
         }
     }
 
-    /// Returns the description of the header for users.
+    /// Returns the description of the HTTP header for users of the API.
     pub fn description(self) -> &'static str {
         match self {
             Self::ETag => {
@@ -349,7 +356,7 @@ impl Header {
 }
 
 impl Requires {
-    /// Returns whether a collection meets this requirement.
+    /// Returns whether a collection meets the requirement.
     pub fn holds_for(self, collection: &Collection) -> bool {
         let is_writable = collection.attached.is_none();
         match self {
@@ -404,12 +411,12 @@ impl Reply {
         }
     }
 
-    /// Returns the reply with other headers.
+    /// Returns a copy of the reply with other headers.
     const fn with_headers(self, headers: &'static [Header]) -> Self {
         Self { headers, ..self }
     }
 
-    /// Restricts the reply to collections that meet a requirement.
+    /// Restricts the reply to collections that meet the requirement `requires`.
     const fn only(self, requires: Requires) -> Self {
         Self { requires, ..self }
     }

@@ -3,7 +3,8 @@
 use super::{Access, Body, LINES, LOAD_PATH, Method, Operation, Parameters, Reply, runs_on};
 use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repair, Verify};
 
-/// Returns the end of the description of an operation that compares views with their records.
+/// Returns the description's end for an operation that compares views with their records: how to
+/// continue it, and the members of its result.
 macro_rules! compared {
     () => {
         " The operation stops if the client disconnects. To continue it, send the same request with the \

@@ -1,4 +1,4 @@
-//! Number of the rows of a query: the ways to count them, and the result.
+//! Number of rows that match a query: ways to count them, and the result.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use crate::parameters::ParameterError;
 /// Maximum number of rows that [`Count::UpTo`] can count.
 pub const MAX_COUNT_UP_TO: u32 = 10_000;
 
-/// Names of [`Count::Exact`] and [`Count::Estimate`], and prefix of [`Count::UpTo`].
+/// Text of [`Count::Exact`]. The next two constants are the text of [`Count::Estimate`] and the
+/// prefix of [`Count::UpTo`].
 const EXACT: &str = "exact";
 const ESTIMATE: &str = "estimate";
 const UP_TO: &str = "up_to:";
@@ -34,7 +35,8 @@ pub enum Count {
     /// Estimates the number of rows from statistics that Recto keeps about buckets, on Cassandra. An
     /// embedded store counts the rows.
     Estimate,
-    /// Reads rows until there are more than this number, which is from 1 to [`MAX_COUNT_UP_TO`].
+    /// Reads rows until more than the given number are found. The number is from 1 to
+    /// [`MAX_COUNT_UP_TO`].
     UpTo(u32),
 }
 
@@ -57,7 +59,7 @@ impl FromStr for Count {
     }
 }
 
-/// Writes the form that a request contains: `exact`, `estimate` or `up_to:N`.
+/// Writes the way of counting as in a request: `exact`, `estimate` or `up_to:N`.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -91,9 +93,9 @@ pub struct RowCount {
 }
 
 impl RowCount {
-    /// Describes the position of a page of `rows` rows, such as `rows 202,066 to 202,085 of 336,776
-    /// (60 %)`. If the number of rows before the page is unknown, describes only the number of all
-    /// rows, such as `10,000 rows or more`.
+    /// Describes the position of a page of `rows` rows, such as
+    /// `rows 202,066 to 202,085 of 336,776 (60 %)`. If the number of rows before the page is
+    /// unknown, describes only the total number of rows, such as `10,000 rows or more`.
     pub fn in_words(&self, rows: usize) -> String {
         let Some(offset) = self.offset else {
             return self.total_in_words();
@@ -106,7 +108,7 @@ impl RowCount {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        // The percentage is that of the row in the middle of the page, rounded to a whole number.
+        // Compute the percentage for the row in the middle of the page, rounded to a whole number.
         let total_size = u128::from(self.total_size);
         let share = (u128::from(offset) + rows as u128 / 2) * 100 + total_size / 2;
         let share = share.checked_div(total_size).unwrap_or(0);

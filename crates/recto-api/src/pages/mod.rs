@@ -10,7 +10,7 @@ use crate::parameters::{ParameterError, comma_separated, json_text, parsed, text
 pub use count::{Count, MAX_COUNT_UP_TO, RowCount};
 pub use reply::{JsonRecord, PageCost, PageReply, Stop, version_json};
 
-/// Number of rows of a page whose request sets none.
+/// Default number of rows of a page.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
 /// Maximum number of rows of a page. A larger request gets a page of this size.
 pub const MAX_PAGE_SIZE: u32 = 1_000;
@@ -166,7 +166,7 @@ impl PageRequest {
         }
     }
 
-    /// Returns the request for the first page of the same query.
+    /// Returns a request for the first page, with the same filter, sort order and options.
     #[must_use]
     pub fn first_page(&self) -> Self {
         Self {

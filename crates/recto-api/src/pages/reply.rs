@@ -1,4 +1,4 @@
-//! Page of records, as the API returns it.
+//! Page of records as the API returns it, with its page tokens, row count and cost.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the name of the budget in the JSON of a page.
+    /// Returns the name in JSON of the budget (rows, bytes or time) that ended a page early.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scanned => "scanned",
@@ -89,7 +89,7 @@ impl Stop {
         }
     }
 
-    /// Returns the name of the budget in text for people.
+    /// Returns the name, for people, of the budget (rows, bytes or time) that ended a page early.
     pub fn budget(self) -> &'static str {
         match self {
             Self::Scanned => "rows scanned",
@@ -98,7 +98,7 @@ impl Stop {
     }
 }
 
-/// Writes `scanned`, `bytes` or `time`.
+/// Writes the name of the budget that ended a page early: `scanned`, `bytes` or `time`.
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -134,7 +134,8 @@ impl PageCost {
     /// Name of the HTTP header that contains the cost of a page.
     pub const HEADER: &'static str = "recto-cost";
 
-    /// Returns the cost as the value of the header: a dictionary of integers (RFC 9651).
+    /// Returns the cost as the value of the HTTP header [`HEADER`](Self::HEADER): a dictionary of
+    /// integers (RFC 9651).
     ///
     /// ```
     /// # use recto_api::pages::PageCost;
@@ -147,7 +148,8 @@ impl PageCost {
         numbers.join(", ")
     }
 
-    /// Parses the value of the header. Ignores unknown members, which a later release may add.
+    /// Parses a cost from the value of its HTTP header. Ignores unknown members, which a later
+    /// release may add.
     pub fn of_header(text: &str) -> Self {
         let mut cost = Self::default();
         for (name, number) in text.split(',').filter_map(|member| member.split_once('=')) {
@@ -184,13 +186,13 @@ impl PageCost {
     }
 }
 
-/// Returns a version as JSON text, because many programs round large JSON numbers. Returns null for
-/// a record without a version.
+/// Converts the version of a record to JSON text, because many programs round large JSON numbers.
+/// `None` (a record without versions) becomes null.
 pub fn version_json(version: Option<i64>) -> Json {
     version.map_or(Json::Null, |version| version.to_string().into())
 }
 
-/// Serialization of versions as text or null.
+/// Serialization (for `#[serde(with)]`) of a list of record versions as text or null.
 mod versions {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -1,5 +1,5 @@
-//! Serialization of request fields that are not plain text, numbers or flags. The modules are for
-//! `#[serde(with = "…")]`, the functions for `#[serde(deserialize_with = "…")]`.
+//! Serialization of request fields that are not plain text, numbers or flags. Fields name the
+//! modules in `#[serde(with = "…")]`, and the functions in `#[serde(deserialize_with = "…")]`.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Name in serde of a list whose values are joined by commas in a URL. The name tells the
-/// serializer which form to write.
+/// Newtype name that marks a list of names for serde. A serializer for URLs then joins the names by
+/// commas; one for JSON writes an array.
 pub(super) const COMMA_SEPARATED: &str = "recto::CommaSeparated";
-/// Name in serde of a value that is JSON, also in a URL.
+/// Newtype name that marks JSON text for serde. A serializer for URLs then writes the JSON itself.
 pub(super) const JSON_TEXT: &str = "recto::JsonText";
 
 /// Serialization of a list of names: joined by commas in a URL, an array in a body. A repeated name
@@ -213,7 +213,8 @@ pub mod parsed {
         parse(&String::deserialize(deserializer)?).map(Some)
     }
 
-    /// Parses a value. The error message also contains the hint of the parser's error.
+    /// Parses a value from its text. The message of the serde error has the parser's message and
+    /// hint, because serde errors have no separate hint.
     pub(super) fn parse<T: FromStr<Err = ParameterError>, E: de::Error>(text: &str) -> Result<T, E> {
         text.parse().map_err(|error| E::custom(words::with_hint(&error)))
     }

@@ -90,7 +90,8 @@ impl ParameterError {
         Self::new(name, format!("there is no parameter {}", quoted(name))).with_hint(hint)
     }
 
-    /// Converts an error message of serde about the parameter `name` to the terms of the API.
+    /// Converts serde's error message about the parameter `name` to words of the API, without Rust
+    /// types.
     fn of_serde(name: &str, error: &str) -> Self {
         let (message, hint) = words::translated(error, name);
         Self {
@@ -105,18 +106,18 @@ fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
-/// Parameters of a request that were parsed, but not yet read as a struct.
+/// Parameters of a request by name, whose values are not yet converted to the types of a struct.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
     given: Vec<(String, Given)>,
 }
 
-/// Value of a parameter, as the request contains it.
+/// Value of one parameter, as text from a URL or JSON from a body.
 #[derive(Debug, Clone)]
 enum Given {
-    /// All values that a URL has for the name of the parameter.
+    /// All values of the parameter's name in a URL. A list parameter can have several.
     Texts(Vec<String>),
-    /// Member of a JSON body.
+    /// Value of the parameter in a JSON body.
     Json(Box<RawValue>),
 }
 

@@ -11,7 +11,8 @@ use serde::forward_to_deserialize_any;
 use super::forms::{COMMA_SEPARATED, JSON_TEXT};
 use super::{Given, ParameterError, quoted};
 
-/// Reads the parameters that are fields of `T`.
+/// Reads the request struct `T` from parameters of a URL or a body. Ignores parameters that are not
+/// fields of `T`.
 pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, ParameterError> {
     T::deserialize(Struct(given)).map_err(|error| match error.name {
         Some(name) => ParameterError::of_serde(&name, &error.message),
@@ -22,7 +23,7 @@ pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, 
     })
 }
 
-/// Returns the names of the fields of a struct, as serde reads them.
+/// Returns the names of the fields of a request struct, as serde reads them.
 pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
     // Ignore the error: `Names` records the names of the fields and reads no field, so it always
@@ -31,7 +32,7 @@ pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     names
 }
 
-/// Error of serde, with the name of the parameter that caused the error.
+/// Error of serde while a request is read, with the name of the parameter that caused it.
 #[derive(Debug)]
 struct ReadError {
     name: Option<String>,
@@ -55,7 +56,8 @@ impl de::Error for ReadError {
     }
 }
 
-/// Deserializer that records the names of a struct's fields, and reads no values.
+/// Deserializer that records the names of a struct's fields, and then fails without reading a
+/// value.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {
@@ -81,7 +83,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// Deserializer over all parameters, of which a struct reads those that are its fields.
+/// Deserializer of a request struct from all parameters. Skips parameters that are not its fields.
 struct Struct<'a>(&'a [(String, Given)]);
 
 impl<'de> Deserializer<'de> for Struct<'de> {
@@ -152,7 +154,7 @@ fn without_position(error: &serde_json::Error) -> String {
     message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
-/// Deserializer over the values that a URL has for one parameter.
+/// Deserializer of one parameter from the values that a URL has for its name.
 #[derive(Clone, Copy)]
 struct Texts<'a>(&'a [String]);
 
@@ -176,7 +178,8 @@ impl Texts<'_> {
     }
 }
 
-/// Message of the error about a repeated parameter.
+/// Message of the error about a repeated parameter that is not a list. `{name}` stands for its
+/// name.
 const GIVEN_TWICE: &str = "{name} is given more than once";
 
 fn not(text: &str, expected: &str) -> ReadError {

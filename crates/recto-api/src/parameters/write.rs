@@ -44,7 +44,7 @@ impl ser::Error for WriteError {
 type Pairs = Vec<(&'static str, String)>;
 type Never<T> = Impossible<T, WriteError>;
 
-/// Implements methods of a serializer that reject values of unsupported types.
+/// Implements methods of a serializer that fail, for types that a URL parameter cannot have.
 macro_rules! refuse {
     ($result:ty: $($method:ident($($argument:ty),*))+) => {
         $(fn $method(self, $(_: $argument),*) -> Result<$result, WriteError> {
@@ -53,7 +53,7 @@ macro_rules! refuse {
     };
 }
 
-/// Serializer that collects the fields of a struct as parameters.
+/// Serializer that writes each field of a request struct as a URL parameter.
 #[derive(Default)]
 struct Struct {
     pairs: Pairs,
@@ -129,7 +129,7 @@ impl SerializeStruct for Struct {
     }
 }
 
-/// Serializer that adds the value of one parameter to `pairs`.
+/// Serializer that adds the value of one URL parameter to `pairs`.
 struct Parameter<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,
@@ -240,7 +240,7 @@ impl<'a> Serializer for Parameter<'a> {
     }
 }
 
-/// Serializer of a list that adds one parameter for each element.
+/// Serializer of a list field. It adds one URL parameter for each element.
 struct Repeated<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,
