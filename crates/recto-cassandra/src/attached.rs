@@ -179,8 +179,8 @@ impl Client {
         Ok(of_recto.map(|(name, _)| name).collect())
     }
 
-    /// Compares tables of other programs with `asked`, the tables that Recto's schema describes.
-    /// Additional columns outside the key do not count as a difference.
+    /// Compares existing tables of other programs with `asked`, their descriptions in Recto's
+    /// schema. Additional columns outside the key do not count as a difference.
     pub(crate) async fn compare_attached(&self, asked: &[&Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.schema_deadline();
         let names: Vec<&str> = asked.iter().map(|table| name_in_keyspace(table.name())).collect();
@@ -238,7 +238,8 @@ impl TableThere {
     }
 }
 
-/// Returns the type as which Recto reads a column's cells.
+/// Returns the type that Recto uses for cells of the CQL type `text`. `None`: Recto does not
+/// support the type.
 fn type_there(text: &str) -> Option<Type> {
     if text == "counter" {
         return Some(Type::BigInt);
@@ -246,7 +247,8 @@ fn type_there(text: &str) -> Option<Type> {
     parse_type(text, &[]).ok()
 }
 
-/// Returns whether another program owns a table.
+/// Returns whether another program owns a table, which Recto only reads. The name of the table then
+/// contains its keyspace.
 pub(crate) fn is_attached(table: &Table) -> bool {
     AttachedTable::keyspace_of(table.name()).is_some()
 }

@@ -9,8 +9,8 @@
 //! attempt can have had an effect.
 //!
 //! **Nodes that lag.** A node that has just restarted accepts requests before it knows all tables,
-//! and answers that a table does not exist. In that case the client asks another node, and retries
-//! as long as the nodes do not agree on the schema, at most [`MAX_LAGGING_RETRIES`] times.
+//! and answers that a table does not exist. After such an answer, the client asks another node. It
+//! retries until the nodes agree on the schema, at most [`MAX_LAGGING_RETRIES`] times.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ use crate::values::{Values, check_columns};
 const MAX_PREPARED: usize = 1_024;
 /// Wait before the first retry of a request. Each further wait is twice as long.
 const FIRST_RETRY_WAIT: Duration = Duration::from_millis(20);
-/// Maximum wait before a retry.
+/// Maximum wait before a retry of a request to the cluster.
 const MAX_RETRY_WAIT: Duration = Duration::from_millis(500);
 /// Maximum number of retries of one request because a node does not know a table. The retries take
 /// about as long as a node needs to learn of the table from the other nodes.
@@ -65,12 +65,13 @@ pub(crate) struct Client {
     pub(crate) metrics: Metrics,
     pub(crate) seen_columns: SeenColumns,
     pub(crate) pace: Pace,
-    /// Size limits of one request.
+    /// Size limits of one request, from the cluster's settings and the configuration.
     pub(crate) limits: Limits,
-    /// Choice of the node for conditional writes and serial reads.
+    /// Policy that sends the conditional writes and serial reads of a partition to one node.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
-    /// Tables on which the cluster is known to accept statements.
+    /// Tables on which the cluster is known to accept statements, so that they are not checked
+    /// again.
     pub(crate) taken_tables: TakenTables,
     /// True if the cluster rejected a read of rows of several keys in one request. Further rows are
     /// then read one by one.
@@ -79,7 +80,7 @@ pub(crate) struct Client {
     pub(crate) closed: AtomicBool,
 }
 
-/// Limit that sets the deadline of a call.
+/// Configured limit from which a call has its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeLimit {
     /// Time of a read or a write. A call that sends several requests gives each request the time
@@ -110,7 +111,7 @@ impl TimeLimit {
     }
 }
 
-/// Time when a call must end.
+/// Time when a call must end, and the configured limit from which the time results.
 #[derive(Debug, Clone)]
 pub(crate) struct Deadline {
     environment: Environment,
@@ -128,7 +129,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left, or an error if the deadline has passed.
+    /// Returns the time until the deadline, or an error if the deadline has passed.
     pub(crate) fn remaining(&self) -> Result<Duration, StoreError> {
         match self.end_nanos.saturating_sub(self.environment.monotonic_nanos()) {
             0 => Err(self.limit.exceeded()),
@@ -144,7 +145,7 @@ impl Deadline {
     }
 }
 
-/// Statement shape that Cassandra has prepared.
+/// Statement (its text without values) that Cassandra has prepared.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) statement: PreparedStatement,
@@ -206,10 +207,10 @@ impl PreparedCache {
     }
 }
 
-/// Statements that are sent as one request.
+/// Statements that are sent to the cluster as one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call<'a> {
-    /// One statement with its whole result.
+    /// One statement, of which the response contains the whole result.
     Statement(&'a Prepared, &'a Values),
     /// One statement and a page of its result. The number is the maximum number of rows of the
     /// page.
@@ -235,7 +236,7 @@ pub(crate) struct Settings {
 pub(crate) struct Answer {
     pub(crate) result: QueryResult,
     pub(crate) more: Option<PagingState>,
-    /// Number of attempts at this request, which follow each other.
+    /// Number of attempts at the request, one after the other; at least 1.
     pub(crate) attempts: u32,
     /// Number of tombstones that the read crossed. Cassandra reports it above
     /// `tombstone_warn_threshold` (1,000).
@@ -290,7 +291,8 @@ impl Client {
         Deadline::after(&self.environment, self.config.schema_timeout, TimeLimit::Schema)
     }
 
-    /// Returns the options of a read or a timestamped write.
+    /// Returns the options of a read or a timestamped write. `consistency` `None`: the configured
+    /// level.
     pub(crate) fn settings(&self, consistency: Option<ConsistencyLevel>, timeout: Duration) -> Settings {
         let level = consistency.unwrap_or(self.config.consistency);
         Settings {
@@ -364,7 +366,7 @@ impl Client {
         pages
     }
 
-    /// Forgets all prepared statements, because a table changed.
+    /// Removes all statements from the cache of prepared statements, because a table changes.
     pub(crate) fn forget_prepared(&self) {
         self.lock_prepared().entries.clear();
     }
@@ -375,8 +377,8 @@ impl Client {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a call. Sends it again after a transient failure, if a repetition cannot do harm. The
-    /// effect in the returned failure covers all attempts.
+    /// Sends a call. After a transient failure, sends the call again, if the repetition cannot do
+    /// harm. The effect in the returned failure covers all attempts.
     pub(crate) async fn send(&self, call: Call<'_>, settings: &Settings) -> Result<Answer, Failure> {
         let mut attempts = 0;
         let mut effect = Effect::Nothing;
@@ -521,13 +523,13 @@ impl Client {
         self.note(&sent_to, sent.map_err(|error| error::of_execution(error, limit)))
     }
 
-    /// Returns the policy that finds the one coordinator of a request's partition.
+    /// Returns the policy that sends all Paxos requests of a partition to one coordinator.
     pub(crate) fn one_coordinator(&self) -> Arc<dyn LoadBalancingPolicy> {
         Arc::<OneCoordinator>::clone(&self.coordinator)
     }
 
-    /// Counts the request for the node that received it, and adds the name of the node to a
-    /// failure.
+    /// Counts the request for the node that received it, and adds the address of the node to the
+    /// error of a failure.
     fn note<T>(&self, sent_to: &SentTo, sent: Result<T, Failure>) -> Result<T, Failure> {
         let Some(node) = sent_to.node() else {
             return sent;
@@ -585,8 +587,8 @@ impl Client {
         self.note(&sent_to, sent)
     }
 
-    /// Returns the wait before a retry. It doubles each time, and half of it is random, so that
-    /// clients that failed together do not retry together.
+    /// Returns the wait before the retry that follows `attempt`. The wait doubles with each
+    /// attempt. Half of it is random, so that clients that failed together do not retry together.
     fn retry_wait(&self, attempt: u32) -> Duration {
         let whole = FIRST_RETRY_WAIT
             .saturating_mul(1 << attempt.saturating_sub(1).min(16))
@@ -630,7 +632,7 @@ fn tombstones_in(warning: &str) -> u64 {
     0
 }
 
-/// Converts a consistency level to the driver's type.
+/// Converts a consistency level to the driver's type of levels.
 pub(crate) fn consistency_of(level: ConsistencyLevel) -> Consistency {
     match level {
         ConsistencyLevel::One => Consistency::One,
@@ -643,7 +645,7 @@ pub(crate) fn consistency_of(level: ConsistencyLevel) -> Consistency {
     }
 }
 
-/// Returns the driver's level for the decision of a conditional write.
+/// Converts the consistency level at which conditional writes are decided to the driver's type.
 pub(crate) fn serial_of(level: ConsistencyLevel) -> SerialConsistency {
     match level {
         ConsistencyLevel::Serial => SerialConsistency::Serial,

@@ -1,4 +1,4 @@
-//! Opening of connections to a cluster, and creation of a keyspace.
+//! Opens connections to a cluster, and creates, plans or drops a keyspace.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -28,22 +28,23 @@ use crate::silence::Listener;
 /// Default number of copies that a new keyspace keeps in each data center. A data center with fewer
 /// nodes gets one copy per node.
 const DEFAULT_COPIES: u8 = 3;
-/// Part of the time to connect that one attempt at one node may take, as a divisor: a fourth. A
-/// node that never answers can cost two attempts: one to read the cluster, one for requests. Time
-/// must remain for the other nodes.
+/// Divisor of the time to connect: one attempt at one node may take a fourth of this time. A node
+/// that never answers can cost two attempts: one to read the cluster, one for requests. Time must
+/// remain for the other nodes.
 const ATTEMPTS_AT_CONNECTING: u32 = 4;
 /// Interval of keepalive requests on each connection. A hanging node (a frozen process or machine,
 /// a cut network) leaves its connections open. Without keepalive, requests to it would wait until
 /// their deadline.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_500);
 /// Maximum time of a keepalive response. Interval and timeout together are shorter than the time
-/// limit of a read, so that another node can serve a read if the first node hangs. The timeout is
-/// longer than garbage collection pauses of a healthy node.
+/// limit of a read. If a node hangs, another node can therefore still serve the read. The timeout
+/// is longer than garbage collection pauses of a healthy node.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Interval of the checks whether the nodes agree on the schema.
 const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Connects, and checks that the data center exists. Does not check the keyspace.
+/// Connects to the cluster of `config`, and checks that its local data center exists. Does not
+/// check the keyspace.
 pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -> Result<Client, StoreError> {
     config.check()?;
     let deadline = Deadline::after(&environment, config.connect_timeout, TimeLimit::Connect);
@@ -71,7 +72,7 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
     Ok(client)
 }
 
-/// Returns an error unless the cluster's nodes are known. If the driver cannot read them, it
+/// Returns an error unless the cluster's nodes are known. If the driver cannot read the nodes, it
 /// silently continues with the given hosts and no data center.
 async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreError> {
     let is_known = |session: &Session| {
@@ -336,8 +337,8 @@ pub async fn plan_keyspace(
     replication: Option<Replication>,
 ) -> Result<Option<String>, StoreError> {
     let client = connect(config, environment).await?;
-    // Check the features here, because a planned keyspace is for a schema, and each schema needs
-    // them.
+    // Check the features here, because a planned keyspace is for a schema, and the tables of each
+    // schema need these features.
     client.check_features().await?;
     missing_keyspace_cql(&client, replication).await
 }

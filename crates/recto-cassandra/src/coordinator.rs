@@ -16,8 +16,9 @@ use scylla::routing::{Shard, Token};
 /// Node to contact (and its shard), as the driver's load balancing policies return it.
 type Target<'a> = (NodeRef<'a>, Option<Shard>);
 
-/// Policy that selects the first live replica in ring order, then the next. If no replica is
-/// connected, `others` selects the node.
+/// Load balancing policy that sends all Paxos requests of a partition to its first connected
+/// replica in ring order, and retries to the next ones. If no replica is connected, `others`
+/// selects the node.
 #[derive(Debug, Clone)]
 pub(crate) struct OneCoordinator {
     /// Data center whose replicas are used; `None` if the cluster has one data center.
@@ -93,8 +94,8 @@ impl LoadBalancingPolicy for OneCoordinator {
     }
 }
 
-/// Policy that avoids the node that just answered that it does not know a table, unless no other
-/// node is available.
+/// Load balancing policy for a retry: it avoids `last`, a node that answered that it does not know
+/// a table, unless no other node is available.
 #[derive(Debug)]
 pub(crate) struct OtherNodePolicy {
     pub(crate) last: SocketAddr,

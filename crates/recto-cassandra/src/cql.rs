@@ -16,7 +16,7 @@ use crate::literal;
 use crate::pieces::{Piece, TupleBound};
 use crate::values::{Values, tuple};
 
-/// Type of a bind marker for `LIMIT` and `TTL`.
+/// Type of a bind marker for `LIMIT` or `TTL`, or of a result column with a TTL.
 static INT: Type = Type::Int;
 /// Type of a bind marker or result column that holds a write timestamp or a token.
 static BIGINT: Type = Type::BigInt;
@@ -36,7 +36,7 @@ pub(crate) enum EmptyCell<'t> {
     /// The cell is in this key column, of a type without an empty value. Cassandra sorts it before
     /// all values of the type. Recto cannot express it, so a read of its row fails.
     Unordered(&'t Column),
-    /// The cell is like [`Unordered`](Self::Unordered), and its row is omitted from the result.
+    /// The cell is in a key column of a type without an empty value, and the read omits its row.
     LeftOut,
 }
 
@@ -76,7 +76,7 @@ impl<'t> Request<'t> {
         }
     }
 
-    /// Adds columns to the expected result.
+    /// Appends `columns` to the columns that the result must have.
     fn expect_columns(&mut self, table: &Table, columns: &'t [Column]) {
         let is_first = self.result_types.is_empty();
         let is_partition = columns
@@ -114,8 +114,8 @@ impl<'t> Request<'t> {
     }
 
     /// Adds a bind marker with an explicit type. The driver prepares a statement again if Cassandra
-    /// has evicted it. If the type of the column has changed since, Cassandra then rejects the
-    /// statement, and no wrong bytes are written.
+    /// has evicted it. If the type of the column has changed in the meantime, Cassandra then
+    /// rejects the statement, and no wrong bytes are written.
     fn push_typed_marker(&mut self, ty: &Type) {
         self.text.push('(');
         push_type(&mut self.text, ty);
@@ -209,7 +209,7 @@ pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
     text
 }
 
-/// Generator of the statements of one table in one keyspace.
+/// Generator of the CQL statements that read and write one table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Statements<'t> {
     keyspace: &'t str,
@@ -398,8 +398,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Returns the column that shows whether a partition of a table of another program has a row:
-    /// the column is null in the only result of a partition that has only static cells. Returns
+    /// Returns the column that shows whether a partition of a table of another program has a row.
+    /// The column is null in the only result of a partition that has only static cells. Returns
     /// `None` for tables of Recto. The column is needed because Recto's description of such a table
     /// does not say which columns are static.
     pub(crate) fn row_column(self) -> Option<&'t Column> {
@@ -407,7 +407,8 @@ impl<'t> Statements<'t> {
         self.table.clustering().first()
     }
 
-    /// Selects the key of a partition, its static columns, and the column that says whether it has a row.
+    /// Begins a statement that selects the key and the static columns of each partition, and the
+    /// column that says whether the partition has a row.
     fn select_each_partition(self) -> Request<'t> {
         let distinct = if self.row_column().is_some() {
             ""
@@ -430,7 +431,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Limits the result to one row of each partition, which costs as much as selecting distinct keys.
+    /// Limits the result to one row of each partition and to `limit` partitions. Reading one row of
+    /// each costs as much as selecting distinct keys.
     fn push_partition_limit(self, request: &mut Request<'_>, limit: i32) {
         if self.row_column().is_some() {
             request.push(" PER PARTITION LIMIT 1");
@@ -439,7 +441,8 @@ impl<'t> Statements<'t> {
         request.bind_int(limit);
     }
 
-    /// Adds the condition that tokens are greater than `after` and at most `up_to`.
+    /// Adds the condition that partition tokens are greater than `after` and at most `up_to`.
+    /// `None`: no bound.
     fn push_where_tokens(self, request: &mut Request<'_>, (after, up_to): (Option<i64>, Option<i64>)) {
         let token = self.token();
         let mut separator = " WHERE ";
@@ -502,7 +505,7 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Sets the given static columns of a partition.
+    /// Sets the static columns `columns` (indexes) of a partition to `cells`.
     pub(crate) fn update_statics(
         self,
         partition: &Cells,
@@ -697,7 +700,7 @@ pub(crate) struct Insert<'a> {
     pub(crate) clustering: &'a Cells,
     pub(crate) columns: RegularColumns<'a>,
     pub(crate) cells: &'a Cells,
-    /// True if a null deletes the existing value.
+    /// True if a null deletes the existing value. False: a null keeps it.
     pub(crate) nulls: bool,
     pub(crate) stamp: Option<i64>,
     pub(crate) ttl_seconds: Option<u32>,
@@ -706,9 +709,9 @@ pub(crate) struct Insert<'a> {
 /// Regular columns that an insert names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RegularColumns<'a> {
-    /// All regular columns; the value is their number.
+    /// All regular columns; the value is the number of these columns.
     All(u16),
-    /// The columns with these indexes among the regular columns.
+    /// Some regular columns, by their indexes among the regular columns.
     Some(&'a [u16]),
 }
 

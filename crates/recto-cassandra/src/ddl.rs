@@ -19,12 +19,12 @@ use crate::escape::is_escaped;
 
 /// Version of the comment of a table whose partition keys are [escaped](crate::escape).
 const COMMENT_VERSION: u8 = 2;
-/// Version of the comment of any other table.
+/// Version of the comment of a table whose partition keys are not escaped.
 const WITHOUT_ESCAPES: u8 = 1;
 /// Table option that allows emptying and dropping a table without a snapshot. Cassandra 5.0 is the
 /// first release that knows it.
 pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
-/// Maximum nesting depth of types.
+/// Maximum nesting depth of types. A deeper type is rejected as unknown.
 const MAX_TYPE_DEPTH: usize = 32;
 
 /// Returns the statements that create `table` in `keyspace`: first the user-defined types that it
@@ -129,7 +129,7 @@ pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
     )
 }
 
-/// Returns the statement that creates the table itself.
+/// Returns the statement that creates `table`, whose user-defined types must exist.
 pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
     let mut text = format!(
         "CREATE TABLE IF NOT EXISTS {} (",
@@ -166,8 +166,8 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
 /// table of the same name and id would get these decisions, so tables with conditional columns have
 /// no own id.
 ///
-/// If such a table is created late, or through a node that does not know it yet, it gets another
-/// id. Cassandra then drops the existing table with all its rows.
+/// If a table without an own id is created again late, or through a node that does not know it yet,
+/// it gets another id. Cassandra then drops the existing table with all its rows.
 pub(crate) fn has_own_id(table: &Table) -> bool {
     let is_decided = |column: &Column| {
         matches!(
@@ -192,7 +192,7 @@ fn own_id(keyspace: &str, table: &str) -> String {
     )
 }
 
-/// Returns the options that follow `WITH`.
+/// Returns the options that follow `WITH` in the statement that creates `table`.
 fn options_of(table: &Table) -> Vec<String> {
     let mut options = Vec::new();
     if !table.clustering().is_empty() {
@@ -241,7 +241,7 @@ fn type_cql(ty: &Type) -> String {
     text
 }
 
-/// Appends a type as a column's definition writes it.
+/// Appends a type to `text`, as a column's definition in CQL writes it.
 pub(crate) fn push_type(text: &mut String, ty: &Type) {
     let written = match ty {
         Type::List(element) => write!(text, "frozen<list<{}>>", type_cql(element)),
@@ -261,7 +261,8 @@ pub(crate) fn push_type(text: &mut String, ty: &Type) {
 /// First words of the comment of every table that Recto creates, in each version of the comment.
 const COMMENT_WORDS: &str = "recto table ";
 
-/// Splits the comment of a table that this release knows into its version and the rest.
+/// Splits the comment of a table into its version and the JSON after it. `None`: Recto did not
+/// write the comment, or this release does not know the version.
 fn read_comment(comment: &str) -> Option<(u8, &str)> {
     let (version, rest) = comment.strip_prefix(COMMENT_WORDS)?.split_once(' ')?;
     let version = version.parse().ok()?;
@@ -273,7 +274,8 @@ pub(crate) fn is_comment_of_recto(comment: &str) -> bool {
     comment.starts_with(COMMENT_WORDS)
 }
 
-/// Returns the comment of `table`.
+/// Returns the comment that Recto stores with `table`: its mark, the version, and the columns and
+/// compaction as JSON.
 fn comment(table: &Table) -> String {
     let columns: Vec<Value> = table
         .columns()
@@ -302,7 +304,7 @@ fn comment(table: &Table) -> String {
     )
 }
 
-/// Column as `system_schema.columns` describes it.
+/// Column of an existing table, as Cassandra's `system_schema.columns` describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaColumn {
     pub(crate) name: String,
@@ -311,7 +313,7 @@ pub(crate) struct SchemaColumn {
     pub(crate) ty: String,
 }
 
-/// Table as `system_schema` describes it.
+/// Existing table, as Cassandra's `system_schema` describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaTable {
     pub(crate) name: String,
@@ -405,8 +407,9 @@ impl SchemaColumn {
         })
     }
 
-    /// Returns the column. Static and regular columns take their write kind from `told`, the kind
-    /// of the column of this name, or are plain.
+    /// Converts the column to a column of Recto. `told` is the kind that the table's comment or
+    /// Recto's schema gives it. Without `told`, a static or regular column counts as written
+    /// plainly.
     pub(crate) fn column(&self, told: Option<ColumnKind>, udts: &[SchemaUdt]) -> Result<Column, String> {
         let write = match told {
             Some(ColumnKind::Static(write) | ColumnKind::Regular(write)) => write,
@@ -431,7 +434,8 @@ pub(crate) struct SchemaUdt {
 }
 
 impl SchemaUdt {
-    /// Returns the type.
+    /// Converts the user-defined type to Recto's type. The error is a message about a type that
+    /// Recto does not know.
     pub(crate) fn udt(&self, udts: &[SchemaUdt]) -> Result<UdtType, String> {
         self.udt_at(udts, 0)
     }
@@ -457,7 +461,8 @@ impl SchemaUdt {
     }
 }
 
-/// Parses the type that `text` of `system_schema` names.
+/// Parses a type as Cassandra's `system_schema` writes it. `udts` are the keyspace's user-defined
+/// types.
 pub(crate) fn parse_type(text: &str, udts: &[SchemaUdt]) -> Result<Type, String> {
     TypeText {
         rest: text,
@@ -467,7 +472,7 @@ pub(crate) fn parse_type(text: &str, udts: &[SchemaUdt]) -> Result<Type, String>
     .whole(0)
 }
 
-/// Unread rest of a type's text, which is parsed from the left.
+/// Parser of the text of a CQL type. `rest` is the part that is not parsed yet.
 struct TypeText<'a> {
     rest: &'a str,
     whole: &'a str,
@@ -534,7 +539,8 @@ impl TypeText<'_> {
         Ok(ty)
     }
 
-    /// Reads a name or number. Also returns whether it was quoted.
+    /// Removes a name or number from the start of the text. Also returns whether the name was
+    /// quoted.
     fn name(&mut self) -> Result<(String, bool), String> {
         self.rest = self.rest.trim_start();
         if let Some(rest) = self.rest.strip_prefix('"') {

@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Returns the node that received the request.
+    /// Returns the address of the node that received the failed request, if one did.
     pub(crate) fn node(&self) -> Option<SocketAddr> {
         self.error.node()?.parse().ok()
     }
@@ -59,7 +59,7 @@ impl Failure {
     }
 }
 
-/// Returns the failure of a request whose statement was already prepared.
+/// Converts the driver's error of an executed request. `limit` determined the deadline of the call.
 pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
     match error {
         ExecutionError::LastAttemptError(attempt) => of_attempt(attempt),

@@ -14,7 +14,7 @@ use scylla::policies::retry::RetryDecision;
 /// Maximum number of nodes for which requests are counted.
 const MAX_COUNTED_NODES: usize = 4_096;
 
-/// Counters of one store since it was opened.
+/// Counters of requests of one store since it was opened, in all and by node.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     nodes: RwLock<HashMap<SocketAddr, Arc<NodeCounters>>>,
@@ -104,7 +104,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 pub(crate) struct SentTo(Mutex<Option<SocketAddr>>);
 
 impl SentTo {
-    /// Returns the node, or `None` if the request was not sent.
+    /// Returns the address of the node, or `None` if the driver did not send the request.
     pub(crate) fn node(&self) -> Option<SocketAddr> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

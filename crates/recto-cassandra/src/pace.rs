@@ -1,11 +1,11 @@
 //! Limit of the number of bulk writes in flight, adapted to the response times of the nodes.
 //!
 //! An overloaded node does not reject requests. It queues them in memory until it spends all its
-//! time on garbage collection, and other nodes consider it dead. Response times rise before that.
-//! Therefore this module raises the limit while responses are fast, as TCP does. It halves the
-//! limit when a response is slow, a write fails, or a write needs a retry. A small or busy node
-//! gets few writes at a time. This costs no throughput: with twice the writes in flight on a full
-//! node, each write would only wait twice as long.
+//! time on garbage collection, and other nodes consider it dead. Response times rise before a node
+//! is that overloaded. Therefore this module raises the limit while responses are fast, as TCP
+//! does. It halves the limit when a response is slow, a write fails, or a write needs a retry. A
+//! small or busy node gets few writes at a time. This costs no throughput: with twice the writes in
+//! flight on a full node, each write would only wait twice as long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Number of writes in flight that a new store allows.
 const FIRST_IN_FLIGHT: usize = 8;
 /// Number of writes in flight below which each fast response raises the limit by one, until the
-/// first slow response. Afterward, only a full round of fast responses raises it.
+/// first slow response. Afterward, the limit rises by one only after as many fast responses as the
+/// limit allows writes in flight.
 const STEEP_IN_FLIGHT: usize = 32;
 /// Response time above which a response counts as slow.
 const SLOW: Duration = Duration::from_millis(100);
@@ -39,9 +40,9 @@ impl Drop for Sending<'_> {
 #[derive(Debug)]
 struct State {
     in_flight: usize,
-    /// Number of fast responses since the limit was last raised.
+    /// Number of fast responses since the limit of writes in flight last changed.
     quick: usize,
-    /// True until the first slow response or failure.
+    /// True until the first slow response or failure. The limit rises faster until then.
     is_first: bool,
     slowed_at_nanos: u64,
 }
@@ -67,13 +68,15 @@ impl Pace {
         self.sending.load(Ordering::Relaxed) < self.lock().in_flight
     }
 
-    /// Counts a write that is about to be sent.
+    /// Counts a write that is about to be sent. It counts as in flight until the returned guard is
+    /// dropped.
     pub(crate) fn send(&self) -> Sending<'_> {
         self.sending.fetch_add(1, Ordering::Relaxed);
         Sending(&self.sending)
     }
 
-    /// Records the end of a write. `is_well` means that the first attempt succeeded.
+    /// Records the end of a write, and adapts the limit to its response time. `is_well` means that
+    /// the first attempt succeeded.
     pub(crate) fn note(&self, sent_at_nanos: u64, ended_at_nanos: u64, is_well: bool) {
         let mut state = self.lock();
         let took = Duration::from_nanos(ended_at_nanos.saturating_sub(sent_at_nanos));

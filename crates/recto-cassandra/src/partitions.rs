@@ -17,7 +17,7 @@ use crate::rows::{AnswerRow, each_row};
 /// 64-bit token are a coincidence; many such keys are an attack on the hash.
 const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
 
-/// Partition that has a row or a static cell.
+/// Partition that a scan has read: its key and its static cells.
 pub(crate) struct Partition {
     pub(crate) key: Cells,
     statics: Cells,
@@ -27,8 +27,8 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Reads the partition from one row of the result: its key, its static cells and, in a table of
-    /// another program, the column that shows whether the partition has a row.
+    /// Reads the partition from one row of the result. The row contains the key, the static cells
+    /// and, for a table of another program, the column that shows whether the partition has a row.
     fn read(statements: Statements<'_>, table: &Table, row: &AnswerRow<'_>) -> Self {
         let keys = table.partition().len();
         let width = keys + table.statics().len();
@@ -41,8 +41,9 @@ impl Partition {
     }
 }
 
-/// Returns the partitions that have the same token as the position and follow it in Cassandra's
-/// order. Leaves out partitions whose key has an empty cell in a column of `leaves_out`.
+/// Returns the partitions that have the same token as `position` and follow it in Cassandra's
+/// order, so that a scan can continue after `position`. Leaves out partitions whose key has an
+/// empty cell in a column of `leaves_out`.
 pub(crate) async fn following(
     client: &Client,
     table: &Table,
@@ -74,7 +75,8 @@ pub(crate) async fn following(
     Ok(following)
 }
 
-/// Scans the partitions of a range, from its start or after a position.
+/// Returns at most `limit` partitions of a token range, from its start or after a position where an
+/// earlier scan stopped.
 pub(crate) async fn scan(
     client: &Client,
     table: &Arc<Table>,
@@ -128,7 +130,7 @@ struct Listing<'a> {
     limit: usize,
     max_bytes: u64,
     rows: RowSet,
-    /// Number of partitions read, and the position of the last one.
+    /// Number of partitions that were read so far. `last` is the position of the last one.
     seen: usize,
     last: Option<Position>,
 }

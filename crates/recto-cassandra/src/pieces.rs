@@ -129,7 +129,7 @@ fn common_prefix(table: &Table, left: &Cells, right: &Cells) -> usize {
         .count()
 }
 
-/// Returns the runs of same-direction clustering columns from column `start` on.
+/// Returns the runs (adjacent clustering columns of the same direction) from column `start` on.
 fn runs(table: &Table, start: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for column in start..table.clustering().len() {

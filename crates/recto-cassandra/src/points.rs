@@ -30,15 +30,15 @@ use crate::read::{CassandraSnapshot, Rows};
 /// `partition_keys_in_select_fail_threshold` allow this number. Cassandra itself does not set the
 /// threshold by default.
 const MAX_KEYS: usize = 20;
-/// Maximum number of concurrent requests for several keys.
+/// Maximum number of requests for several keys that one read sends concurrently.
 const MAX_REQUESTS: usize = 16;
 
 /// Reads that share a request, as indexes into the list of all reads. If they read different
 /// partitions, also the token of the first partition.
 type Group = (Vec<usize>, Option<Token>);
 
-/// Reads the rows of `reads`, in their order. The cost of a request for several rows is reported
-/// with the first of them.
+/// Reads the rows of `reads`, in their order. The cost of a request for several rows (round trips,
+/// statements, tombstones) is in the result of its first row.
 pub(crate) async fn get_many(
     snapshot: &CassandraSnapshot,
     reads: &[PointRead],
@@ -98,7 +98,8 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     }
 }
 
-/// Groups reads of partitions by their first replica, which coordinates the request.
+/// Groups reads of one-row partitions by their first replica. This node coordinates the request of
+/// its group.
 fn by_node(client: &Client, reads: &[PointRead]) -> Vec<Group> {
     let table = &reads[0].table;
     let cluster = client.session.get_cluster_state();
@@ -114,7 +115,7 @@ fn by_node(client: &Client, reads: &[PointRead]) -> Vec<Group> {
     }))
 }
 
-/// Groups reads with equal keys, in groups of at most [`MAX_KEYS`].
+/// Groups reads (by index) whose `keys` are equal, in groups of at most [`MAX_KEYS`].
 fn group<K: Eq + Hash>(keys: impl Iterator<Item = (K, Option<Token>)>) -> Vec<Group> {
     let mut of_key: HashMap<K, Vec<(usize, Option<Token>)>> = HashMap::new();
     for (number, (key, token)) in keys.enumerate() {

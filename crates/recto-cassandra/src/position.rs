@@ -3,7 +3,7 @@
 use recto_model::{Cells, Table};
 use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
-/// Version of the encoding of positions.
+/// Version of the encoding of scan positions, which is the first byte of each.
 const POSITION_VERSION: u8 = 1;
 
 /// Position at which a scan stopped: after the row with this key. If `clustering` is empty, after

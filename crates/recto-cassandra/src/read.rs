@@ -164,12 +164,12 @@ pub(crate) fn slice_requests<'t>(
         .collect()
 }
 
-/// Rows being read, up to a maximum number of rows and of bytes.
+/// Result of a read, which collects rows up to a maximum number of rows and of bytes.
 pub(crate) struct Rows<'a> {
     pub(crate) read: RowsRead,
     table: &'a Table,
     pub(crate) selected: Selected,
-    /// Source of the cell of each column of a row.
+    /// For each column of the table: the source of its cell in a result row.
     cells: Vec<CellFrom>,
     /// Size of the cells that all rows share (the partition key that the caller knows), in bytes.
     /// The buffer holds these cells once, but they count in every row.
@@ -179,12 +179,12 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Starts a read of rows of any partitions.
+    /// Returns an empty result of a read of rows of any partitions.
     pub(crate) fn new(table: &'a Table, options: &ReadOptions, limit: u32) -> Self {
         Self::of(table, None, Selected::by(options), (options, limit))
     }
 
-    /// Starts a read of rows of one partition.
+    /// Returns an empty result of a read of rows of one partition, whose key is known.
     pub(crate) fn in_partition(
         table: &'a Table,
         partition: &Cells,
@@ -233,30 +233,30 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns the number of rows that may still be read.
+    /// Returns the number of rows that the read may still collect.
     pub(crate) fn wanted(&self) -> u32 {
         self.limit - self.read.rows.len() as u32
     }
 
-    /// Returns the number of bytes that may still be read.
+    /// Returns the number of bytes that the read may still collect.
     pub(crate) fn wanted_bytes(&self) -> u64 {
         self.max_bytes.saturating_sub(self.bytes())
     }
 
-    /// Returns the size of the rows, in bytes.
+    /// Returns the size of the collected rows, in bytes.
     fn bytes(&self) -> u64 {
         let told = self.read.rows.byte_len() as u64 - self.known_bytes;
         told + self.known_bytes * self.read.rows.len() as u64
     }
 
-    /// Returns whether a limit is reached.
+    /// Returns whether the read has reached its limit of rows or of bytes.
     pub(crate) fn full(&self) -> bool {
         self.wanted() == 0 || (self.wanted_bytes() == 0 && !self.read.rows.is_empty())
     }
 
-    /// Appends the rows of one statement until a limit is reached. The number of bytes that may
-    /// still be read determines the size of the protocol pages. Different pages see the partition
-    /// at different moments, as several statements would.
+    /// Appends the rows of one statement until the read reaches a limit. The number of bytes that
+    /// may still be read determines the size of the protocol pages. Different pages see the
+    /// partition at different moments, as several statements would.
     pub(crate) async fn read(
         &mut self,
         client: &Client,
@@ -343,7 +343,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Returns the rows of a response.
+/// Returns the undecoded rows of a response. Fails if the driver cannot decode the frame.
 pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::QueryRowsResult, StoreError> {
     answer
         .result
@@ -351,10 +351,9 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
         .map_err(|error| ReadValuesError::frame(error).into())
 }
 
-/// Returns the newest write timestamp of a row, and the number of seconds after which all its cells
-/// have expired (`None` if a cell does not expire). The timestamp is 0 if all cells are null.
-/// `pairs` has the write timestamp of each cell, then its TTL, which is null if the cell does not
-/// expire.
+/// Returns the newest write timestamp of a row, and the seconds until all its cells have expired
+/// (`None` if a cell does not expire). The timestamp is 0 if all cells are null. `pairs` has the
+/// write timestamp of each cell, then its TTL, which is null if the cell does not expire.
 pub(crate) fn life<'a>(pairs: impl IntoIterator<Item = Option<&'a [u8]>>) -> (i64, Option<u32>) {
     let (mut pairs, mut newest, mut ends) = (pairs.into_iter(), None, Some(0));
     while let (Some(stamp), Some(ttl)) = (pairs.next(), pairs.next()) {

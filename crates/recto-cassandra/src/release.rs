@@ -18,7 +18,7 @@ pub(crate) enum Feature {
     UnifiedCompaction,
     /// `ADD IF NOT EXISTS`, which adds columns to existing tables.
     AddIfNotExists,
-    /// Table option that allows to empty a table without a snapshot.
+    /// Table option `allow_auto_snapshot`, which allows emptying a table without a snapshot.
     SnapshotsByTable,
 }
 
@@ -30,7 +30,7 @@ pub(crate) const NEEDED: [Feature; 3] = [
 ];
 
 impl Feature {
-    /// Returns the first release that has the feature.
+    /// Returns the first release of Cassandra that has the feature.
     fn since(self) -> Release {
         match self {
             Self::UnifiedCompaction | Self::SnapshotsByTable => Release(5, 0),

@@ -20,17 +20,17 @@ use crate::values::{ReadValuesError, check_columns};
 /// Number of bytes that encode the length of a cell.
 const LENGTH_BYTES: usize = 4;
 
-/// Position of a cell in its row.
+/// Position of a cell in the bytes of its row: offset and length.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     start: usize,
     length: usize,
 }
 
-/// Source of a cell when a row is built.
+/// Source of a cell of a result row: the response, or a known value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellFrom {
-    /// Next column of the response.
+    /// The cell is in the next column of the response.
     Answer,
     /// Bytes that are already in the buffer of the result, such as those of a known partition key.
     Buffer { start: usize, length: usize },
@@ -190,8 +190,8 @@ fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Opt
     Some(start)
 }
 
-/// Returns the bytes of all rows. The driver exposes them only through a cell, so this function
-/// takes the first cell that is not null and computes where the rows begin in the frame.
+/// Returns the bytes of all rows. The driver exposes these bytes only through a cell. This function
+/// therefore takes the first cell that is not null, and computes where the rows begin in the frame.
 fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, ReadValuesError> {
     let rows = result
         .rows::<ColumnIterator<'_, '_>>()

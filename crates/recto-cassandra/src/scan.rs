@@ -102,10 +102,10 @@ struct Scan<'a> {
     limit: u32,
     max_bytes: u64,
     stamps: bool,
-    /// Key columns in which an empty cell causes the scan to omit the row.
+    /// Key columns, by index in the key, in which an empty cell causes the scan to omit the row.
     leaves_out: ColumnSet,
     read: ScanRead,
-    /// Token of the last row read.
+    /// Partition token of the last row that the scan has read.
     token: i64,
     /// True if the scan stops here because the following rows cannot be read. A scan that continues
     /// from here returns the error.
@@ -120,7 +120,8 @@ impl Scan<'_> {
             || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
     }
 
-    /// Returns the position of the last row read.
+    /// Returns the position of the last row that the scan has read, from which a later call
+    /// continues.
     fn last(&self) -> Option<Position> {
         let row = self.read.rows.iter().next_back()?;
         let partition_len = self.table.partition().len();
@@ -152,7 +153,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Reads the rows of a partition after `position`.
+    /// Reads the rows of the partition of `position` that come after `position`.
     async fn rest_of_partition(&mut self, position: &Position) -> Result<(), StoreError> {
         if position.clustering.is_empty() {
             return Ok(());
@@ -199,7 +200,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Reads the partitions with the position's token that follow the position.
+    /// Reads the partitions after `position` that have the same token as its partition.
     async fn rest_of_token(&mut self, position: &Position) -> Result<(), StoreError> {
         if self.full() {
             return Ok(());
@@ -229,8 +230,8 @@ impl Scan<'_> {
     /// requested.
     ///
     /// Cassandra returns a partition with static cells and no rows as one row without a clustering
-    /// key. The scan omits this row if `begun` is true: it then has returned rows of the partition
-    /// before.
+    /// key. The scan omits this row if `begun` is true, because it has already returned rows of the
+    /// partition.
     async fn statement(
         &mut self,
         request: &crate::cql::Request<'_>,

@@ -21,7 +21,7 @@ use crate::values::ReadValuesError;
 /// Number of consecutive reads in which the system tables must agree on a table before it counts as
 /// changed by another program.
 const AGREEING_READS: u32 = 4;
-/// Wait between two reads of the system tables that must agree.
+/// Wait between two consecutive reads of the system tables.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 const MICROS_PER_MILLI: i64 = 1_000;
 
@@ -43,7 +43,7 @@ pub(crate) struct FoundTable {
     pub(crate) automatic_snapshots: bool,
     /// All columns that exist: partition, clustering, static, then regular columns.
     columns: Vec<SchemaColumn>,
-    /// User-defined types of the keyspace.
+    /// User-defined types of the keyspace, to which the types of columns refer.
     udts: Arc<[SchemaUdt]>,
 }
 
@@ -173,7 +173,7 @@ impl Client {
         Ok(millis.saturating_mul(MICROS_PER_MILLI))
     }
 
-    /// Reads the tables of these names once.
+    /// Reads the definitions of the tables `names`, or of all tables if `names` is empty, once.
     async fn read_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<FoundTable>, StoreError> {
         let (tables, udts) = try_join(self.load_tables(names, deadline), self.load_udts(deadline)).await?;
         let udts: Arc<[SchemaUdt]> = udts.into();
@@ -266,7 +266,7 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
     })
 }
 
-/// Compares `asked` with the table of the same name in `found`.
+/// Compares the requested table `asked` with the existing table of the same name in `found`.
 fn state(found: &[FoundTable], asked: &Table) -> TableState {
     match found.iter().find(|table| table.name == asked.name()) {
         None => TableState::Missing,
@@ -292,8 +292,8 @@ impl FoundTable {
 
     /// Describes in words how the columns of the table differ from those of `asked`; `None` if they
     /// match. Additional regular columns are no difference, because statements name their columns.
-    /// Only the comment shows whether a column is written plainly or conditionally; without a
-    /// comment, the kind in `asked` is assumed.
+    /// Only the table's comment shows whether a column is written plainly or conditionally. Without
+    /// a comment of Recto, the kind in `asked` is assumed.
     pub(crate) fn difference(&self, asked: &Table) -> Option<String> {
         let mut there = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -334,7 +334,7 @@ impl FoundTable {
     }
 }
 
-/// Returns the rows of a query on system tables.
+/// Decodes the rows of a query on system tables.
 pub(crate) fn typed_rows<R>(result: QueryResult) -> Result<Vec<R>, StoreError>
 where
     R: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,

@@ -19,7 +19,7 @@ pub(crate) const MAX_KEY_BYTES: usize = 65_535;
 const BATCH_SETTING: &str = "batch_size_fail_threshold";
 const MUTATION_SETTING: &str = "max_mutation_size";
 
-/// Sizes from a node's `cassandra.yaml`, as far as they are known.
+/// Size limits from a node's `cassandra.yaml`, in bytes. `None`: not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
     batch: Option<usize>,
@@ -27,8 +27,8 @@ pub(crate) struct Sizes {
 }
 
 impl Client {
-    /// Reads the settings of the node that answers. Returns no sizes if the user may not read them
-    /// or the cluster has no such view.
+    /// Reads the settings of the node that answers. Returns no sizes if the user may not read the
+    /// settings, or if the cluster has no view of its settings.
     pub(crate) async fn read_sizes(&self, deadline: &Deadline) -> Result<Sizes, StoreError> {
         let text = format!(
             "SELECT name, value FROM system_views.settings WHERE name IN ('{BATCH_SETTING}', '{MUTATION_SETTING}')"

@@ -29,7 +29,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Returns a listener that waits at most `timeout` for an address.
+    /// Returns a checker that waits at most `timeout` for the TLS handshake of an address.
     pub(crate) fn new(context: Arc<ClientConfig>, timeout: Duration) -> Self {
         Self {
             connector: TlsConnector::from(context),

@@ -37,8 +37,8 @@ impl Client {
         if let Some(unknown) = self.change_schema(&text, &deadline).await? {
             return Ok(unknown);
         }
-        // Check again, because another process may have created a different table since the first
-        // check.
+        // Check again that the table is the requested one, because another process may have created
+        // a different table since the first check.
         self.check_same(table, &deadline).await?;
         self.await_known(table, &deadline).await
     }
@@ -97,8 +97,8 @@ impl Client {
     }
 
     /// Waits until the nodes accept statements on an existing table. A node lists a table in its
-    /// system tables before it accepts statements on it, and the process that is creating the table
-    /// may not have waited for that.
+    /// system tables before it accepts statements on the table. The process that creates the table
+    /// may not have waited until all nodes accept them.
     async fn await_known(&self, table: &Table, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         if let TableOutcome::Unknown(error) = self.await_agreement(deadline).await? {
             return Ok(TableOutcome::Unknown(error));
@@ -110,8 +110,8 @@ impl Client {
         }
     }
 
-    /// Creates the user-defined types of `table` that do not exist. Returns the outcome if it is
-    /// unknown.
+    /// Creates the user-defined types of `table` that do not exist. Returns an outcome only if it
+    /// is unknown; `None` means that all types exist.
     async fn create_types(
         &self,
         table: &Table,
@@ -138,9 +138,9 @@ impl Client {
         Ok(None)
     }
 
-    /// Adds the columns first, and lists them in the table's comment afterwards. A column that no
-    /// comment lists is not part of its table for Recto. An interruption therefore leaves the table
-    /// as it was, and repeating the call continues.
+    /// Adds columns to a table: first adds the columns, then lists them in the table's comment. A
+    /// column that no comment lists is not part of its table for Recto. An interruption therefore
+    /// leaves the table as it was, and repeating the call continues.
     ///
     /// Cassandra sets a comment without comparing it with the previous comment. If two processes
     /// add different columns concurrently, the last comment may come from the process whose schema
@@ -165,8 +165,8 @@ impl Client {
             },
         };
         if added.is_empty() {
-            // Another process added the columns, and perhaps did not wait until the nodes agree, so
-            // wait here.
+            // All columns exist. The process that added them may not have waited until the nodes
+            // agree on the schema, so wait here.
             return self.await_agreement(&deadline).await;
         }
         for column in added {
@@ -189,8 +189,8 @@ impl Client {
                 return Ok(unknown);
             }
         }
-        // Compare again, because another process may have added other columns meanwhile, even with
-        // the same names.
+        // Compare again, because another process may have added other columns at the same time,
+        // even with the same names.
         let found = self.find_table(table.name(), &deadline).await?;
         if let Some(column) = added.iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
@@ -271,8 +271,8 @@ impl Client {
         Ok(missing)
     }
 
-    /// Executes a statement that changes the schema, and waits until all nodes agree on it. Returns
-    /// the outcome if it is unknown.
+    /// Executes a statement that changes the schema, and waits until all nodes agree on the new
+    /// schema. Returns an outcome only if it is unknown; `None` means success.
     async fn change_schema(
         &self,
         text: &str,
@@ -309,8 +309,8 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
     }
 }
 
-/// Returns `told`, the table in the comment, with the options of `table`. The operator may change
-/// the options of an existing table, so they do not count as a difference.
+/// Returns `told`, the table that the comment describes, with the options of `table`. The operator
+/// may change the options of an existing table, so they do not count as a difference.
 fn with_options_of(told: &Table, table: &Table) -> Table {
     Table::new(told.name(), told.columns().to_vec(), table.options())
         .expect("columns do not depend on options")

@@ -15,17 +15,18 @@ use crate::error::of_prepare;
 /// Wait between two checks whether statements on a table are accepted.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum number of tables that are checked concurrently.
+/// Maximum number of tables that are concurrently checked for accepting statements.
 const MAX_ASKED_AT_ONCE: usize = 16;
 
-/// Table that the system tables list.
+/// Name and id of a table that the system tables list. The nodes may not accept statements on it
+/// yet.
 pub(crate) struct ListedTable {
     pub(crate) name: String,
     pub(crate) id: String,
 }
 
 /// Identifiers of the tables on which statements are accepted, by the names of the tables. A table
-/// in this list is not checked again.
+/// in this map is not checked again.
 #[derive(Debug, Default)]
 pub(crate) struct TakenTables(Mutex<HashMap<String, String>>);
 

@@ -17,7 +17,8 @@ use crate::connect::connect;
 const MAX_TRACES: u32 = 20;
 const TRACE_PAUSE: Duration = Duration::from_millis(200);
 
-/// Rows and tombstones that one node read for a statement.
+/// Number of rows and tombstones that one node read for a statement, according to Cassandra's
+/// trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
     /// Number of live rows that the node read.
@@ -41,7 +42,7 @@ impl Met {
     }
 }
 
-/// Connection to one keyspace that sends plain CQL statements.
+/// Connection to one keyspace that sends plain CQL statements, as a program without Recto does.
 pub struct PlainCql(Session);
 
 impl PlainCql {

@@ -62,7 +62,7 @@ impl Values {
         self.push(Some(&value.to_be_bytes()));
     }
 
-    /// Adds a list of cells that are not null.
+    /// Adds one value: a CQL list of `cells`, none of which is null.
     pub(crate) fn push_list<'a>(&mut self, cells: impl ExactSizeIterator<Item = &'a [u8]>) {
         let start = self.data.len();
         self.data.extend_from_slice(&count(cells.len()));

@@ -295,7 +295,7 @@ fn replacing_requests<'t>(
         .collect()
 }
 
-/// Returns the statements of one mutation.
+/// Returns the CQL statements that apply one mutation: one, or several for a range of rows.
 pub(crate) fn requests<'t>(
     keyspace: &'t str,
     table: &'t Table,
@@ -356,7 +356,7 @@ fn everything() -> Piece {
 }
 
 /// Returns the key ranges to delete. In a table with static columns, a range without bounds is
-/// divided at an arbitrary value of the first clustering column: without the division, the
+/// divided at an arbitrary value of the first clustering column. Without the division, the
 /// statement would also delete the static cells of the partition.
 fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     let pieces = pieces(table, from, to);
@@ -382,7 +382,7 @@ fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     ]
 }
 
-/// Returns the cell of an arbitrary value of a key type.
+/// Returns a valid cell of the key type `ty`, with an arbitrary value.
 fn some_cell(ty: &Type) -> &'static [u8] {
     match ty {
         Type::Boolean | Type::TinyInt | Type::Varint => &[0],

@@ -27,7 +27,7 @@ impl Keyspace {
         Self(OnceCell::const_new())
     }
 
-    /// Returns the name of the keyspace.
+    /// Returns the name of the keyspace. The first call creates the keyspace.
     pub(crate) async fn name(&self) -> &str {
         self.0
             .get_or_init(|| async {
@@ -43,7 +43,7 @@ impl Keyspace {
             .await
     }
 
-    /// Returns a store on the keyspace.
+    /// Returns a store with a new connection to the shared keyspace.
     pub(crate) async fn store(&self) -> Arc<CassandraStore> {
         let config = config(self.name().await);
         Arc::new(
@@ -59,7 +59,7 @@ impl Keyspace {
     }
 }
 
-/// Returns the name of a new keyspace.
+/// Returns an unused keyspace name. Does not create the keyspace.
 pub(crate) fn new_keyspace() -> String {
     scratch().keyspace("recto_cassandra").unwrap()
 }

@@ -1,5 +1,5 @@
-//! Tests of a cluster that needs credentials. Their server implements only the part of the protocol
-//! that requests and rejects credentials.
+//! Tests of a cluster that needs credentials. A simulated server implements only the part of the
+//! protocol that requests and rejects credentials.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ fn string(text: &str) -> Vec<u8> {
     [&length.to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection, as a node that rejects all credentials, until the client closes the
+/// connection.
 async fn serve(mut stream: TcpStream) {
     let mut header = [0; HEADER_BYTES];
     while stream.read_exact(&mut header).await.is_ok() {
@@ -54,7 +55,7 @@ async fn serve(mut stream: TcpStream) {
     }
 }
 
-/// Returns the error of connecting with these credentials.
+/// Connects to the simulated server with these credentials, and returns the error.
 async fn refused(credentials: Option<(&str, &str)>) -> StoreError {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,5 +1,5 @@
-//! Tests of two real data centers with one node each: the configuration must name the local data
-//! center, and the store sends requests only to its nodes.
+//! Tests of two real data centers with one node each. The configuration must name the local data
+//! center. The store sends requests only to the nodes of that data center.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

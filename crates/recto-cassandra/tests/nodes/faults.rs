@@ -209,7 +209,7 @@ async fn stalls_and_crashes() {
     assert!(matches!(bench.cas(None, 1, LONG).await, Ok(CasOutcome::Applied)));
     assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
 
-    // Freeze the node. It may apply the requests later, when it continues.
+    // Freeze the node. The node may apply the next requests later, when it resumes.
     bench.freeze(cluster.node(1)).await;
     let start = Instant::now();
     let outcome = bench.write(SHORT).await.unwrap();

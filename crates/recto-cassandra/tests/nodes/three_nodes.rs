@@ -29,16 +29,16 @@ const PARTITIONS: i32 = 6;
 /// Number of rows that each have a deletion below them. It is above the warning threshold of 1,000,
 /// so Cassandra would warn if it counted these deletions.
 const COVERED: i32 = 1_500;
-/// Number of partitions that conditional writes create in their table.
+/// Number of partitions that conditional writes create in the table `decided`.
 const DECIDED: i32 = 50;
 /// Maximum time for nodes to notice a killed node, and for the driver to find a restarted node.
 const NOTICED: Duration = Duration::from_secs(300);
 /// Maximum time for a resumed node to empty a table after a request that it received while frozen.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_ATTEMPTS: u32 = 4;
-/// Time for which a caller waits for a frozen node.
+/// Time after which a caller stops waiting for a frozen node.
 const IMPATIENT: Duration = Duration::from_millis(500);
-/// Maximum time until Cassandra has written the traces.
+/// Maximum time until Cassandra has written the traces of all requests.
 const TRACED: Duration = Duration::from_secs(20);
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
@@ -55,7 +55,8 @@ struct Bench {
     decided: Arc<Table>,
     /// Table that is changed only by plain writes, with columns p, c, v.
     kept: Arc<Table>,
-    /// Table of plain writes without automatic snapshots.
+    /// Table that is changed only by plain writes, and of which Cassandra makes no snapshot when it
+    /// is emptied.
     unkept: Arc<Table>,
 }
 
@@ -131,7 +132,8 @@ impl Bench {
         })
     }
 
-    /// Checks that two processes that create the tables concurrently get the same tables.
+    /// Checks that two stores, as in two processes, that create the same tables concurrently get
+    /// the same tables.
     async fn tables_are_made_once(&self, tables: &[Table]) {
         let begun = Instant::now();
         loop {
@@ -193,9 +195,9 @@ impl Bench {
         assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     }
 
-    /// Checks that a frozen node does no harm that has received a `CREATE` statement and executes
-    /// it when it resumes, concurrently with processes that create the same tables. All nodes and
-    /// processes get the same tables, which remain.
+    /// Checks that a late `CREATE` does no harm. A frozen node has received the statement, and
+    /// executes it when it resumes, while processes create the same tables. All nodes and processes
+    /// get the same tables, which remain.
     async fn tables_are_made_once_beside_a_late_one(&self, tables: &[Table]) {
         let node = self.cluster.node(3);
         let name = tables[0].name();
@@ -439,9 +441,9 @@ impl Bench {
         assert!(error.hint().unwrap().contains("every node"));
     }
 
-    /// Checks that a frozen node that received a request to empty a table does so when it resumes,
-    /// and that writes in the meantime are lost. The test is repeated if the resumed node considers
-    /// the other nodes dead and does nothing.
+    /// Checks that a frozen node empties a table when it resumes, if it received the request while
+    /// frozen. Writes of the meantime are then lost. The test is repeated if the resumed node
+    /// considers the other nodes dead and does nothing.
     async fn an_emptying_comes_late(&self) {
         for _ in 0..LATE_ATTEMPTS {
             if self.comes_late().await {

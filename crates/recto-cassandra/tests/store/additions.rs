@@ -1,5 +1,5 @@
-//! Tests of two clients that add different columns to one table concurrently. Whichever addition is
-//! recorded last, later additions continue from the recorded columns.
+//! Tests of two clients that add different columns to one table concurrently. Later additions
+//! continue from the columns of the addition that was recorded last.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ async fn by_two_stores_at_once() {
 }
 
 /// Checks that an addition accepts an existing column of the same name and type, and rejects a
-/// column of another type with an error that names it.
+/// column of another type. The error names the column.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_same_name() {
     let store = KEYSPACE.store().await;

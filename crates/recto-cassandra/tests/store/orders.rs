@@ -1,6 +1,6 @@
-//! Test that Recto orders values as Cassandra does. It puts the extremes of every ordered type, and
-//! random values, into ascending and descending tables of a real Cassandra, and compares the order
-//! of the rows with `recto_model::order`.
+//! Test that Recto orders values as Cassandra does. It puts extreme and random values of every
+//! ordered type into ascending and descending tables of a real Cassandra. Then it compares the
+//! order of the rows with `recto_model::order`.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ fn table(ty: &Type, direction: Direction) -> Table {
 /// Number of random values of each type, in addition to its extremes.
 const RANDOM_VALUES: usize = 150;
 
-/// Returns the extremes and random values of a type as keys, in descending order, so that the order
-/// of the puts differs from the expected order.
+/// Returns extreme and random values of a type as keys, in descending order. The order of the puts
+/// thus differs from the order of the rows.
 fn keys(ty: &Type) -> Vec<Vec<u8>> {
     let mut values = extremes::values(ty);
     let environment = Environment::seeded(7, 0);
@@ -67,8 +67,8 @@ fn keys(ty: &Type) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Returns bytes that are probably a valid cell of a type. They have few different values, so that
-/// common prefixes, equal lengths and sign bits occur often.
+/// Returns bytes that are probably a valid cell of a type. The bytes have few different values, so
+/// that common prefixes, equal lengths and sign bits occur often.
 fn random_cell(ty: &Type, random: [u8; 24]) -> Vec<u8> {
     let few = [0x00, 0x01, 0x7f, 0x80, 0xff];
     let bytes: Vec<u8> = random[1..]

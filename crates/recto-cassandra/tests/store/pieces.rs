@@ -64,8 +64,8 @@ fn between(table: &Table, from: &Bound, to: &Bound) -> Vec<Cells> {
         .collect()
 }
 
-/// Returns the rows that Cassandra would return for one piece. Like Cassandra, this function
-/// compares tuples by value and returns rows in clustering order.
+/// Returns the rows that Cassandra would return for one piece (key range of one statement). Like
+/// Cassandra, this function compares tuples by value and returns rows in clustering order.
 fn read(table: &Table, piece: &Piece) -> Vec<Cells> {
     let start = piece.pinned.len();
     let compare = |row: &Cells, start: usize, tuple: &Cells| {
@@ -138,8 +138,9 @@ proptest! {
         prop_assert_eq!(read, between(&table, &from, &to));
     }
 
-    /// Checks the number of pieces: one for the common part of the bounds together with the run in
-    /// which they differ, and one for each further run of either bound.
+    /// Checks the number of pieces (key ranges of one statement). One piece covers the common part
+    /// of the bounds and the first run of same-direction columns in which they differ. Each further
+    /// run of either bound adds one piece.
     #[test]
     fn there_are_no_more_pieces_than_runs((table, from, to) in slices()) {
         let pieces = pieces(&table, &from, &to);
@@ -157,8 +158,8 @@ proptest! {
         prop_assert_eq!(pieces.len(), 1 + further(&from) + further(&to));
     }
 
-    /// Checks that one CQL statement can express each piece: the tuples start directly after the
-    /// columns fixed by `=`, and cover columns of one direction.
+    /// Checks that one CQL statement can express each piece (key range): the tuples start directly
+    /// after the columns fixed by `=`, and cover columns of one direction.
     #[test]
     fn each_piece_is_one_statement((table, from, to) in slices()) {
         for piece in pieces(&table, &from, &to) {
