@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Exit, Failure, Result};
 
-/// Maximum number of bytes that are read from a checkpoint file. Each token is shorter.
+/// Maximum number of bytes that are read from a checkpoint file. Every token is shorter.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Checkpoint file: contains the token with which a later run continues an operation.
@@ -19,9 +19,10 @@ pub(crate) struct Checkpoint {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Token that the file contains; `None` if the file does not exist.
+    /// Token that the checkpoint file contains; `None` if the file does not exist.
     kept: Option<String>,
-    /// Error of the last write. The file then has an older token, or none.
+    /// Error of the last write; `None` if it succeeded. After an error, the file has an older
+    /// token, or none.
     failed: Option<io::Error>,
 }
 
@@ -46,13 +47,13 @@ impl Checkpoint {
         })
     }
 
-    /// Returns the token with which to continue; `None` to start from the beginning.
+    /// Returns the token with which the operation continues; `None` to start from the beginning.
     pub(crate) fn token(&self) -> Option<String> {
         self.state().kept.clone()
     }
 
-    /// Writes a new token to the file. A reader of the file sees either the old token or the new one.
-    /// `is_kept` reports a failed write.
+    /// Replaces the token in the checkpoint file atomically: readers see either the old or the new
+    /// token. [`is_kept`](Self::is_kept) reports a failed write.
     pub(crate) fn keep(&self, token: &str) {
         let mut state = self.state();
         if state.kept.as_deref() == Some(token) {
@@ -64,7 +65,7 @@ impl Checkpoint {
         }
     }
 
-    /// Removes the file, because the operation has ended.
+    /// Removes the checkpoint file, because the operation is complete.
     ///
     /// # Errors
     /// The file cannot be removed.

@@ -59,29 +59,28 @@ impl Cli {
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
     }
 
-    /// Runs the command.
     pub(crate) async fn run(self, console: &mut Console) -> Result<Exit, Failure> {
         commands::run(self.command, console).await
     }
 }
 
-/// Returns the parser of the command line. The options that select the store may be before or after the
-/// command. If such an option is given twice, the value after the command applies.
+/// Returns the parser of the command line. The options that select the store may be before or after
+/// the command. If an option is in both places, the value after the command applies.
 pub(crate) fn program() -> clap::Command {
     let program = without_store(Cli::command());
-    // Global options must not read environment variables, because the demo ignores them. A command
-    // that uses a store has its own copies of these options, which read the variables.
+    // The global options read no environment variables, because `recto demo` must ignore such
+    // variables. Commands that use a store have their own copies of the options, which read them.
     with_store(program, |arg| arg.global(true).env(Resettable::Reset))
 }
 
-/// Returns the commands and options for completion scripts. It has no hidden options, because some generators
-/// would offer them, too.
+/// Returns the commands and options for shell completion scripts. It leaves out hidden options,
+/// because some script generators would offer them.
 pub(crate) fn offered() -> clap::Command {
     with_store(Cli::command(), |arg| arg.env(Resettable::Reset))
 }
 
-/// Reorders the suggestions for an unknown command. Commands that start with the input, or with which the
-/// input starts, come first: `pages` suggests `page` rather than `update`.
+/// Reorders clap's suggestions for an unknown command. Commands that start with the input, or with
+/// which the input starts, come first. For example, `pages` suggests `page` before `update`.
 fn prefixes_first(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -99,7 +98,7 @@ fn prefixes_first(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Adds the options that select the store to a command. `change` modifies each of these options first.
+/// Adds the options that select the store to a command, after `change` has modified each option.
 fn with_store(command: clap::Command, change: impl Fn(clap::Arg) -> clap::Arg) -> clap::Command {
     // Take the options from a separate command, because `augment_args` also replaces the
     // description of its command.
@@ -113,8 +112,8 @@ fn takes_store(command: &clap::Command) -> bool {
     command.get_arguments().any(is_store) || command.get_subcommands().any(takes_store)
 }
 
-/// Hides the options that select the store from the help of commands that use no store. Such a command still
-/// parses these options, so that it can reject them with a helpful error.
+/// Hides the options that select the store from the help of commands that use no store. Those
+/// commands still parse the options, to reject them with a helpful error.
 fn without_store(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| {
         let command = without_store(command);

@@ -1,4 +1,4 @@
-//! Console of a command: standard input, output and error, the properties of their terminal, and the
+//! Console of a command: standard input, output and error, the terminal's size and colors, and the
 //! keyboard.
 
 use std::fmt;
@@ -9,24 +9,22 @@ use crate::terminal;
 /// Meaning of a text, which determines its color or style on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Normal text.
+    /// Text without a special meaning, in normal style.
     Plain,
-    /// Heading.
+    /// Heading, in bold.
     Strong,
     /// Less important text, such as nulls and footers.
     Dim,
-    /// Hint, or a key to press.
+    /// Hint, or a key that the user can press.
     Hint,
-    /// Success.
+    /// Message about a success.
     Good,
-    /// Warning.
     Warning,
-    /// Failure.
     Bad,
 }
 
 impl Tone {
-    /// Returns the escape sequence that starts this style (ECMA-48, SGR).
+    /// Returns the escape sequence that starts the style (ECMA-48, SGR); empty for normal text.
     fn begin(self) -> &'static str {
         match self {
             Tone::Plain => "",
@@ -43,21 +41,21 @@ impl Tone {
 /// Key that the user pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Any character, in lower case.
+    /// Character key, in lower case.
     Character(char),
-    /// Page down, the right arrow or the space bar.
+    /// Next page: page down, right arrow or space bar.
     Next,
-    /// Page up, the left arrow or backspace.
+    /// Previous page: page up, left arrow or backspace.
     Previous,
-    /// Home key.
+    /// First page: the home key.
     First,
-    /// End key.
+    /// Last page: the end key.
     Last,
-    /// Escape or Ctrl-D.
+    /// Quit: escape or Ctrl-D.
     Quit,
-    /// Ctrl-C.
+    /// Interrupt: Ctrl-C.
     Interrupt,
-    /// Any other key.
+    /// Key without a meaning for the command.
     Other,
 }
 
@@ -109,27 +107,26 @@ impl Console {
         }
     }
 
-    /// Returns standard output. It is buffered: see [`flush`](Self::flush).
+    /// Returns standard output, which is buffered until [`flush`](Self::flush).
     pub(crate) fn out(&mut self) -> &mut dyn Write {
         &mut *self.out
     }
 
-    /// Returns standard error.
     pub(crate) fn err(&mut self) -> &mut dyn Write {
         &mut *self.err
     }
 
-    /// Returns standard input.
     pub(crate) fn input(&mut self) -> &mut dyn BufRead {
         &mut *self.input
     }
 
-    /// Takes standard input, so that the caller can read it on another thread. The console then has an empty input.
+    /// Takes standard input, so that the caller can read it on another thread. The console then has
+    /// an empty input until [`give_input`](Self::give_input).
     pub(crate) fn take_input(&mut self) -> Box<dyn BufRead + Send> {
         std::mem::replace(&mut self.input, Box::new(io::empty()))
     }
 
-    /// Gives back the standard input that `take_input` returned.
+    /// Returns standard input to the console, after [`take_input`](Self::take_input).
     pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
         self.input = input;
     }
@@ -154,17 +151,15 @@ impl Console {
         self.keyboard.as_deref_mut()
     }
 
-    /// Returns whether a user sits at the terminal. Commands ask questions only in this case.
+    /// Returns whether a user sits at the terminal. Otherwise commands must not ask questions.
     pub(crate) fn is_interactive(&self) -> bool {
         self.keyboard.is_some()
     }
 
-    /// Returns whether standard input is a terminal.
     pub(crate) fn input_is_terminal(&self) -> bool {
         self.input_is_terminal
     }
 
-    /// Returns whether standard error is a terminal.
     pub(crate) fn err_is_terminal(&self) -> bool {
         self.err_is_terminal
     }
@@ -184,12 +179,12 @@ impl Console {
         self.size.map(|(_, height)| usize::from(height))
     }
 
-    /// Returns the text with escape sequences for its style, if standard output shows styles.
+    /// Adds the escape sequences of a style to a text, if standard output shows styles.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         painted(self.out_has_colour, tone, text)
     }
 
-    /// Returns the text with escape sequences for its style, if standard error shows styles.
+    /// Adds the escape sequences of a style to a text, if standard error shows styles.
     pub(crate) fn err_paint(&self, tone: Tone, text: &str) -> String {
         painted(self.err_has_colour, tone, text)
     }
@@ -205,7 +200,7 @@ impl Console {
     }
 }
 
-/// Returns the text with escape sequences for its style, if `coloured` is true.
+/// Adds the escape sequences of a style to a text, if `coloured` is true.
 pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     if !coloured || tone == Tone::Plain || text.is_empty() {
         return text.to_owned();
@@ -230,7 +225,7 @@ mod captured {
 
     use super::*;
 
-    /// Recorded output of a console under test.
+    /// Recorded output of a console in a test.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct Screen {
         out: Stream,
@@ -251,18 +246,16 @@ mod captured {
     }
 
     impl Screen {
-        /// Returns the text on standard output.
         pub(crate) fn out(&self) -> String {
             String::from_utf8(self.out.0.lock().unwrap().clone()).unwrap()
         }
 
-        /// Returns the text on standard error.
         pub(crate) fn err(&self) -> String {
             String::from_utf8(self.err.0.lock().unwrap().clone()).unwrap()
         }
     }
 
-    /// Keyboard that returns predefined keys, and then the key to quit.
+    /// Keyboard of a test, which returns predefined keys, and then the key to quit.
     struct Pressed(std::vec::IntoIter<Key>);
 
     impl Keyboard for Pressed {
@@ -302,7 +295,7 @@ mod captured {
             self
         }
 
-        /// Returns the console with colors.
+        /// Returns the console with colors on standard output and standard error.
         pub(crate) fn coloured(mut self) -> Self {
             self.out_has_colour = true;
             self.err_has_colour = true;

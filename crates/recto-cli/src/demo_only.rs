@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::Place;
 
-/// Text that `--help` prints.
+/// Text of `recto --help` in a program with only `recto demo`.
 pub(crate) const HELP: &str = "\
 Create an embedded store with 336,776 real flights, and show pages of it.
 
@@ -24,14 +24,14 @@ Options:
 
 This program was built for the demo only. `cargo install --path crates/recto-cli` builds all commands.";
 
-/// Command that installs a program with all commands.
+/// Shell command, shown as a hint, that installs a program with all commands.
 const FULL_HINT: &str = "cargo install --path crates/recto-cli";
 
 /// Parsed command line of a program that has only `recto demo`.
 pub(crate) struct Cli(DemoRequest);
 
 impl Cli {
-    /// Parses a command line without the program's name. Returns `None` if it asks for help.
+    /// Parses a command line without the program's name. Returns `None` if the user asks for help.
     ///
     /// # Errors
     /// The command is not `demo`, or `demo` does not have a given option.
@@ -76,7 +76,6 @@ impl Cli {
         Ok(Some(Self(DemoRequest { place, quiet, serve })))
     }
 
-    /// Runs the demo.
     pub(crate) async fn run(self, console: &mut Console) -> Result<Exit> {
         demo::run(self.0, console).await
     }

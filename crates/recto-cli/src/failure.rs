@@ -9,10 +9,9 @@ use recto::problem::ProblemType;
 use crate::console::{Console, Tone};
 use crate::text::{printable, printable_lines, width};
 
-/// Result of a command, which determines the exit code of the program.
+/// Outcome of a command. It determines the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The command succeeded.
     Done,
     /// The store, a file or the network failed.
     Failed,
@@ -20,7 +19,7 @@ pub(crate) enum Exit {
     Refused,
     /// The collection, record or file does not exist.
     NotFound,
-    /// The command succeeded in part. It reported rejected rows, or problems that it found.
+    /// The command succeeded in part: for example, a load rejected rows, or a check found problems.
     Partly,
     /// A write may or may not have been applied.
     Unknown,
@@ -29,7 +28,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Returns the exit of a command that fails with a problem of this type.
+    /// Returns the exit for a failed request with a problem of the given type.
     fn of(problem: ProblemType) -> Self {
         let failures = [Exit::Refused, Exit::NotFound, Exit::Unknown];
         let exit = failures
@@ -68,18 +67,19 @@ Exit codes:
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
-    /// Line of text that the message is about, and the column of the error in it (from 1, in characters).
+    /// Line of input text that the message is about, and the column of the error in it (from 1, in
+    /// characters).
     pointed: Option<(String, usize)>,
     hint: Option<String>,
     causes: Vec<String>,
     quiet: bool,
 }
 
-/// Result of an operation of the command line.
+/// Result of a command or a part of it, whose error is printed to the user.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Creates a failure with this message, which ends the program with `exit`.
+    /// Creates a failure with a message. It ends the program with the exit code of `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -103,24 +103,26 @@ impl Failure {
         self
     }
 
-    /// Adds a description of the work that succeeded before the failure to the message.
+    /// Adds a description of what succeeded before the failure to the message.
     pub(crate) fn after(mut self, done: &str) -> Self {
         self.message = format!("{} ({done})", self.message);
         self
     }
 
-    /// Replaces a name in the message, for example that of a temporary file by the name that the user knows.
+    /// Replaces a name in the message, for example a temporary file's name by the name that the
+    /// user knows.
     pub(crate) fn renaming(mut self, from: &str, to: &str) -> Self {
         self.message = self.message.replace(from, to);
         self
     }
 
-    /// Returns the message.
+    /// Returns the message, without the hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Adds the text that the message is about. The output shows it with a caret below the column.
+    /// Adds the input text that the message is about. The output shows it with a caret below the
+    /// column.
     pub(crate) fn pointing(mut self, text: &str, column: usize) -> Self {
         self.pointed = Some((text.to_owned(), column));
         self
@@ -157,7 +159,7 @@ impl Failure {
         }
         if let Some(hint) = &self.hint {
             let text = printable_lines(hint.trim_end());
-            // Start a hint of several lines on its own line, because users paste such text.
+            // Start a hint of several lines on a new line, because users paste such text.
             let gap = if text.contains('\n') { '\n' } else { ' ' };
             let hint = console.err_paint(Tone::Hint, "hint:");
             console.note(format_args!("{hint}{gap}{text}"))?;
@@ -166,12 +168,13 @@ impl Failure {
     }
 }
 
-/// Maximum number of characters that are printed before the caret's column.
+/// Maximum number of characters of the input that are printed before the caret's column.
 const MAX_BEFORE_CARET: usize = 60;
-/// Maximum number of characters that are printed from the caret's column on.
+/// Maximum number of characters of the input that are printed from the caret's column on.
 const MAX_AFTER_CARET: usize = 40;
 
-/// Returns the line of the text that contains the column, and a second line with a caret below that column.
+/// Returns the line of `text` that contains `column`, and below it a line with a caret at the
+/// column.
 fn caret(text: &str, column: usize, console: &Console) -> String {
     let characters: Vec<char> = text.chars().collect();
     let at = column.saturating_sub(1).min(characters.len());
@@ -210,8 +213,8 @@ impl From<recto::Error> for Failure {
             }
             source = cause.source();
         }
-        // Print the hint before the reasons why each view does not serve the query, because users look for
-        // the solution first.
+        // Print the hint before the list of reasons (one per view), because users look for the
+        // solution first.
         let (message, hint) = match (message.split_once(":\n"), error.hint()) {
             (Some((first, why)), Some(hint)) if error.kind() == ErrorKind::NoPlan => {
                 let hint = format!("{}\nwhy not:\n{why}", hint.trim_end());
@@ -233,8 +236,8 @@ impl From<recto::Error> for Failure {
     }
 }
 
-/// Converts a failed write to the output. If the reader has closed the pipe (`| head`), the command ends
-/// without an error, because nothing reads further output.
+/// Converts an error of writing output to a failure. If the reader has closed the pipe (`| head`),
+/// the command ends without an error.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

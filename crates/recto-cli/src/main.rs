@@ -16,7 +16,7 @@
 //! | `stop` | Ctrl-C |
 //! | `checkpoint` | file with the position of an operation |
 
-// The build with only the demo uses a part of the shared code, so allow dead code there.
+// Allow dead code in a program with only `recto demo`, which uses a part of the shared code.
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 #[cfg(feature = "full")]
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
                 opening::leave().await;
                 outcome
             });
-            // Do not wait for the blocking tasks of an aborted operation, because they would delay the end of
+            // Do not wait for blocking tasks of an aborted operation, which would delay the end of
             // the process.
             runtime.shutdown_background();
             finish(outcome, &mut console)
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Flushes the output, prints a failure if there is one, and returns the exit.
+/// Flushes the output, prints a failure if there is one, and returns the exit code's kind.
 fn finish(outcome: failure::Result<Exit>, console: &mut Console) -> Exit {
     let flushed = console.flush().map_err(Failure::from);
     let outcome = match (outcome, flushed) {

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use crate::console::{Key, Keyboard};
 
-/// Returns the columns and lines of the terminal, if there is one. Runs `stty`, which exists on Unix.
+/// Returns the numbers of columns and lines of the terminal; `None` without a terminal. Runs
+/// `stty`, which exists on Unix.
 pub(crate) fn size() -> Option<(u16, u16)> {
     let mut stty = Command::new("stty");
     stty.arg("size").stdin(Stdio::inherit()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! Opening of a store at a known address.
+//! Opening of a store by its address.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,13 +10,14 @@ use recto::{ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress, 
 use crate::failure::Result;
 use crate::text::printable;
 
-/// Prefix of the environment variables with parameters of Cassandra.
+/// Prefix of the environment variables that set parameters of a connection to Cassandra.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
-/// Maximum time that a process waits at its end until it is unregistered as a writer of a Cassandra store.
+/// Maximum time that an ending process waits until it is no longer registered as a writer of a
+/// Cassandra store.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Cassandra store that this process opened for writing. The store's other writers know this process by its
-/// registration.
+/// Cassandra store that this process opened for writing. [`leave`] removes the process from the
+/// store's list of writers.
 static OPENED: OnceLock<Recto> = OnceLock::new();
 
 /// Returns the hint for an embedded store that another process has open.
@@ -37,8 +38,8 @@ fn is_held(folder: &Path) -> String {
     )
 }
 
-/// Opens the store at an address, and returns a session of it. If the address is a server, the session sends
-/// its requests to the server.
+/// Opens the store at an address, and returns a session of the store. For the address of a server,
+/// the session sends requests to the server.
 pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
         #[cfg(feature = "client")]
@@ -65,8 +66,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         opened => opened,
     };
     if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
-        // Keep the store for `leave`, because a process that writes to a Cassandra store registers itself
-        // there. A command opens at most one store for writing.
+        // Keep the store for `leave`, because a writer of a Cassandra store is registered in the
+        // store. A command opens at most one store for writing.
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {
@@ -77,8 +78,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     })
 }
 
-/// Adds parameters of Cassandra from the environment, for keyspaces with attached tables. They take
-/// precedence over parameters of a store file.
+/// Adds parameters of Cassandra connections from the environment, for keyspaces with attached
+/// tables. They take precedence over the parameters of a store file.
 fn with_environment(options: OpenOptions) -> OpenOptions {
     environment().fold(options, |options, (variable, value)| {
         match variable.strip_prefix(ENVIRONMENT_PREFIX) {
@@ -88,11 +89,13 @@ fn with_environment(options: OpenOptions) -> OpenOptions {
     })
 }
 
-/// Unregisters this process as a writer of the Cassandra store that it opened. Without this, other processes
-/// would count it as a writer for half a minute more, and adding a view would have to wait for that time.
+/// Unregisters this process as a writer of the Cassandra store that it opened. Otherwise other
+/// processes would count it as a writer for half a minute more, and adding a view would wait for
+/// it.
 pub(crate) async fn leave() {
     if let Some(recto) = OPENED.get() {
-        // Ignore a timeout: other processes then detect after half a minute that this process has ended.
+        // Ignore a timeout: other processes then notice after half a minute that this process has
+        // ended.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
     }
 }
@@ -101,19 +104,19 @@ pub(crate) async fn leave() {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
-    /// Options for each way to open the store.
+    /// Options to open the store with, whether for reading or for writing.
     pub(crate) options: OpenOptions,
     pub(crate) wait: Duration,
 }
 
 impl Place {
-    /// Opens the store for writing, and returns its session. Returns `None` if the store does not exist.
+    /// Opens the store for writing. Returns its session, or `None` if the store does not exist.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone()).await
     }
 
-    /// Opens the store for reading, so that other processes can read it at the same time. Returns `None` if
-    /// the store does not exist.
+    /// Opens the store for reading, so that other processes can read it at the same time. Returns
+    /// its session, or `None` if the store does not exist.
     pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone().read_only()).await
     }

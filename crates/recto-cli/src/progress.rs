@@ -18,7 +18,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Width of the progress bar, in characters.
 const BAR_WIDTH: u64 = 28;
-/// Assumed width of a terminal that does not report it, in columns.
+/// Width in columns that is assumed for a terminal without a known width.
 const DEFAULT_WIDTH: usize = 80;
 
 /// Form of the progress output on standard error.
@@ -36,16 +36,15 @@ pub(crate) struct Meter {
     start_nanos: u64,
     mode: Mode,
     has_colour: bool,
-    /// Width of the terminal, in columns.
     width: usize,
-    /// Time of the last output, counted from the start.
+    /// Time of the last output since the start; `None` before the first output.
     last_shown: Mutex<Option<Duration>>,
-    /// Current step of a copy, and its start time, counted from the start of the copy.
+    /// Name of a copy's current step, and its start time, measured from the start of the copy.
     step: Mutex<(String, Duration)>,
 }
 
 impl Meter {
-    /// Starts the progress output of an operation that begins now.
+    /// Starts the progress output of an operation that begins now. `quiet` hides the output.
     pub(crate) fn start(console: &Console, quiet: bool) -> Self {
         let mode = match (quiet, console.err_is_terminal()) {
             (true, _) => Mode::Silent,
@@ -71,7 +70,7 @@ impl Meter {
         meter
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the operation started.
     pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(
             self.environment
@@ -80,14 +79,13 @@ impl Meter {
         )
     }
 
-    /// Updates the progress of a load.
     pub(crate) fn load(&self, progress: LoadProgress) {
         self.show(progress.bytes_consumed, Some(progress.bytes_total), &|elapsed| {
             load_text(&progress, elapsed)
         });
     }
 
-    /// Updates the number of bytes that were read from standard input.
+    /// Updates the number of bytes read from standard input.
     pub(crate) fn received(&self, bytes: u64) {
         self.show(bytes, None, &|_| format!("{} bytes read", grouped(bytes)));
     }
@@ -107,7 +105,7 @@ impl Meter {
         });
     }
 
-    /// Updates the progress of a copy.
+    /// Updates the progress of a copy of collections.
     pub(crate) fn copy(&self, progress: &CopyProgress) {
         let begun = {
             let name = format!("{}: {}", progress.collection, progress.step);
@@ -130,7 +128,8 @@ impl Meter {
         self.show(sent, None, &|elapsed| messages_text(sent, elapsed));
     }
 
-    /// Updates the progress of a recovery: the number of its passes, and the text of the last result.
+    /// Updates the progress of a recovery: the number of its passes, and the result of the last
+    /// pass as text.
     pub(crate) fn recover(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
     }
@@ -157,7 +156,7 @@ impl Meter {
             Mode::Lines => LINE_INTERVAL,
         };
         let elapsed = self.elapsed();
-        // Ignore the panic of another thread, because the time is still valid after it.
+        // Ignore the panic of another thread, because the time is still valid.
         let mut last = self
             .last_shown
             .lock()
@@ -201,7 +200,7 @@ fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour:
     let filled = usize::try_from(done * u128::from(BAR_WIDTH) / total).unwrap_or(0);
     let left = usize::try_from(BAR_WIDTH).unwrap_or(0) - filled;
     let (filled, left) = ("━".repeat(filled), "─".repeat(left));
-    // If `cut` shortened the bar itself, show the line without color.
+    // If `cut` shortened the bar itself, show the line without colors.
     let plain = format!("{filled}{left} {:>3}%  {text}", done * 100 / total);
     let plain = cut(&plain, width.saturating_sub(1));
     match plain.strip_prefix(&format!("{filled}{left}")) {
@@ -254,8 +253,8 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
 /// Returns the progress of a copy, such as `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
 fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     if progress.collection.is_empty() {
-        // A step without a collection applies to the whole store and reads no rows, so show only the name of
-        // the step.
+        // A step without a collection applies to the whole store and reads no rows. Show only the
+        // name of the step.
         return printable(&progress.step);
     }
     let mut parts = vec![
@@ -268,15 +267,15 @@ fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     ];
     let read = progress.rows.saturating_sub(progress.rows_resumed);
     parts.extend(per_second(read, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
-    // Show no remaining time for a resumed run. The rows of the earlier run took no time in this run, so they
-    // would distort the estimate.
+    // Show no remaining time for a resumed copy. Rows of the earlier run took no time in this run,
+    // so the estimate would be wrong.
     if progress.rows_resumed == 0 {
         parts.extend(left_text(progress.done, progress.total, elapsed));
     }
     parts.join(" · ")
 }
 
-/// Returns the text of the remaining time, estimated from the speed so far. `None`: no estimate is possible.
+/// Formats the remaining time, estimated from the speed so far; `None` if no estimate is possible.
 fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     if done == 0 || total < done || elapsed.is_zero() {
         return None;
@@ -290,7 +289,7 @@ fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     })
 }
 
-/// Returns the count per second, rounded down. `None`: the count or the elapsed time is 0.
+/// Returns `count` per second, rounded down; `None` if `count` or the elapsed time is 0.
 pub(crate) fn per_second(count: u64, elapsed: Duration) -> Option<u64> {
     let seconds = elapsed.as_secs_f64();
     #[allow(clippy::cast_sign_loss)] // both are positive

@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 
 use crate::failure::Exit;
 
-/// Maximum time to wait until aborted work has ended.
+/// Maximum time to wait until an aborted operation has ended.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs an operation that can be resumed. If the process gets a signal to stop, aborts the operation and
@@ -17,13 +17,14 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<Result<T, JoinError>> {
     let mut stop = Stop::listen();
-    // The work runs in its own task, so that a signal is received while a step of the work is busy.
+    // Run the operation in its own task, so that a signal is received even during a busy step.
     let mut work = tokio::spawn(work);
     tokio::select! {
         outcome = &mut work => Some(outcome),
         () = stop.requested() => {
             work.abort();
-            // Ignore the result: if the work ended before the abort, the next run finds its result, too.
+            // Ignore the result. If the operation ended before the abort, the next run finds its
+            // result, too.
             let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
             None
         }
@@ -33,19 +34,19 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
 /// Receiver of Ctrl-C and SIGTERM, for an operation that stops at a safe point.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    /// Number of signals that were received.
+    /// Number of signals to stop that were received.
     told: watch::Receiver<u32>,
 }
 
 impl Stop {
-    /// Starts to receive signals. The first Ctrl-C (or, on Unix, SIGTERM) only sets the number of signals. A
-    /// second signal ends the process at once.
+    /// Starts to receive signals. The first Ctrl-C (or, on Unix, SIGTERM) only requests a stop. The
+    /// second ends the process at once.
     pub(crate) fn listen() -> Self {
         Self::listen_times(1)
     }
 
-    /// Starts to receive signals, like [`listen`](Self::listen). The first two signals only set the number of
-    /// signals, and a third signal ends the process.
+    /// Starts to receive signals, like [`listen`](Self::listen). The first two signals only request
+    /// a stop, and the third ends the process at once.
     pub(crate) fn listen_twice() -> Self {
         Self::listen_times(2)
     }
@@ -56,7 +57,7 @@ impl Stop {
         tokio::spawn(async move {
             for time in 1..=times {
                 signals.next().await;
-                // Ignore an error: it means that nothing waits for signals anymore.
+                // Ignore an error: it means that nothing waits for signals.
                 let _ = tell.send(time);
             }
             signals.next().await;
@@ -93,8 +94,8 @@ impl Stop {
     }
 }
 
-/// Signals that stop the process. Creating this value registers them, so that a signal before the first wait
-/// does not end the process at once.
+/// Source of the signals that stop the process. Creating it registers the signals, so that even an
+/// early signal does not end the process at once.
 #[cfg(unix)]
 struct Signals([Option<tokio::signal::unix::Signal>; 2]);
 
@@ -121,7 +122,7 @@ async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {
         None => None,
     };
     if heard.is_none() {
-        // This source of signals is closed, so never return.
+        // The source of signals is closed, so no signal can arrive. Never return.
         std::future::pending::<()>().await;
     }
 }

@@ -19,8 +19,8 @@ const HTTP_PREFIX: &str = "RECTO_HTTP_";
 const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
 /// Maximum value of `--wait`, the wait for a store, in seconds: a day.
 const MAX_WAIT_SECONDS: i64 = 86_400;
-/// Maximum number of attempts to open an embedded store that another command of the same shell pipe has open.
-/// With `PIPE_WAIT`, it is 5 seconds.
+/// Maximum number of attempts to open an embedded store that another command of the same shell pipe
+/// has open. With waits of `PIPE_WAIT`, the attempts take 5 seconds.
 const MAX_PIPE_ATTEMPTS: u32 = 250;
 /// Time between two attempts to open a store that another command of the same shell pipe has open.
 const PIPE_WAIT: Duration = Duration::from_millis(20);
@@ -89,7 +89,7 @@ pub(crate) struct StoreArgs {
     pub(crate) wait: Option<u32>,
 }
 
-/// Returns the parser of `--wait`, which accepts seconds.
+/// Returns clap's parser of `--wait`: whole seconds, at most a day.
 pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
@@ -98,7 +98,7 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
 pub(crate) const MAKES_A_STORE: &str =
     "create a store with `recto apply --schema FILE`, or one with example data with `recto demo`";
 
-/// Parsed content of a store file (`--store-config`).
+/// Content of a store file (`--store-config`).
 #[derive(Debug, Default)]
 struct StoreConfig {
     store: Option<String>,
@@ -108,15 +108,15 @@ struct StoreConfig {
 }
 
 impl StoreArgs {
-    /// Identifiers of these options in the command-line parser.
+    /// Ids of the store options in clap, the parser of the command line.
     pub(crate) const IDS: [&str; 3] = ["store", "store_config", "wait"];
 
-    /// Returns the address of the store, from the options, the environment and the store file. `default` is
-    /// the store if none of these names one.
+    /// Returns the address of the store, from the options, the environment or the store file.
+    /// Without all of them, the store is `default`.
     ///
     /// # Errors
-    /// The address, a variable or the file is invalid. No error contains the value of a parameter that may be
-    /// secret.
+    /// The address, a variable or the file is invalid. No error contains the value of a parameter
+    /// that may be secret.
     pub(crate) fn address(
         &self,
         default: &str,
@@ -161,7 +161,8 @@ impl StoreArgs {
             .map_or_else(|| Ok(StoreConfig::default()), read_config)
     }
 
-    /// Returns the maximum time to wait until the store can be opened.
+    /// Returns the maximum time to wait until the store can be opened, from `--wait` or the store
+    /// file.
     pub(crate) fn wait(&self) -> Result<Duration> {
         let seconds = match self.wait {
             Some(seconds) => seconds,
@@ -181,8 +182,8 @@ impl StoreArgs {
             .await
     }
 
-    /// Opens the store in this process, for operations that a server does not offer. Rejects the address of a
-    /// server.
+    /// Opens the store in this process, for operations that servers do not offer. Rejects the
+    /// address of a server.
     pub(crate) async fn open_itself(&self, options: OpenOptions) -> Result<Recto> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if matches!(address, StoreAddress::Http(_)) {
@@ -201,7 +202,8 @@ impl StoreArgs {
             .map_err(|error| not_opened(error, MAKES_A_STORE))
     }
 
-    /// Adds parameters of Cassandra from the store file, for keyspaces with attached tables.
+    /// Adds parameters of Cassandra connections from the store file, for keyspaces with attached
+    /// tables.
     pub(crate) fn with_parameters(&self, options: OpenOptions) -> Result<OpenOptions> {
         let parameters = self.config()?.cassandra.into_iter();
         Ok(parameters.fold(options, |options, (name, value)| {
@@ -209,8 +211,8 @@ impl StoreArgs {
         }))
     }
 
-    /// Opens the store for a command whose input comes from another command through a pipe. Retries while the
-    /// other command still has an embedded store open.
+    /// Opens the store for a command that reads from another command through a pipe. Retries while
+    /// the other command has an embedded store open.
     pub(crate) async fn open_in_pipe(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if !matches!(address, StoreAddress::Embedded(_)) {
@@ -228,7 +230,7 @@ impl StoreArgs {
         self.open_with(options, hint).await
     }
 
-    /// Opens the store with these options. A failure has `hint` if the store does not exist.
+    /// Opens the store with the given options. If the store does not exist, the failure has `hint`.
     pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         let options = self.with_parameters(options)?;
@@ -238,7 +240,7 @@ impl StoreArgs {
     }
 }
 
-/// Converts the error of opening a store. The failure has `hint` if the store does not exist.
+/// Converts the error of opening a store. If the store does not exist, the failure has `hint`.
 pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     let is_absent = error.kind() == ErrorKind::NotFound;
     let failure = Failure::from(error);
@@ -249,7 +251,7 @@ pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     }
 }
 
-/// Adds parameters of the store file and of the environment to the address of a server.
+/// Adds parameters from the store file and the environment to the address of a server.
 fn server(
     given: HttpAddress,
     config: &[(String, String)],
@@ -292,15 +294,15 @@ fn named(error: &recto::Error, place: &str) -> Failure {
     }
 }
 
-/// Applies the parameters that the text of the address contains. They take precedence over those of the
-/// environment and the store file.
+/// Applies the parameters in the address's text to `address`. They take precedence over parameters
+/// from the environment and the store file.
 fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) {
     fn prefer<T>(slot: &mut Option<T>, given: Option<T>) {
         if given.is_some() {
             *slot = given;
         }
     }
-    // Name each field, so that the compiler reports a new field that is missing here.
+    // Name every field, so that the compiler reports a new field that is not handled here.
     let CassandraAddress {
         hosts: _,
         keyspace: _,
@@ -345,8 +347,8 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             .into_iter()
             .any(|pair| pair.split('=').next() == Some(parameter))
     };
-    // The parsed address does not show whether a flag was absent or off, so search the text for the flag's
-    // name.
+    // The parsed address does not show whether a flag was absent or false. So search the text for
+    // the flag's name.
     if says("tls") || tls {
         address.tls = tls;
     }
@@ -355,7 +357,7 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
     }
 }
 
-/// Reads a text file. Returns `None` if it is longer than `most_bytes`.
+/// Reads a text file. Returns `None` if the file is longer than `most_bytes`.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Option<String>> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -380,7 +382,7 @@ fn refused(path: &Path, reason: &str) -> Failure {
     )
 }
 
-/// Parses a store file. An error contains only the line number. The error of the TOML parser would also
+/// Parses a store file. An error names only the line number, because the TOML parser's error would
 /// contain the line, which may have a password.
 fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
@@ -405,7 +407,7 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
             }
             ("cassandra", toml::Value::Table(table)) => config.cassandra = parameters("cassandra", table)?,
             ("http", toml::Value::Table(table)) => config.http = parameters("http", table)?,
-            // Skip the table of `recto serve`, which reads its settings from the same file.
+            // Skip `[serve]`: these settings of `recto serve` are in the same file.
             ("serve", toml::Value::Table(_)) => {}
             (kind @ ("cassandra" | "http"), _) => return Err(format!("`{kind}` is a table: [{kind}]")),
             (other, _) => return Err(format!("there is no key `{other}`")),

@@ -10,15 +10,15 @@ use recto::session::JsonRecord;
 use crate::console::{Console, Tone};
 use crate::text::{character_width, printable, width};
 
-/// Maximum width of a cell on a terminal, in columns. A longer cell is cut, and ends in `…`. If the output is
-/// no terminal, cells are complete, and a cell beyond this width moves the rest of its row to the right.
+/// Maximum width of a cell on a terminal, in columns. A longer cell is cut and ends in `…`. Without
+/// a terminal, cells are complete, and a longer cell shifts the rest of its row.
 const MAX_CELL_WIDTH: usize = 40;
-/// Minimum width to which a column of text is cut, in columns. If there is less room, the column is hidden.
-/// Numbers are never cut to fit.
+/// Minimum width to which a text column is cut, in columns. With less space, the column is hidden.
+/// Numbers are never cut.
 const MIN_CUT_WIDTH: usize = 12;
 /// Number of spaces between two columns.
 const GAP: usize = 2;
-/// Text that is printed for a null.
+/// Text that the table shows for a null.
 const NULL: &str = "null";
 
 /// Rows and columns of a table, with their widths.
@@ -39,14 +39,14 @@ struct Column {
     right: bool,
     width: usize,
     cells: Vec<Option<String>>,
-    /// True if the column is shown rather than other columns, if not all fit.
+    /// True if the column is shown in preference to others, when not all columns fit.
     first_choice: bool,
 }
 
 impl Table {
-    /// Creates a table of records with these fields. On a terminal of `width` columns, fields of sort orders
-    /// are shown first, then the fields that were declared first. Fields that do not fit are hidden. Without
-    /// a width, all fields are shown completely.
+    /// Creates a table of records with the given fields. On a terminal of `width` columns, fields
+    /// of sort orders have precedence, then fields that were declared first. Fields that do not fit
+    /// are hidden. Without `width`, all fields are shown completely.
     pub(crate) fn new(
         records: &[JsonRecord],
         fields: &[String],
@@ -73,8 +73,8 @@ impl Table {
         Self::laid_out(columns, width)
     }
 
-    /// Creates a table of other data. A column has a name, a flag for right alignment, and its cells. On a
-    /// terminal of `width` columns, the last columns are hidden if they do not fit. Without a width, all
+    /// Creates a table of named columns. The flag of a column aligns it to the right. On a terminal
+    /// of `width` columns, the last columns are hidden if they do not fit. Without `width`, all
     /// columns are shown completely.
     pub(crate) fn of_columns(columns: Vec<(&str, bool, Vec<String>)>, width: Option<usize>) -> Self {
         let column = |(name, right, cells): (&str, bool, Vec<String>)| Column {
@@ -100,7 +100,8 @@ impl Table {
         }
     }
 
-    /// Returns the table with lines that are padded to its width, because other text follows on the right.
+    /// Returns the table with all lines padded to its width, because other text follows on the
+    /// right.
     pub(crate) fn filled(self) -> Self {
         Self { fills: true, ..self }
     }
@@ -156,7 +157,7 @@ impl Column {
     }
 }
 
-/// Removes the columns that do not fit into `width`, and returns their names.
+/// Removes the columns that do not fit into a terminal of `width` columns, and returns their names.
 fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     let mut room = width + GAP;
     let mut keep = vec![false; columns.len()];
@@ -175,8 +176,8 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
                 keep[index] = true;
                 room = 0;
             } else if !first_choice {
-                // Stop at the first column that does not fit. A later, narrower column would fit, but users
-                // would take its choice for deliberate.
+                // Stop at the first column that does not fit. A later, narrower column might fit,
+                // but users would take the gap for deliberate.
                 break;
             }
         }
@@ -194,8 +195,8 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     hidden
 }
 
-/// Returns the text of a value as a cell, or `None` for null. Text has no quotes, except for the text `null`.
-/// Other values are JSON.
+/// Returns the text of a JSON value for a cell; `None` for null. Text has no quotes, unless it is
+/// `null`. Other values are JSON.
 pub(crate) fn cell_text(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
@@ -205,7 +206,7 @@ pub(crate) fn cell_text(value: &Json) -> Option<String> {
     }
 }
 
-/// Cuts text to at most `width` columns. Text that was cut ends in `…`.
+/// Cuts text to at most `width` columns. Cut text ends in `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if crate::text::width(text) <= width {
         return text.to_owned();

@@ -4,12 +4,11 @@ use std::io;
 
 use crate::console::{Key, Keyboard};
 
-/// Returns the columns and lines of the terminal, if there is one.
+/// Returns the numbers of columns and lines of the terminal; `None` without a terminal.
 pub(crate) fn size() -> Option<(u16, u16)> {
     crossterm::terminal::size().ok()
 }
 
-/// Returns the keyboard of the terminal.
 pub(crate) fn keyboard() -> Box<dyn Keyboard> {
     Box::new(TerminalKeyboard)
 }
@@ -17,7 +16,8 @@ pub(crate) fn keyboard() -> Box<dyn Keyboard> {
 /// Keyboard of the terminal. It returns each key without waiting for Enter.
 struct TerminalKeyboard;
 
-/// Guard of the terminal's raw mode, in which keys are read one by one. Dropping it restores the normal mode.
+/// Guard of the terminal's raw mode, in which keys arrive one by one. Dropping the guard restores
+/// normal mode.
 struct RawMode;
 
 impl RawMode {

@@ -6,7 +6,8 @@ pub(crate) use recto::text::{bytes, counted, duration, grouped};
 pub(crate) fn width(text: &str) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthStr::width(text);
-    // The build with only the demo counts characters, because the demo prints no wide characters.
+    // A program with only `recto demo` counts characters, because the demo prints no wide
+    // characters.
     #[cfg(not(feature = "full"))]
     let columns = text.chars().count();
     columns
@@ -21,7 +22,7 @@ pub(crate) fn character_width(character: char) -> usize {
     columns
 }
 
-/// Returns the text of a number of rows, such as `1 row`.
+/// Formats a number of rows, such as `1 row`.
 pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")
 }
@@ -48,7 +49,7 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
         return Err(said());
     }
     let bytes = number.parse::<f64>().map_err(|_| said())? * f64::from(unit);
-    // Reject larger sizes: `f64` represents every whole number only up to this limit.
+    // Reject larger sizes, because `f64` represents every whole number only up to 2^53.
     #[expect(clippy::cast_sign_loss, reason = "it has no sign")]
     if bytes <= 2f64.powi(53) {
         Ok(bytes.round() as u64)
@@ -57,8 +58,8 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Escapes control characters and line breaks of a text, so that a terminal prints stored text and does not
-/// execute it. Also escapes characters that change the direction of text.
+/// Escapes control characters and line breaks of a text, so that stored text cannot control the
+/// terminal. Also escapes characters that change the direction of text.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

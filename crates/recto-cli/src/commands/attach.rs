@@ -93,7 +93,7 @@ pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Prints the result as text.
+/// Prints the result of attaching a table as text.
 fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()> {
     let collection = &report.collection;
     let done = console.paint(Tone::Good, "✓");

@@ -1,4 +1,4 @@
-//! `recto completions`: completion scripts of shells.
+//! `recto completions`: prints completion scripts for shells.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -21,7 +21,6 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the completion script of a shell.
 pub(crate) fn run(args: &CompletionsArgs, console: &mut Console) -> Result<Exit> {
     // Generate the script in memory first, because the generator panics if its writer fails.
     let mut script = Vec::new();

@@ -24,7 +24,7 @@ The output has the origin of each value. A flag takes precedence over the enviro
 the environment over the table [serve] of the file, and the file over the default. The output has no \
 secrets.";
 
-/// Heading of the server's options in the help.
+/// Heading above the server's options in `--help`.
 const HEADING: &str = "Server";
 
 /// Arguments of `recto config`.
@@ -66,7 +66,7 @@ pub(crate) struct ServerArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Server options that were given on the command line: pairs of a setting's name and its value.
+/// Server options on the command line: pairs of a setting's name and its value.
 #[derive(Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
@@ -110,8 +110,8 @@ impl FromArgMatches for SettingFlags {
 }
 
 impl ServerArgs {
-    /// Returns the configuration that a server would use: defaults, file, environment and command line
-    /// combined.
+    /// Returns the configuration that a server would use. It combines defaults, the file, the
+    /// environment and the command line.
     pub(crate) fn effective(&self) -> Result<Effective> {
         let file = match &self.config {
             Some(path) => Some((path.clone(), read(path)?)),
@@ -125,8 +125,8 @@ impl ServerArgs {
         Ok(sources.resolve()?)
     }
 
-    /// Returns the options that select the store. If they name no file with parameters of the store, the
-    /// server's configuration file is used as that file.
+    /// Returns the options that select the store. If they name no store file, the server's
+    /// configuration file serves as the store file.
     pub(crate) fn store(&self) -> StoreArgs {
         let mut store = self.store.clone();
         store.store_config = store.store_config.or_else(|| self.config.clone());

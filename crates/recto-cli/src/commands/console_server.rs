@@ -8,8 +8,8 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::stop::Stop;
 
-/// Serves the web console of a store to this machine until the process gets a signal to stop. Uses the
-/// default port, or a free port if the default is in use.
+/// Serves the web console of a store to this machine until the process gets a signal to stop.
+/// Listens on the default port, or on a free port if the default port is in use.
 pub(crate) async fn serve_console(
     session: LocalSession,
     address: &StoreAddress,
@@ -42,15 +42,15 @@ pub(crate) async fn serve_console(
     Ok(Exit::Done)
 }
 
-/// Writes the server's address into the store's lock file. Other processes that cannot open the store show it
-/// in their error.
+/// Writes the server's address into the store's lock file. Processes that cannot open the locked
+/// store show the address in their error.
 pub(super) fn announce(session: &LocalSession, server: &Server) {
     // Ignore an error, because the address only improves an error message of other processes.
     let _ = session.announce(&server.local_url());
 }
 
-/// Sets the folder for uploaded files to a folder inside an embedded store, unless the user named another
-/// one. The disk of the store needs space for the loaded rows anyway.
+/// Sets the folder for uploaded files to a folder inside an embedded store, unless the
+/// configuration names a folder. The disk of the store needs space for the loaded rows anyway.
 pub(super) fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
     if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
         config.load_folder = Some(folder.join("loads"));

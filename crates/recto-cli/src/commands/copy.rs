@@ -72,8 +72,8 @@ pub(crate) async fn run(args: &CopyArgs, console: &mut Console) -> Result<Exit> 
     };
     let source = store(&args.from, &args.from_config);
     let source = source.open_itself(OpenOptions::new().read_only()).await?;
-    // Check the names of the collections first, so that a wrong name does not cause the creation of the
-    // target store.
+    // Check the names of the collections before the target is opened: a wrong name must not create
+    // the target store.
     for name in &args.collections {
         collection_of(&source.schema(), name)?;
     }
@@ -132,7 +132,7 @@ async fn copy(
     Err(differ(&report))
 }
 
-/// Prints the result of the copy as text.
+/// Prints the result of a copy as text.
 fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Result<()> {
     let read: u64 = report.collections.iter().map(|one| one.rows_read).sum();
     let resumed: u64 = report.collections.iter().map(|one| one.rows_resumed).sum();
@@ -183,8 +183,8 @@ fn draw_collection(one: &CopiedCollection, console: &mut Console) -> Result<()> 
     Ok(())
 }
 
-/// Returns the text of a checksum, such as `120,000 records, digest 00ff…, and 3 with a time to live, not
-/// compared`.
+/// Returns a checksum of records as text, such as
+/// `120,000 records, digest 00ff…, and 3 with a time to live, not compared`.
 fn said(sum: &RecordSum) -> String {
     let records = counted(sum.records, "record", "records");
     let ending = match sum.ending {

@@ -67,7 +67,6 @@ pub(crate) struct RotateArgs {
 }
 
 impl CursorKeysArgs {
-    /// Returns the options that select the store.
     pub(crate) fn store(&self) -> &StoreArgs {
         match &self.command {
             CursorKeysCommand::List(args) => &args.store,
@@ -75,7 +74,7 @@ impl CursorKeysArgs {
         }
     }
 
-    /// Opens the store for reading, or for writing if the command changes the keys.
+    /// Opens the store: for writing if the command changes the keys, otherwise for reading.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         match &self.command {
             CursorKeysCommand::List(_) => self.store().open_to_read().await,
@@ -84,7 +83,6 @@ impl CursorKeysArgs {
     }
 }
 
-/// Runs `recto cursor-keys list` or `rotate`.
 pub(crate) async fn run(args: &CursorKeysArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     match &args.command {
         CursorKeysCommand::List(args) => {
@@ -125,7 +123,7 @@ fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of an age. From two days on, it is in whole days.
+/// Formats the age of a key. An age of two days or more is in whole days.
 fn age(seconds: u64) -> String {
     match seconds / SECONDS_PER_DAY {
         0 | 1 => duration(Duration::from_secs(seconds)),

@@ -21,46 +21,46 @@ use crate::text::{bytes, duration, grouped, printable, rows};
 
 /// Default folder of the demo, for its store and its input file.
 pub(crate) const FOLDER: &str = "recto-demo";
-/// Folder of the input file if the user names another store. A store cannot be created in a folder that has
-/// other files.
+/// Folder of the demo's input file if the user names another store. The file cannot be in the
+/// store's folder, because a store cannot be created in a folder that has other files.
 const INPUT_FOLDER: &str = "recto-demo-input";
 /// Name of the demo's input file.
 const FILE: &str = "flights.csv.gz";
-/// Maximum number of names that the demo tries for the file of rejected flights.
+/// Maximum number of file names that the demo tries for the file of rejected flights.
 const MAX_REJECT_FILES: u32 = 1_000;
 /// ZIP archive with the flights. See `data/README.md` for their source.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// Byte range of the compressed (deflate) text in the archive, which has only this file.
+/// Byte range of the compressed (deflate) text in the ZIP archive, which has one file.
 const DEFLATED: Range<usize> = 57..8_258_798;
-/// CRC-32 checksum of the uncompressed text.
+/// CRC-32 checksum of the uncompressed text of flights, for the .gz file.
 const TEXT_CRC: u32 = 0x78bc_fcdd;
-/// Length of the uncompressed text, in bytes.
+/// Length of the uncompressed text of flights, in bytes, for the .gz file.
 const TEXT_BYTES: u32 = 31_053_850;
 /// Schema of the demo: the collection of flights with a primary sort order and four views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
-/// Name of the only collection of the schema.
+/// Name of the only collection of the demo's schema.
 const COLLECTION: &str = "flights";
-/// Text in the input file that means null.
+/// Text in the demo's input file that means null.
 const NULL: &str = "NA";
 /// Number of rows that each page of the demo shows.
 const ROWS: i64 = 6;
 
-/// Page that the demo shows, with its query.
+/// Page that the demo shows, with the query that selects it.
 struct Scene {
     title: &'static str,
     filter: &'static str,
     fields: &'static [&'static str],
-    /// Start of the page in the sort order.
+    /// Position of the page in the sort order.
     place: Beginning,
 }
 
-/// Start of a page in the sort order.
+/// Position of a page in the sort order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
     First,
-    /// The last page. The demo then also shows the page before it.
+    /// The last page of the sort order. The demo then also shows the page before it.
     Last,
-    /// The page around a share of all rows, for example 50%.
+    /// The page at a share of all rows. For example, `50%` is the page in the middle.
     Share(&'static str),
 }
 
@@ -107,7 +107,7 @@ const SCENES: [Scene; 4] = [
 ];
 
 impl Scene {
-    /// Returns the share of all rows around which the page is. `None`: the page is the first or the last one.
+    /// Returns the share of all rows at which the page is; `None` for the first and the last page.
     fn share(&self) -> Option<&'static str> {
         match self.place {
             Beginning::Share(share) => Some(share),
@@ -120,9 +120,9 @@ impl Scene {
 #[derive(Debug)]
 pub(crate) struct DemoRequest {
     pub(crate) place: Place,
-    /// True to hide the progress.
+    /// True to hide the progress of the load.
     pub(crate) quiet: bool,
-    /// True to serve the web console at the end, as on a terminal.
+    /// True to serve the web console at the end. On a terminal, the demo always does so.
     pub(crate) serve: bool,
 }
 
@@ -147,8 +147,8 @@ pub(crate) async fn run(request: DemoRequest, console: &mut Console) -> Result<E
     }
 }
 
-/// Opens or creates the store. Also returns the local session, if this process opened the store itself and
-/// not a server.
+/// Opens or creates the store of the demo. Also returns the local session, or `None` if the store
+/// is a server's.
 async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)> {
     if let StoreAddress::Http(_) = place.address {
         return Ok((place.open_or_create().await?, None));
@@ -158,12 +158,12 @@ async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)>
     Ok((Arc::new(own.clone()), Some(own)))
 }
 
-/// Parameters of a running demo.
+/// Parameters with which the demo runs on an open store.
 pub(crate) struct Demo<'a> {
     pub(crate) session: Arc<dyn Session>,
-    /// Address of the store, for display.
+    /// Address of the store, as the printed commands show it.
     pub(crate) address: String,
-    /// Folder of the input file.
+    /// Folder of the demo's input file.
     pub(crate) folder: &'a Path,
     pub(crate) quiet: bool,
 }
@@ -194,8 +194,8 @@ pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Applies the demo's schema to a store that is empty or already has this schema. Rejects any other store
-/// without changing it.
+/// Applies the demo's schema to the store. Accepts an empty store, or a store that already has the
+/// schema. Rejects any other store without changing it.
 async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     let schema = Schema::parse(SCHEMA).expect("the demo's schema is right, as a test says");
     if session.describe().await?.generation != 0 {
@@ -264,17 +264,19 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the flights as a .gz file (RFC 1952). The archive is a .zip file, and a build with only the demo
-/// cannot load such files. The compressed text is the same in both formats.
+/// Returns the flights as a .gz file (RFC 1952), made of the compressed text of the .zip archive. A
+/// program with only `recto demo` cannot load .zip files. Both formats compress text equally
+/// (deflate).
 fn packed_flights() -> Vec<u8> {
-    // Magic number, method deflate, no flags, no time, no extra flags, unknown operating system.
+    // Header of a .gz file: magic number, method deflate, no flags, no time, unknown operating
+    // system.
     let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let (crc, length) = (TEXT_CRC.to_le_bytes(), TEXT_BYTES.to_le_bytes());
     [&header[..], &FLIGHTS[DEFLATED], &crc, &length].concat()
 }
 
-/// Writes the input file unless it exists with the same content. An interrupted write leaves no incomplete
-/// input file.
+/// Writes the demo's input file, unless a file with the same content exists. An interrupted write
+/// leaves no incomplete input file.
 fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     let flights = packed_flights();
     match std::fs::read(file) {
@@ -288,8 +290,8 @@ fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     std::fs::rename(unfinished, file)
 }
 
-/// Returns an unused path for the file of rejected flights. An existing file may belong to the user or to a
-/// demo with another store, and is never replaced.
+/// Returns an unused path for the file of rejected flights. The demo never replaces an existing
+/// file, which may belong to the user or to a demo with another store.
 fn free_rejects_path(file: &Path) -> PathBuf {
     let path = |number: u32| match number {
         1 => file.with_file_name(format!("{FILE}.rejects.csv")),
@@ -301,7 +303,7 @@ fn free_rejects_path(file: &Path) -> PathBuf {
     paths.find(is_free).unwrap_or_else(|| path(1))
 }
 
-/// Prints a page. If the page is the last one, also prints the page before it.
+/// Prints a page of the demo. After the last page, also prints the page that precedes it.
 async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: &mut Console) -> Result<()> {
     let mut request = PageRequest {
         filter: scene.filter.to_owned(),
@@ -359,7 +361,7 @@ fn draw_page(
     Ok(())
 }
 
-/// Returns the `recto page` command that shows this page.
+/// Returns the `recto page` command that shows the page of `scene`.
 fn command(address: &str, scene: &Scene) -> String {
     let place = match scene.place {
         Beginning::First => String::new(),
@@ -377,7 +379,7 @@ fn command(address: &str, scene: &Scene) -> String {
     )
 }
 
-/// Returns an address in quotes for a shell, if it needs quotes.
+/// Quotes an address for a shell, if it contains characters that need quotes.
 fn quoted(address: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "/._-:,@[]".contains(character);
     if !address.is_empty() && address.chars().all(plain) && !address.contains('[') {

@@ -29,7 +29,7 @@ pub(crate) struct DemoArgs {
     /// Serve the console at the end, as on a terminal
     #[arg(long)]
     pub(crate) serve: bool,
-    // The demo reads no store from the environment, so that it writes only where the user says.
+    // Read no store from the environment, so that the demo writes only where the user says.
     #[arg(help = "Store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) store: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// Returns the options of the demo for these arguments.
+    /// Converts the arguments to the options of the demo.
     ///
     /// # Errors
     /// The errors of [`StoreArgs::address`].

@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     Ok(Exit::Done)
 }
 
-/// Returns the schema together with the settings of queues, if there are any.
+/// Adds the settings of queues, if the store has any, to a copy of the schema.
 async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     let mut schema = schema.clone();
     let settings = session.queues()?.table_settings().await?;
@@ -128,7 +128,8 @@ fn draw_unavailable(unavailable: &UnavailableCollection, indent: &str, console: 
     Ok(())
 }
 
-/// Returns the write mode of a collection, or the table to which it is attached.
+/// Returns the write mode of a collection as text, or the table of Cassandra to which it is
+/// attached.
 fn written(collection: &Collection) -> String {
     let attached = collection.attached.as_ref();
     attached.map_or_else(

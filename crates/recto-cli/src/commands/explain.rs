@@ -12,7 +12,7 @@ use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
 use crate::text::{printable, printable_lines};
 
-/// Maximum number of sources of a merge that are printed. A merge can have 128.
+/// Maximum number of sources (key ranges) of a merge that are printed. A merge can have 128.
 const MAX_SOURCES_DRAWN: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
     Ok(())
 }
 
-/// Prints lines of text, each with a name in front. A name that equals the previous one is not repeated.
+/// Prints lines of text after their labels. A label that equals the label above is not repeated.
 fn named(console: &mut Console, lines: &[(&str, String)]) -> Result<()> {
     let mut before = "";
     for (name, text) in lines {

@@ -1,4 +1,4 @@
-//! Load of a file with its progress, and the text of its result.
+//! Loading of a file with progress output, and the text of its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::progress::Meter;
 use crate::stop::unless_stopped;
 use crate::text::{grouped, printable};
 
-/// Maximum number of reasons of rejected rows that are printed for each collection.
+/// Maximum number of reasons for rejected rows that are printed for each collection.
 const MAX_REASONS_DRAWN: usize = 5;
 
-/// Loads a file and shows the progress. Returns the result and the duration, or `None` if the process got a
-/// signal to stop.
+/// Loads a file and shows the progress. Returns the report and the elapsed time, or `None` if the
+/// process got a signal to stop.
 pub(crate) async fn load(
     session: Arc<dyn Session>,
     request: LoadRequest,
@@ -44,7 +44,7 @@ pub(crate) async fn load(
     }
 }
 
-/// Prints the numbers of stored and rejected rows: a line for each collection, followed by the reasons of
+/// Prints, for each collection, the numbers of stored and rejected rows, then the reasons of
 /// rejections.
 pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Result<()> {
     let name_width = report
@@ -92,7 +92,7 @@ pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Re
     Ok(())
 }
 
-/// Prints a line for each view, with the number of entries that the load wrote to it.
+/// Prints a line for each view: the number of entries (rows of the view) that the load wrote.
 fn draw_views(views: &[LoadedView], console: &mut Console) -> Result<()> {
     for view in views {
         let mut line = format!("    {:>8}  in {}", grouped(view.entries), view.name);

@@ -64,7 +64,7 @@ use crate::failure::{Exit, Failure, Result};
 #[cfg(feature = "full")]
 use views::{RepairArgs, VerifyArgs};
 
-/// Runs a command.
+/// Runs a command of the program with all commands.
 #[cfg(feature = "full")]
 pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit> {
     match command {
@@ -109,7 +109,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
     }
 }
 
-/// Returns the collection with this name, or an error that suggests similar names.
+/// Returns the collection named `name`, or an error that suggests similar names.
 pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Arc<Collection>> {
     schema
         .collection(name)

@@ -19,7 +19,7 @@ const DEFAULT_TERMINAL_ROWS: usize = 20;
 const MIN_TERMINAL_ROWS: usize = 5;
 /// Maximum number of rows of the first page, however high the terminal is.
 const MAX_TERMINAL_ROWS: usize = 50;
-/// Number of lines on the screen next to the rows: header, rule, up to four lines of the footer, and the
+/// Number of lines around the rows of a page: header, rule, up to four lines of the footer, and the
 /// prompt.
 const LINES_AROUND_ROWS: usize = 8;
 
@@ -58,8 +58,8 @@ pub(crate) struct PageArgs {
 }
 
 impl QueryArgs {
-    /// Converts an error of the query. The message also shows the filter or the sort order that the error is
-    /// about.
+    /// Converts an error of the query to a failure. For an error in the filter or the sort order,
+    /// the message shows its text and the position.
     pub(crate) fn failure(&self, error: recto::Error) -> Failure {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
@@ -118,10 +118,11 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Waits for a key. Returns the request of the page that the key selects, or the exit code if the user quits.
+/// Waits for a key. Returns the request for the page that the key selects, or the exit code if the
+/// user quits.
 ///
-/// `lines` is the number of lines of the current page. If they are all still visible, the next page
-/// overwrites them.
+/// `lines` is the number of printed lines of the current page. If all of them are still on the
+/// screen, the next page overwrites them.
 fn turn(
     request: &PageRequest,
     reply: &PageReply,
@@ -171,19 +172,21 @@ fn turn(
     }
 }
 
-/// Returns the control sequence that moves the cursor up and clears the lines below: CUU and ED of ECMA-48.
+/// Returns the control sequence that moves the cursor `lines` up and clears the screen from there
+/// (ECMA-48).
 fn over(lines: usize) -> String {
     format!("\r\u{1b}[{lines}A\u{1b}[J")
 }
 
-/// Prints a message below the page. Returns the number of printed lines.
+/// Prints a message below a page. Returns the number of printed lines.
 fn say(console: &mut Console, text: &str) -> Result<usize> {
     let text = console.paint(Tone::Warning, text);
     console.line(text)?;
     Ok(1)
 }
 
-/// Returns the number of rows for a page that fills a terminal of this height together with its footer.
+/// Returns the number of rows that fit on a terminal of the given height together with the page's
+/// footer.
 fn rows_that_fit(height: Option<usize>) -> i64 {
     let rows = height.map_or(DEFAULT_TERMINAL_ROWS, |height| {
         height.saturating_sub(LINES_AROUND_ROWS)

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::table::{Table, cut};
 use crate::text::{bytes, counted, duration, printable, rows};
 
-/// Page to print, and how to print it.
+/// Page of records to print, with its collection and the requested fields.
 pub(crate) struct View<'a> {
     pub(crate) collection: &'a Collection,
     /// Fields that the user requested; empty for all fields.
@@ -20,7 +20,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Prints the table and its footer. Returns the number of printed lines.
+    /// Prints the page as a table with a footer. Returns the number of printed lines.
     pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
         let (mut lines, hidden) = self.table(console);
         if let Some(tokens) = &self.reply.row_page_tokens {
@@ -81,11 +81,12 @@ impl View<'_> {
         Ok(lines.len())
     }
 
-    /// Returns the lines of the table, and the names of the fields that did not fit.
+    /// Returns the lines of the page's table, and the names of the fields that did not fit on the
+    /// terminal.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            // A page that a budget ended may have more rows behind it, in either direction, so its text is
-            // "no rows yet".
+            // Print "no rows yet" if a budget (rows, bytes or time) ended the page: rows may follow
+            // in either direction.
             let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
@@ -117,8 +118,8 @@ impl View<'_> {
         .collect()
     }
 
-    /// Returns the line with the keys. A key without an effect is dim. If the line is too long, it has only
-    /// the letters of the keys.
+    /// Returns the line that explains the keys. A key that would do nothing is dim. On a narrow
+    /// terminal, the line has only the letters of the keys.
     fn keys(&self, console: &Console) -> String {
         let more = !self.reply.next_page_token.is_empty();
         let less = !self.reply.previous_page_token.is_empty();
@@ -143,7 +144,7 @@ impl View<'_> {
     }
 }
 
-/// Returns a line that is cut to the width of the terminal, so that it does not wrap.
+/// Cuts a line to the width of the terminal, so that it does not wrap.
 fn line(console: &Console, tone: Tone, text: &str) -> String {
     console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
 }

@@ -16,7 +16,7 @@ use crate::store::StoreArgs;
 use crate::table::cell_text;
 use crate::text::{counted, grouped};
 
-/// Maximum number of records of one `put` or `insert`. All of them are stored, or none.
+/// Maximum number of records of one `put` or `insert`, which stores all of them or none.
 const MAX_PUT_RECORDS: usize = 10_000;
 /// Maximum number of bytes of JSON in one `put` or `insert`.
 const MAX_PUT_BYTES: u64 = 16 << 20;
@@ -178,7 +178,7 @@ pub(crate) async fn insert(args: &InsertArgs, session: &dyn Session, console: &m
     storing.run(&insert, session, console).await
 }
 
-/// Records to store, and the parameters of the operation.
+/// Records to store by `put` or `insert`, and the parameters of the operation.
 struct Storing<'a> {
     records: &'a RecordsArgs,
     done: &'static str,
@@ -262,7 +262,7 @@ impl Storing<'_> {
     }
 }
 
-/// Prints that a change was made, with the new version of the record.
+/// Prints that a record was changed, with its new version.
 pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) -> Result<()> {
     let version = match outcome.version {
         Some(version) => format!(", version {version}"),
@@ -278,7 +278,7 @@ pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) 
     Ok(())
 }
 
-/// Converts an error about one of several records. The message names the record's line in the input.
+/// Converts an error about one of several records. The message names the record's input line.
 fn at_line(error: recto::Error, lines: &[u64]) -> Failure {
     match error.change().and_then(|change| lines.get(change)) {
         Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
@@ -291,7 +291,8 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    // A delete does not read the record first, so the message does not say whether the record existed.
+    // The message does not say whether the record existed, because a delete does not read the
+    // record first.
     let done = format!("record {} of {} is deleted", shown(&key), collection.name);
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;
@@ -300,8 +301,8 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     Ok(Exit::Done)
 }
 
-/// Returns the text of each key field. The user gives the key as one argument per field, or as a single
-/// argument.
+/// Splits a key from the command line into one text per key field. The user gives one argument per
+/// field, or all fields in one argument, separated by commas.
 pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
     let fields = collection.key.len();
     if given.len() == fields {
@@ -376,7 +377,8 @@ fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Co
     Ok(())
 }
 
-/// Parses a record from JSON text. Numbers are read without loss, according to the types of their fields.
+/// Parses a record from JSON text. Numbers keep all their digits, according to the types of their
+/// fields.
 fn parse(definition: &Arc<Collection>, text: &str) -> recto::Result<JsonRecord> {
     DynamicRecord::from_json_text(Arc::clone(definition), text).map(|record| record.to_json())
 }

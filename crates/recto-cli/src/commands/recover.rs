@@ -17,11 +17,11 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration};
 
-/// Maximum duration of the command without `--watch`. Half a minute of it passes before a process is known to
-/// be dead.
+/// Maximum duration of the command without `--watch`. It is long enough to detect dead processes,
+/// which takes half a minute.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(120);
 
-/// Interval at which new lines of output are printed.
+/// Interval at which the command prints new lines of output.
 const TELLING_PAUSE: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ pub(crate) struct RecoverArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Result of the last pass over the unfinished changes, and sums of all passes.
+/// Result of the last pass over unfinished changes, and totals over all passes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     last: RecoveryPass,
@@ -132,7 +132,7 @@ pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut
         total.add(pass);
         meter.recover(total.looks, &total.text());
         if args.watch && (args.output.json || total.looks == 1 || before != total.text()) {
-            // Sending cannot fail, because the receiver lives until the end of this function.
+            // Sending cannot fail, because the receiver lives until the function ends.
             let _ = tell.send(total.line(args.output.json));
         }
         args.watch || (!pass.is_done() && meter.elapsed() < MAX_RECOVERY_TIME)

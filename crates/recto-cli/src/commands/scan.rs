@@ -64,8 +64,8 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 if let Some(column) = column {
                     failure = failure.pointing(&args.request.filter, column);
                 }
-                // Do not suggest to continue after a rejected request, because the same token would be
-                // rejected again.
+                // After a rejected request, do not suggest to continue from the token: the same
+                // token would be rejected again.
                 let is_stopped = failure.exit != Exit::Refused;
                 if is_stopped && token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;
@@ -76,8 +76,8 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Prints the records of a step of the scan, and flushes them. The token of the step then covers only printed
-/// records.
+/// Prints and flushes the records of one step of a scan. So the token of the step covers only
+/// records that were printed.
 fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
     for (index, record) in step.records.iter().enumerate() {
         let written = match &step.versions {

@@ -18,7 +18,6 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{printable, printable_lines};
 
-/// Default name of the schema file.
 pub(super) const DEFAULT_FILE: &str = "recto.toml";
 
 const INIT_EXAMPLES: &str = "\
@@ -141,7 +140,7 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Runs `recto plan`: prints the changes that applying the schema file would make.
+/// Runs `recto plan`: prints the changes that `recto apply` would make.
 pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit> {
     let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
@@ -167,7 +166,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     if !is_agreed(&plan, args.yes, args.json, console)? {
         return Ok(Exit::Done);
     }
-    // Create the store only now, after the user has agreed to the plan.
+    // Create the store here and not earlier, because the user has now agreed to the plan.
     let session = match session {
         Some(session) => session,
         None => place.open_or_create().await?,
@@ -184,7 +183,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     show_applied(&applied, args.json, console)
 }
 
-/// Plan of a schema change: the changes that applying a schema would make in a store.
+/// Planned schema change: the store, and the changes that applying a schema would make.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) store: String,
@@ -209,7 +208,7 @@ impl Planned {
     }
 }
 
-/// Prints a plan that is not executed.
+/// Prints the plan of a schema change that is not executed.
 pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) -> Result<Exit> {
     let plan = &planned.plan;
     if json {
@@ -231,7 +230,7 @@ pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) ->
     })
 }
 
-/// Prints a plan, and asks the user whether to execute it.
+/// Prints the plan of a schema change, and asks the user whether to execute it.
 pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut Console) -> Result<bool> {
     let plan = &planned.plan;
     if !json {
@@ -258,7 +257,7 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     agrees("Apply these changes?", "recto apply", console)
 }
 
-/// Prints the changes that were made.
+/// Prints the changes that applying a schema made.
 pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console) -> Result<Exit> {
     if json {
         print_json(
@@ -278,8 +277,9 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
     Ok(Exit::Done)
 }
 
-/// Reads the schema that the user requests. If the default file does not exist and the user removes
-/// collections, the schema is empty. This is safe, because collections that no file names stay in the store.
+/// Reads the schema file of the command. If the default file does not exist and the user removes
+/// collections, returns an empty schema. That is safe, because only collections that `--remove`
+/// names are removed.
 fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
     if !remove.remove.is_empty() && path == Path::new(DEFAULT_FILE) && !path.exists() {
         return parse_schema(path, "");
@@ -287,7 +287,6 @@ fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
     parse_schema(path, &read_schema_text(path)?)
 }
 
-/// Reads the text of a schema file.
 pub(super) fn read_schema_text(path: &Path) -> Result<String> {
     let mut text = String::new();
     let failed = |error: io::Error| {
@@ -307,7 +306,6 @@ pub(super) fn read_schema_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Parses the text of a schema file.
 pub(super) fn parse_schema(path: &Path, text: &str) -> Result<Schema> {
     Schema::parse(text).map_err(|errors| {
         let count = errors.errors().len() + errors.omitted();
@@ -339,7 +337,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     section(console, "Cannot be done", &plan.rejected, (Tone::Bad, "✗"))
 }
 
-/// Prints a heading and lines, each with a mark in front. Prints nothing if there are no lines.
+/// Prints a heading and lines below it, each after a mark. Prints nothing if there are no lines.
 fn section(console: &mut Console, title: &str, lines: &[String], mark: (Tone, &str)) -> Result<()> {
     if lines.is_empty() {
         return Ok(());

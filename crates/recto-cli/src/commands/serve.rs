@@ -39,8 +39,7 @@ pub(crate) struct ServeArgs {
 /// Runs `recto serve`: serves until the process gets a signal to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
     let mut config = args.server.effective()?.config;
-    // Check the configuration before the store is opened, so that an invalid one is reported at
-    // once.
+    // Check the configuration before opening the store, so that its errors are reported at once.
     Server::check(&config)?;
     let store = args.server.store();
     let address = store.address(DEFAULT_STORE, environment())?;
@@ -68,9 +67,9 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Raises the limit of open files of this process, because each connection is an open file. Systems start
-/// programs with a low limit (often 1,024) and let them raise it. If that fails, the server accepts fewer
-/// concurrent connections.
+/// Raises this process's limit of open files to the maximum, because each connection is an open
+/// file. Systems often start programs with a limit of 1,024. If raising fails, the server accepts
+/// fewer connections.
 #[cfg(unix)]
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! Temporary file with the standard input, because a load reads its file several times.
+//! Copy of standard input in a temporary file, because a load reads its file several times.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write as _};
@@ -13,13 +13,13 @@ use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
 use crate::stop::unless_stopped;
 
-/// Argument that names the standard input instead of a file.
+/// File name on the command line that means standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// Maximum number of bytes that are read from standard input into the temporary file, compressed or not.
+/// Maximum number of bytes that are copied from standard input to the temporary file.
 const MAX_BYTES: u64 = 64 << 30;
 
-/// Temporary file with the standard input. Dropping this value removes the file.
+/// Temporary file with a copy of standard input. Dropping the value removes the file.
 #[derive(Debug)]
 pub(super) struct StdinFile {
     folder: PathBuf,
@@ -27,7 +27,8 @@ pub(super) struct StdinFile {
 }
 
 impl StdinFile {
-    /// Reads standard input to its end. Returns `None` if the process got a signal to stop.
+    /// Copies standard input to a temporary file. Returns `None` if the process got a signal to
+    /// stop.
     pub(super) async fn receive(quiet: bool, console: &mut Console) -> Result<Option<Self>> {
         if console.input_is_terminal() {
             return Err(Failure::new(Exit::Refused, "standard input is a terminal")
@@ -87,7 +88,8 @@ impl StdinFile {
         &self.path
     }
 
-    /// Returns the default path of the file for rejected rows.
+    /// Returns the default path of the file for rejected rows: `stdin.rejects.csv` or
+    /// `stdin.rejects.ndjson`.
     pub(super) fn default_rejects(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let ending = if name.contains(".ndjson") { "ndjson" } else { "csv" };
@@ -102,7 +104,7 @@ impl Drop for StdinFile {
     }
 }
 
-/// Copies the standard input to the file, at most `MAX_BYTES`.
+/// Copies standard input to the file at `path`, at most [`MAX_BYTES`].
 fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<()> {
     let mut file = File::options()
         .write(true)

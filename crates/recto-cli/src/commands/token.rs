@@ -159,8 +159,9 @@ async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Rejects grants that do not fit the store's schema. Skips this check if the store cannot be opened, for
-/// example because a server has it open. The server then rejects invalid grants when they are used.
+/// Rejects grants that do not fit the store's schema. Skips the check if the store cannot be
+/// opened, for example because a server has it open. The server rejects invalid grants when clients
+/// use them.
 async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mut Console) -> Result<()> {
     let address = store.address(DEFAULT_STORE, environment())?;
     let session = match Recto::open_with(&address, OpenOptions::new().read_only()).await {
@@ -196,8 +197,8 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     Ok(())
 }
 
-/// Warns about a row filter that no view serves, because queries with such a token must read many hidden
-/// rows.
+/// Warns about a token's row filter that no view serves: queries with the token must then read many
+/// rows that it hides.
 fn warn_of_hidden_rows(
     session: &LocalSession,
     collection: &str,
@@ -219,8 +220,8 @@ fn warn_of_hidden_rows(
     Ok(())
 }
 
-/// Rejects a row filter that does not fit the fields of the collection or the granted rights. For example,
-/// rights to write or delete need a filter on key fields.
+/// Rejects a token's row filter that does not fit the collection's fields or the granted rights.
+/// For example, a token that may write needs a filter on key fields.
 fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
     let is_write = |right: &Right| matches!(right, Right::Write | Right::Delete);
     let writes = grant.rights.iter().any(is_write);
@@ -309,7 +310,7 @@ fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Parses a lifetime, such as `30m`, `12h`, `90d` or `4w`. Returns seconds.
+/// Parses the lifetime of a token, such as `30m`, `12h`, `90d` or `4w`. Returns seconds.
 fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
     span_seconds(text)
         .and_then(|seconds| i64::try_from(seconds).ok())

@@ -70,8 +70,8 @@ pub(crate) async fn run(args: &UpdateArgs, session: &dyn Session, console: &mut 
     Ok(Exit::Done)
 }
 
-/// Returns the number of arguments that form the key. It is 1 if the user joined the key's values with commas
-/// in one argument.
+/// Returns the number of arguments that form the key. The number is 1 if the user joined the key's
+/// values with commas.
 fn key_len(collection: &Collection, given: &[String]) -> usize {
     let fields = collection.key.len();
     let is_assignment = |text: &String| {
@@ -99,7 +99,8 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
         let value = match collection.field(name) {
             _ if text.is_empty() => Json::Null,
             Some((_, field)) => json_of_text(&field.ty, text),
-            // Pass an unknown field to the session as text. The session then rejects the field by its name.
+            // Pass an unknown field to the session as text, because the session rejects it with a
+            // better error.
             None => text.into(),
         };
         if fields.insert(name.to_owned(), value).is_some() {
@@ -109,7 +110,7 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
     Ok(fields)
 }
 
-/// Parses the new fields from a JSON object, without loss of digits. Null clears a field.
+/// Parses the new values of fields from a JSON object, without loss of digits. Null clears a field.
 fn read_patch(definition: &Arc<Collection>, input: &mut dyn std::io::BufRead) -> Result<JsonRecord> {
     let mut text = String::new();
     let read = input.take(MAX_PATCH_BYTES + 1).read_to_string(&mut text);

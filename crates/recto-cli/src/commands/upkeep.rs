@@ -15,7 +15,7 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs, not_opened};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// Maximum number of problems that `check` prints as text; `--json` lists all.
+/// Maximum number of problems of a store that `recto check` prints as text; `--json` lists all.
 const MAX_PROBLEMS_DRAWN: usize = 20;
 
 const BACKUP_EXAMPLES: &str = "\
@@ -141,7 +141,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     let backup = open(&from, options)
         .await
         .map_err(|error| not_opened(error, no_backup))?;
-    // Reject an unusable target folder first, because the check of the backup may take a long time.
+    // Check the target folder before the backup, because checking the backup may take long.
     refuse_folder(&to)?;
     let session = LocalSession::new(backup.clone());
     let meter = Meter::start(console, args.output.quiet);
@@ -172,7 +172,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     Ok(Exit::Done)
 }
 
-/// Rejects a target folder that exists and is not empty.
+/// Rejects a target folder of a restore that exists and is not empty.
 fn refuse_folder(folder: &Path) -> Result<()> {
     let Err(error) = check_restore_folder(folder) else {
         return Ok(());
@@ -291,7 +291,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     Ok(exit)
 }
 
-/// Prints the notes of a check.
+/// Prints the notes of `recto check`, which are not problems.
 fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     for note in &outcome.notes {
         console.line(format_args!(
@@ -303,7 +303,7 @@ fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Prints the checked collections with their numbers of rows.
+/// Prints the checked collections with the number of rows of each.
 fn draw_collections(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     let width = |text: &str| text.chars().count();
     let names = outcome.collections.iter().map(|one| width(&one.name)).max();

@@ -204,8 +204,8 @@ pub(crate) async fn compare(
     told(args, repairs, &report, elapsed, console)
 }
 
-/// Converts the error of a comparison. If the checkpoint file belongs to another comparison, the hint says to
-/// remove it.
+/// Converts the error of a comparison of views. If the checkpoint file belongs to another
+/// comparison, the hint says to remove the file.
 fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
     match &args.checkpoint {
         Some(path) if error.kind() == ErrorKind::InvalidCursor => {
@@ -227,7 +227,7 @@ fn stopped(checkpoint: Option<&Checkpoint>, console: &mut Console) -> Result<Exi
     Ok(Exit::Interrupted)
 }
 
-/// Prints the result of a comparison, and returns the exit code.
+/// Prints the result of a comparison of views with records, and returns the exit code.
 fn told(
     args: &ComparedArgs,
     repairs: bool,
@@ -265,7 +265,8 @@ fn compared_text(view: &VerifiedView) -> String {
     if view.wrong() > 0 || view.entries <= view.records {
         return text;
     }
-    // Explain the different counts, because users could take them for errors of the view.
+    // Explain why a view can have more entries than records, because users could take it for an
+    // error.
     format!("{text} (entries of expired rows stay for up to an hour)")
 }
 
@@ -316,8 +317,8 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
     Ok(())
 }
 
-/// Returns the number of misfits that the comparison found and the store has not recorded. A misfit is a
-/// record that a view cannot contain.
+/// Returns the number of misfits (records that a view cannot contain) that the comparison found and
+/// that the store has not recorded.
 fn unrecorded(report: &VerifyReport) -> u64 {
     report.views.iter().map(VerifiedView::unrecorded_misfits).sum()
 }

@@ -44,8 +44,8 @@ name = "newest"
 order_by = "-time_hour"
 "#;
 
-/// Runs `recto design` for the collection of flights, with this schema file and this file of queries. Returns
-/// the output.
+/// Runs `recto design` for the collection of flights, with the texts of a schema file and of a file
+/// of queries. Returns the output.
 async fn designed(schema: &str, words: &str, further: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -130,8 +130,8 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
         line("dest = ?", ""),
         line("dest = ?", ""),
         line("dest = ? AND origin = ?", "-time_hour"),
-        // No view can serve the next three queries, and the user cannot change the queries of a log. The
-        // command therefore reports them, and designs views for the other queries.
+        // Report the next three queries, and design views for the others. No view can serve the
+        // three, and users cannot change the queries of a log.
         line("flight >= ? AND time_hour >= ?", ""),
         line("tags = ?", ""),
         line("gate = ?", ""),
@@ -148,7 +148,7 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
     .await;
     insta::assert_snapshot!(shown.replace(folder.path().to_str().unwrap(), "FOLDER"));
     let written = std::fs::read_to_string(&output).unwrap();
-    // The output file has the old schema unchanged, followed by the new views.
+    // The output file has the old schema unchanged, and then the new views.
     assert!(written.starts_with(SCHEMA), "{written}");
     let schema = recto::schema::Schema::parse(&written).unwrap();
     assert_eq!(schema.collections[0].views.len(), 2);

@@ -1,4 +1,4 @@
-//! Session that records its requests. Its replies are fixed.
+//! Fake session for tests, which records its requests and returns fixed replies.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,27 +19,27 @@ use serde_json::Value as Json;
 
 use super::replies;
 
-/// Session with fixed rows.
+/// Fake session with fixed rows, which records its requests.
 #[derive(Debug, Default)]
 pub(crate) struct FakeSession {
-    /// Requests, each starting with its operation.
+    /// Recorded requests as text. Each starts with the name of the operation.
     pub(crate) requests: Mutex<Vec<String>>,
-    /// Whether the store has no schema.
+    /// True if the store has no schema.
     pub(crate) empty: bool,
-    /// Number of pages. A page token is the number of a page.
+    /// Number of pages. The token of a page is its index (from 0).
     pub(crate) pages: usize,
-    /// Rejections of a plan.
+    /// Messages with which a plan of a schema change is rejected; empty to accept it.
     pub(crate) refused: Vec<String>,
     /// Number of rows that a load rejects.
     pub(crate) rejected: u64,
-    /// Whether a scan fails after its second step, and a recovery after its first pass.
+    /// True to fail a scan after its second step, and a recovery after its first pass.
     pub(crate) failing_scan: bool,
-    /// Problems that a check finds.
+    /// Problems that a check of the store reports.
     pub(crate) problems: Vec<String>,
 }
 
 impl FakeSession {
-    /// Creates a session with three pages.
+    /// Creates a fake session with three pages.
     pub(crate) fn new() -> Self {
         Self {
             pages: 3,
@@ -47,12 +47,11 @@ impl FakeSession {
         }
     }
 
-    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Records a request, and returns its reply.
+    /// Records a request, and returns the given reply.
     fn call<T>(&self, request: impl Into<String>, reply: T) -> T {
         self.requests.lock().unwrap().push(request.into());
         reply
@@ -144,7 +143,7 @@ impl Records for FakeSession {
     }
 }
 
-/// Returns a short text of a change.
+/// Returns a change of a record as short text, for the list of requests.
 fn change_text(change: &RecordChange) -> String {
     let collection = &change.collection;
     let stored = |action: &str, record: &JsonRecord, ttl_seconds: &Option<u32>| {

@@ -23,7 +23,7 @@ use crate::console::{Console, Screen};
 use crate::failure::{Exit, Result};
 use fake::FakeSession;
 
-/// Operations that the text of a run omits, because their replies are in it.
+/// Operations that the output of a test omits, because the output already shows their replies.
 const OMITTED: [&str; 9] = [
     "check",
     "compact",
@@ -36,7 +36,8 @@ const OMITTED: [&str; 9] = [
     "views",
 ];
 
-/// Runs a command line with a fake session. Returns the exit code and the text on both streams.
+/// Runs a command line with a fake session. Returns standard output, standard error and the exit
+/// code as text.
 async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) -> String {
     let session = Arc::new(session);
     let (mut console, screen) = console;
@@ -57,7 +58,7 @@ async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) ->
     shown
 }
 
-/// Runs a command on the session. Supports only commands that need nothing else.
+/// Runs a command line on a session. Supports only commands that need nothing but the session.
 async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str]) -> Result<Exit> {
     let cli = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
     let session: Arc<dyn recto::Session> = session;
@@ -87,7 +88,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
     }
 }
 
-/// Creates a console with a width of 100 columns.
+/// Creates a recorded console of 100 columns.
 fn console() -> (Console, Screen) {
     Console::captured(100)
 }

@@ -14,10 +14,8 @@ use recto::session::{
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Stop};
 use serde_json::{Value as Json, json};
 
-/// Number of records of the collection `flights`.
 const FLIGHTS: u64 = 336_776;
 
-/// Returns the schema of the demo.
 pub(crate) fn flights() -> Schema {
     Schema::parse(crate::commands::demo::SCHEMA).unwrap_or_else(|errors| panic!("{errors}"))
 }
@@ -66,7 +64,8 @@ const COST: PageCost = PageCost {
     time_micros: 212,
 };
 
-/// Rejects a query with the field `carier` or the direction `upwards`, and one that needs a filter scan.
+/// Rejects queries that contain the misspelled field `carier` or the direction `upwards`, or need a
+/// filter scan.
 pub(super) fn check_query(request: &PageRequest) -> Result<()> {
     if let Some(at) = request.filter.find("carier") {
         return Err(Error::new(
@@ -94,7 +93,7 @@ pub(super) fn check_query(request: &PageRequest) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of the requested page, among `pages` pages.
+/// Returns the index (from 0) of the requested page, which is below `pages`.
 pub(super) fn page_number(request: &PageRequest, pages: usize) -> Result<usize> {
     match (request.page_token.as_str(), request.last) {
         ("", true) => Ok(pages.saturating_sub(1)),
@@ -182,7 +181,7 @@ fn explained_source(carrier: &str, run: bool) -> ExplainedSource {
     }
 }
 
-/// Returns the steps of a scan, one for each record. If it fails, its last step is an error.
+/// Returns the steps of a scan, one per record. If `fails` is true, the last step is an error.
 pub(super) fn scan(fails: bool) -> Vec<Result<ScanStep>> {
     let tokens = [Some("T1"), Some("T2"), None];
     let steps = records().into_iter().zip(tokens).map(|(record, token)| {
@@ -243,7 +242,8 @@ pub(super) fn views() -> Vec<ViewStatus> {
     ]
 }
 
-/// Returns a report of a view that lacks `missing` entries, and of one that lacks none.
+/// Returns a report in which one view is complete. If `missing` is not 0, another view lacks so
+/// many entries.
 pub(super) fn verify_report(request: &VerifyRequest, missing: u64) -> VerifyReport {
     let mut views = vec![verified_view("route", 0)];
     if missing > 0 {
@@ -320,7 +320,8 @@ fn verified_buckets(is_faulty: bool, repair: bool) -> VerifiedBuckets {
     verified
 }
 
-/// Returns the passes of a recovery. The last pass leaves a dead process unresolved if `is_left`.
+/// Returns the passes of a recovery. If `is_left` is true, a dead process stays unresolved in the
+/// last pass.
 pub(super) fn recovery(is_left: bool) -> [RecoveryPass; 3] {
     let left = usize::from(is_left);
     let pass = |watched, found_dead, unresolved, waiting, resolved| {
@@ -340,7 +341,7 @@ pub(super) fn recovery(is_left: bool) -> [RecoveryPass; 3] {
     ]
 }
 
-/// Returns the report of a load. If it has several collections, only `delays` rejects rows.
+/// Returns the report of a load. With several collections, only rows of `delays` are rejected.
 pub(super) fn load_report(request: &LoadRequest, rejected: u64) -> LoadReport {
     let is_single = request.collections.len() == 1;
     let loaded = |name: &String| {

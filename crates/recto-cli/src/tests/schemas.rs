@@ -29,7 +29,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
     }
 }
 
-/// Calls `show`, and returns the exit code and the output.
+/// Runs `show` on a console, and returns its output with the exit code.
 fn shown(console: (Console, Screen), show: impl FnOnce(&mut Console) -> Result<Exit>) -> String {
     let (mut console, screen) = console;
     let outcome = show(&mut console);

@@ -29,7 +29,7 @@ async fn shows_the_size_distribution_for_a_target() {
     insta::assert_snapshot!(all);
 }
 
-/// Returns the output without the lines of the plot.
+/// Returns the output without the lines of the plot (Braille characters).
 fn words(shown: &str) -> String {
     let is_drawn = |character| ('\u{2800}'..='\u{28ff}').contains(&character);
     let lines = shown.lines().filter(|line| !line.contains(is_drawn));
@@ -40,9 +40,9 @@ fn words(shown: &str) -> String {
 async fn distinguishes_tiny_probabilities_from_zero() {
     let mut all = String::new();
     for line in [
-        // The output shows the probability of buckets that are smaller than a tenth of the target. In the
-        // first case, it is too small for a floating-point number. In the second case, it is 0, because a
-        // bucket has more samples than a bucket of this size has rows.
+        // The output shows the probability that a bucket is smaller than a tenth of the target. In
+        // the first case, it is too small for a floating-point number. In the second, it is 0: a
+        // bucket has more samples than a tenth of the target has rows.
         &["tune", "--target", "1GB", "--row", "20", "--samples", "1024"][..],
         &["tune", "--target", "64KiB", "--row", "40", "--samples", "500"],
         &["tune", "--chance", "1e-9", "--samples", "1024"],

@@ -1,5 +1,5 @@
-//! Tests of `recto cursor-keys` with the binary: page tokens are valid as long as the key that encrypted them
-//! exists.
+//! Tests of `recto cursor-keys` with the binary: a page token is valid as long as the key exists
+//! that encrypted the token.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -93,7 +93,7 @@ fn keys_are_listed_and_rotated_and_never_shown() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown key"));
 
-    // The output shows only the number, the age and the use of a key.
+    // The output shows only the id, the age and the use of each key, not its secret.
     let listed = json(folder, &["cursor-keys", "list", "--json"]);
     for key in listed["keys"].as_array().unwrap() {
         let names: Vec<&String> = key.as_object().unwrap().keys().collect();

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 /// Temporary folder in which the binary runs.
 struct Place(tempfile::TempDir);
 
-/// Output and exit code of a run of the binary.
+/// Output and exit code of one run of the binary.
 struct Ran {
     out: String,
     err: String,
@@ -22,7 +22,7 @@ impl Place {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Creates a folder with a store of the collection `flights`.
+    /// Creates a folder with a store that has the empty collection `flights`.
     fn with_store() -> Self {
         let place = Self::new();
         place.write("recto.toml", SCHEMA);
@@ -113,7 +113,7 @@ order = ["-day"]
 writes = "append"
 "#;
 
-/// Returns a CSV file with this number of flights, of two carriers and one per day.
+/// Returns the text of a CSV file with `count` flights, of two carriers.
 fn rows(count: u32) -> String {
     let mut text = String::from("carrier,day,flight,delay,note\n");
     for row in 0..count {
@@ -219,8 +219,8 @@ fn a_load_of_rejected_rows_only_has_no_check_mark() {
     assert!(ran.out.starts_with("✗ wrong.csv: 1 row"), "{}", ran.out);
 }
 
-/// Runs `recto load` with this standard input. Returns the result of the run, and the number of temporary
-/// files that it left.
+/// Runs `recto load` with `input` as standard input. Returns the result, and the number of
+/// temporary files that the command left.
 fn load_stdin(place: &Place, options: &[&str], input: &[u8]) -> (Ran, usize) {
     let temporary = place.path("temporary");
     std::fs::create_dir_all(&temporary).unwrap();
@@ -347,7 +347,7 @@ fn a_page_takes_every_option() {
             "flight",
         ],
     );
-    // The page starts at the newest day that is not after the given day.
+    // The page starts at the newest day that is not after the day in the request.
     assert_eq!(flight_numbers(&from)[0], 8);
     let token = from["row_page_tokens"][2].as_str().unwrap();
     let around = page(&place, &["--around", token]);
@@ -624,7 +624,8 @@ fn a_page_without_a_filter_says_what_to_add() {
     assert!(said.contains("exactly as the page had it"), "{said}");
 }
 
-/// Checks that commands tell a schema file from the configuration file of a server, which is also TOML.
+/// Checks that commands distinguish a schema file from a server's configuration file. Both are
+/// TOML.
 #[test]
 fn a_schema_and_a_configuration_are_told_apart() {
     let place = Place::with_store();
@@ -725,7 +726,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // This `put` keeps the store open while it waits for its input.
+    // The running `put` keeps the store open while it waits for its input.
     let taken = (0..100).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let ran = place.run(&["describe"]);
@@ -738,7 +739,8 @@ fn a_store_that_another_process_holds_is_left_alone() {
     place.run(&["describe"]).done();
 }
 
-/// Checks that readers run concurrently, and that `--wait` makes commands wait for a running write.
+/// Checks that readers of a store run concurrently, and that `--wait` makes commands wait for a
+/// running write.
 #[test]
 fn readers_run_side_by_side_and_wait_for_a_writer() {
     let place = Place::with_rows();
@@ -812,8 +814,8 @@ fn an_unfinished_backup_is_no_store() {
     place
         .run(&["apply", "--yes", "--store", "unfinished"])
         .failed(1, "an unfinished backup");
-    // The folder `new` has the unfinished store of an interrupted `apply`. Another `apply` creates the store
-    // again.
+    // The folder `new` has the unfinished store of an interrupted `apply`. The next `apply` creates
+    // the store from the beginning.
     place.run(&["apply", "--yes", "--store", "new"]).done();
     let (mut whole, mut none) = (0, 0);
     for trial in 0..20 {
@@ -838,8 +840,8 @@ fn an_unfinished_backup_is_no_store() {
     assert!(none > 0, "{whole} were whole");
 }
 
-/// Checks that `apply` continues to fill a view after it was killed while filling it, and that the view is
-/// then correct.
+/// Checks that `apply` completes a view although it was killed several times while filling the
+/// view.
 #[test]
 fn a_view_is_filled_across_kills() {
     let place = Place::with_store();
@@ -853,8 +855,8 @@ fn a_view_is_filled_across_kills() {
             .command(&["apply", "--yes", "--quiet", "--rate", "8000"])
             .spawn()
             .unwrap();
-        // The kills happen at different times: before the view is filled, during the search for records that
-        // do not fit it, and during the filling.
+        // Kill `apply` at different times: before it fills the view, during the search for records
+        // that do not fit the view, and during the filling.
         std::thread::sleep(std::time::Duration::from_millis(40 + 1_300 * trial));
         apply.kill().unwrap();
         apply.wait().unwrap();
@@ -876,7 +878,8 @@ fn a_view_is_filled_across_kills() {
     assert!(!json(&page.done())["records"].as_array().unwrap().is_empty());
 }
 
-/// Checks that commands report damage of the store, and exit on their own. One bit of an inner page is wrong.
+/// Checks that commands report a damaged store, and exit on their own. One bit of an inner page of
+/// the file is wrong.
 #[test]
 fn a_damaged_store_is_an_error_of_every_command() {
     let place = Place::with_store();
@@ -907,7 +910,8 @@ fn a_damaged_store_is_an_error_of_every_command() {
     assert_eq!(checked.code, 4, "{}", checked.err);
 }
 
-/// Checks that a store in a folder without permission to enter is not reported as missing.
+/// Checks the error for a store in a folder that the user may not enter: it does not say that the
+/// store is missing.
 #[cfg(unix)]
 #[test]
 fn a_store_that_one_may_not_enter_is_no_missing_store() {
@@ -1107,7 +1111,7 @@ fn a_folder_that_is_no_store_is_refused() {
     assert!(Path::new(&place.path("file")).is_file());
 }
 
-/// Waits until the process with this id handles SIGINT (signal 2), which shows that its work has begun.
+/// Waits until the process `id` handles SIGINT (signal 2), which shows that its work has begun.
 #[cfg(target_os = "linux")]
 fn wait_until_it_listens(id: u32) {
     for _ in 0..500 {
@@ -1125,7 +1129,7 @@ fn wait_until_it_listens(id: u32) {
     panic!("the load does not listen to SIGINT");
 }
 
-/// Number of rows of a load that takes some seconds.
+/// Number of rows of a load that takes some seconds, so that a test can interrupt it.
 #[cfg(target_os = "linux")]
 const MANY_ROWS: u32 = 200_000;
 
@@ -1145,8 +1149,8 @@ fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
     peak
 }
 
-/// Checks that loads use bounded memory. Parsing a whole record of one of these files would take hundreds of
-/// megabytes.
+/// Checks that loads use bounded memory. Parsing a whole record of a test file would take hundreds
+/// of megabytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn loads_records_of_many_parts_in_bounded_memory() {
@@ -1236,7 +1240,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         again.contains("the store already has the flights") && !again.contains("stored in"),
         "{again}"
     );
-    // A command that the demo prints works when the user runs it.
+    // A command that the demo prints must work when the user runs it.
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [
         "page",
@@ -1261,7 +1265,7 @@ fn the_demo_leaves_a_store_of_others_alone() {
     assert!(!place.path("recto-demo").exists());
 }
 
-/// Checks that numbers are not rounded: two keys that are equal as floating-point numbers belong to two
+/// Checks that numbers are not rounded: two keys that are equal as floating-point numbers name two
 /// records.
 #[test]
 fn numbers_are_exact_or_refused() {

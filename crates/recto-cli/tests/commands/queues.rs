@@ -12,12 +12,11 @@ use recto::queues::{NewMessage, QueueOptions};
 use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
-/// Runs `recto queue` with these arguments.
 fn queue(place: &Place, line: &[&str]) -> Ran {
     queue_with(place, line, b"")
 }
 
-/// Runs `recto queue` with these arguments and this standard input.
+/// Runs `recto queue` with the arguments `line`, and `input` as standard input.
 fn queue_with(place: &Place, line: &[&str], input: &[u8]) -> Ran {
     place.run(&[&["queue"], line].concat(), input)
 }
@@ -32,7 +31,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Returns the number of messages of a queue, and the number of messages in flight.
+/// Returns two numbers of a queue: all messages, and those in flight.
 fn amount(place: &Place, name: &str) -> (u64, u64) {
     let status = json(&queue(place, &["describe", name, "--json"]).done());
     assert_eq!(status["exact"], true);
@@ -42,7 +41,6 @@ fn amount(place: &Place, name: &str) -> (u64, u64) {
     )
 }
 
-/// Returns the bodies of received messages.
 fn bodies(messages: &[Json]) -> Vec<&str> {
     messages
         .iter()
@@ -159,13 +157,14 @@ fn the_life_of_a_queue(place: &Place) {
             .done()
             .contains("1 message kept")
     );
-    // The input is a message as `receive --json` prints it.
+    // The receipt comes from standard input: the whole message as `receive --json` prints it.
     let input = received[1].to_string();
     let back = queue_with(place, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
     assert!(back.contains("1 message given back"), "{back}");
     assert_eq!(amount(place, "jobs"), (2, 0));
 
-    // A receive of one message returns either a new message or a message that was given back.
+    // A receive of one message can return a new message, or the message that was given back. So
+    // receive two.
     let drawn = queue(place, &["receive", "jobs", "--max", "2"]).done();
     for said in ["two", "2 attempts", "three", "1 attempt", "lang = en"] {
         assert!(drawn.contains(said), "{said}: {drawn}");
@@ -177,7 +176,8 @@ fn the_life_of_a_queue(place: &Place) {
         panic!("{drawn}");
     };
     queue(place, &["nack", "jobs", other]).done();
-    // The message belongs to its last receiver, so an earlier receipt is no longer valid.
+    // A receipt is valid only for the last receiver of the message, so the earlier receipt is
+    // stale.
     let late = queue(place, &["ack", "jobs", second]);
     assert!(
         late.out.contains("no longer yours") && late.out.contains(second),
@@ -323,8 +323,8 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     }
     let mut sent: Vec<_> = (0..10_000).map(|number| format!("\"job {number}\"")).collect();
     if place.store().is_some() {
-        // Compare without order: each shard has its own order, and messages go to another shard after a
-        // failure.
+        // Compare without order: each shard has its own order, and a message can go to another
+        // shard after a failure.
         received.sort_unstable();
         sent.sort_unstable();
     }
@@ -370,14 +370,14 @@ fn reports_invalid_lines_and_sends_the_others(place: &Place) {
     );
     let mut received = lines(&queue(place, &["receive", "jobs", "--max", "10", "--json"]).done());
     assert_eq!(received.len(), 2);
-    // Sort the messages: the message with a deduplication id may be in another shard, so their order varies.
+    // Sort the messages, because their order varies: the deduplication id can select another shard.
     received.sort_by_key(|message| message["body"].is_null());
     assert_eq!(
         (&received[0]["body"], &received[1]["body_base64"]),
         (&"a".into(), &"/wA=".into())
     );
 
-    // The output shows the errors of invalid lines up to a limit, and the number of all invalid lines.
+    // The output shows the errors of the first invalid lines, and the number of all invalid lines.
     let many = queue_with(
         place,
         &["send", "jobs", "--ndjson", "--json"],
@@ -462,7 +462,8 @@ fn a_store_without_queues_has_none() {
             .done()
             .contains("needs no queue tables")
     );
-    // A command that only reads creates no table. Neither does a command for a queue that does not exist.
+    // A command that only reads creates no table, and neither does a command that names a missing
+    // queue.
     queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
     queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
     assert_eq!(tables(&other), there);
@@ -478,8 +479,8 @@ fn tables(place: &Place) -> Vec<String> {
     })
 }
 
-/// Checks that readers of an embedded store run concurrently. During a write, they report the process that
-/// has the store open.
+/// Checks that several readers have an embedded store open at the same time. During a write, they
+/// report the process that writes.
 #[test]
 fn several_look_at_a_store_that_nobody_writes() {
     let place = &Place::embedded();
@@ -588,7 +589,8 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         served.contains("● open") && served.contains("the next table opens in"),
         "{served}"
     );
-    // After the rotation interval, no table is free, because messages keep all other tables in use.
+    // After the rotation interval, the next table cannot open, because messages keep all other
+    // tables in use.
     queue(
         place,
         &[
@@ -630,8 +632,8 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     );
 }
 
-/// Checks that messages expire only after `confirm-clock`, if the store was closed for more than a day and a
-/// tenth of the retention.
+/// Checks that messages expire only after `confirm-clock`, if the store was closed for more than a
+/// day and a tenth of the retention. Until then, the clock could be wrong.
 #[test]
 fn confirms_the_clock_of_an_embedded_store() {
     let place = &Place::embedded();
@@ -683,8 +685,8 @@ fn confirms_no_clock_on_cassandra() {
     queue(place, &["confirm-clock"]).failed(2, "only the clock of an embedded store");
 }
 
-/// Checks that the results of lines are reported in the order of the lines, even if some lines are invalid.
-/// No line is lost.
+/// Checks that the results of input lines are reported in the order of the lines, even if some are
+/// invalid.
 fn lines_are_told_of_in_their_order(place: &Place) {
     queue(place, &["create", "jobs"]).done();
     let mut input = Vec::new();
@@ -733,7 +735,7 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     let nothing = queue_with(place, &["send", "jobs", "--ndjson"], b"");
     assert!(nothing.err.contains("0 messages sent"), "{}", nothing.err);
     nothing.done();
-    // If reading the input fails, the output reports how many messages were sent before the failure.
+    // If reading the input fails, the output reports how many messages were sent before.
     let folder = place.path().to_str().unwrap();
     queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
     queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
@@ -790,7 +792,7 @@ fn names_malformed_receipts_and_acknowledges_the_others() {
     assert_eq!(amount(place, "jobs").0, 0);
 }
 
-/// Starts `recto queue send`, whose input the test writes.
+/// Starts `recto queue send` with pipes, so that the test can write its input.
 fn sender(place: &Place) -> Child {
     let mut command = place.command();
     command.args(["queue", "send", "jobs", "--json"]);
@@ -801,8 +803,8 @@ fn sender(place: &Place) -> Child {
     command.spawn().unwrap()
 }
 
-/// Checks that the command stops if the reader closes the output. It reports the messages that were sent, and
-/// that later lines were not sent.
+/// Checks that the command stops when the reader closes its output. The command reports the
+/// messages that it sent, and that it did not send later lines.
 #[test]
 fn reports_progress_if_the_output_is_closed() {
     let place = &Place::embedded();
@@ -896,7 +898,7 @@ fn work_units_are_queues_that_end(place: &Place) {
     queue(place, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
     queue(place, &["unit", "begin", "jobs", "no name"]).failed(2, "is not a valid name");
 
-    // Every command that accepts the name of a queue also accepts the name of a work unit.
+    // Commands for queues also accept the name of a work unit (temporary queue).
     let unit = "jobs/night";
     queue(place, &["send", unit, "one", "two", "three", "four"]).done();
     assert_eq!((amount(place, unit), amount(place, "jobs")), ((4, 0), (0, 0)));

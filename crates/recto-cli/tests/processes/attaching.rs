@@ -1,5 +1,5 @@
-//! Tests of `recto attach`, `recto serve` and the web console on a table of another program, in the steps of
-//! a new user.
+//! Tests of `recto attach`, `recto serve` and the web console on a Cassandra table of another
+//! program. They follow the steps of a new user.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ const KNOWN: Duration = Duration::from_secs(90);
 
 const CARRIERS: [&str; 3] = ["AA", "B6", "UA"];
 
-/// Keyspace of another program, with a table of flights.
+/// Keyspace of another program, which contains a table of flights.
 struct Keyspace {
     address: String,
     name: String,
@@ -40,7 +40,8 @@ impl Drop for Keyspace {
     }
 }
 
-/// Returns the numbers of a carrier's flights, last first: every third of 120 flights.
+/// Returns the flight numbers of a carrier in descending order. Each carrier has every third of 120
+/// flights.
 fn flights(carrier: &str) -> Vec<i64> {
     let of = |number: &i64| CARRIERS[usize::try_from(number % 3).unwrap()] == carrier;
     (0..120).filter(of).rev().collect()
@@ -152,7 +153,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
             break;
         }
         query = format!("{filter}&page_token={token}");
-        // Restart the server, because a page token must also be valid in the next process.
+        // Restart the server: a page token must be valid in the next process, too.
         server.restart();
     }
     assert_eq!(found, flights("UA"));
@@ -185,7 +186,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     assert!(none.code != 0 && none.out.contains("flights"), "{}", none.out);
 }
 
-/// Repeats a request until its response has this status. Returns the text of the response.
+/// Repeats a request until its response has the status `wanted`. Returns the body of the response.
 fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     let begun = Instant::now();
     loop {

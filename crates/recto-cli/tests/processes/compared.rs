@@ -1,5 +1,6 @@
-//! Tests of `recto verify` with a checkpoint: a comparison that is stopped, is killed, or loses its server
-//! continues when the command is repeated. The tests run on both stores and through a server.
+//! Tests of `recto verify` with a checkpoint. A comparison that is stopped, is killed, or loses its
+//! server continues when the command is repeated. The tests run on both kinds of stores and through
+//! a server.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,16 +37,16 @@ order = [\"status\"]
 ";
 
 const USERS: u32 = 300;
-/// Value of `--rate` at which the comparison of the third view takes more than a second.
+/// Value of `--rate` (rows per second) at which comparing one view takes more than a second.
 const RATE: &str = "400";
-/// Maximum time until two of the three views are compared at that rate.
+/// Maximum time until two of the three views are compared at the rate [`RATE`].
 const PLACED: Duration = Duration::from_secs(60);
 /// Maximum time until a server notices that its client disconnected.
 const NOTICED: Duration = Duration::from_secs(10);
 const FILE: &str = "verify.place";
 
-/// Store of users with three views. One view lacks the users with the status `away`, and another view lacks
-/// the users with one of the notes.
+/// Store of users with three views. Two views lack entries: one of all users with the status
+/// `away`, the other of the users with one of the notes.
 struct Place {
     folder: tempfile::TempDir,
     store: String,
@@ -80,7 +81,7 @@ impl Place {
         recto(self.path(), &[line, &["--store", &self.store]].concat())
     }
 
-    /// Returns the command `recto verify`, which continues from its checkpoint file.
+    /// Returns the command `recto verify`, with the test's checkpoint file.
     fn compare(&self, more: &[&str]) -> Command {
         let mut command = command(self.path());
         let line = ["verify", "--json", "--quiet", "--checkpoint", FILE];
@@ -109,7 +110,8 @@ impl Place {
         comparing
     }
 
-    /// Runs the comparison to its end. Repeats it while the server still runs the interrupted comparison.
+    /// Repeats the comparison until it ends. While the server still runs the interrupted
+    /// comparison, it rejects a new one.
     fn to_the_end(&self) -> Ran {
         let begun = Instant::now();
         loop {
@@ -122,7 +124,7 @@ impl Place {
     }
 }
 
-/// Deletes view entries without Recto's knowledge, as another program could.
+/// Deletes entries of views behind Recto's back, as another program could.
 async fn lose(folder: &Path, store: &str) {
     let address: StoreAddress = if store.starts_with("cassandra") {
         store.parse().unwrap()
@@ -152,8 +154,9 @@ fn report(ran: &Ran) -> Json {
     report
 }
 
-/// Checks that a comparison continues after a signal to stop, and after `lose_it` ended it. Its result must
-/// equal that of an uninterrupted comparison. After a change of the schema, it must not continue.
+/// Checks that a comparison continues after a signal to stop, and after `lose_it` ended its
+/// process. The result must equal that of an uninterrupted comparison. After a change of the
+/// schema, the comparison must not continue.
 fn goes_on(place: &Place, lose_it: impl FnOnce(Child)) {
     let expected = report(&place.run(&["verify", "--json", "--quiet"]));
     assert_eq!(expected["views"][0]["missing"], USERS / 50, "{expected}");

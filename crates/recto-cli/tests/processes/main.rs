@@ -1,5 +1,5 @@
-//! Tests of servers, workers and clients that run at the same time. Most of the time, the tests wait for
-//! these processes.
+//! Tests with servers, workers and clients that run concurrently. Most of the time, the tests wait
+//! for the processes.
 // Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

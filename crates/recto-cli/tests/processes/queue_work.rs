@@ -17,7 +17,8 @@ fn queue(folder: &Path, line: &[&str]) -> Ran {
     recto(folder, &line)
 }
 
-/// Creates a folder with the queue `jobs`. Its messages become dead letters after `attempts` attempts.
+/// Creates a folder with the queue `jobs`, whose messages become dead letters after `attempts`
+/// attempts.
 fn with_queue(attempts: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     queue(folder.path(), &["create", "dead"]).done();
@@ -26,7 +27,7 @@ fn with_queue(attempts: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Returns the number of messages of a queue, and the number of messages in flight.
+/// Returns two numbers of a queue: all messages, and those in flight.
 fn amount(folder: &Path, name: &str) -> (u64, u64) {
     let status = queue(folder, &["describe", name, "--json"]).done();
     let status: Json = serde_json::from_str(&status).unwrap();
@@ -40,7 +41,7 @@ fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// Waits until a file ends with a line break, and returns its content.
+/// Waits until the last line of a file is complete, and returns the content of the file.
 fn wait_for(folder: &Path, name: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -53,7 +54,7 @@ fn wait_for(folder: &Path, name: &str) -> String {
     }
 }
 
-/// `recto queue work` that runs in the background.
+/// `recto queue work` as a process in the background.
 struct Worker(Child);
 
 impl Worker {
@@ -136,7 +137,7 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
         assert_eq!(read(folder, "attempts").lines().count(), attempt);
         assert_eq!(amount(folder, "jobs"), (1, 0));
     }
-    // The worker waits for the failed message, which can be received again after a second.
+    // The worker must wait for the failed message, which can be received a second later.
     let worked = queue(
         folder,
         &["work", "jobs", "--once", "--json", "--", "sh", "-c", script],
@@ -181,8 +182,8 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
         .collect();
     errors.sort_unstable();
     assert_eq!(errors, ["no such address: bad", "no such address: worse"]);
-    // After a redrive, the command `true` handles one of the two messages. The command for the other message
-    // fails without output.
+    // After a redrive, two messages are handled: one by the command `true`, the other by a command
+    // that fails without output.
     queue(folder, &["redrive", "dead"]).done();
     queue(folder, &["work", "jobs", "--once", "--", "true"]).done();
     queue(
@@ -195,7 +196,7 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
     assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (0, 1));
 }
 
-// Environment variables have a maximum size, which differs between systems. The test uses that of Linux.
+// The maximum size of an environment variable differs between systems. The test uses that of Linux.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
@@ -246,12 +247,12 @@ fn a_command_that_cannot_be_run_harms_no_message() {
     queue(folder, &["work", "jobs"]).failed(2, "COMMAND");
     queue(folder, &["work", "jobs", "--concurrency", "0", "--", "true"]).failed(2, "1 to 1,000");
     assert_eq!((amount(folder, "jobs"), amount(folder, "dead").0), ((1, 0), 0));
-    // A command that does not read its input succeeds, even if the input is larger than the buffer
-    // of a pipe.
+    // A command succeeds without reading its input, even if the input is larger than the buffer of
+    // a pipe.
     let body = "x".repeat(100_000);
     queue(folder, &["send", "jobs", &body, &body]).done();
     queue(folder, &["work", "jobs", "--until-empty", "--", "true"]).done();
-    // A command also succeeds if it leaves a process behind that keeps its other streams open.
+    // A command also succeeds if it leaves a process that keeps the command's other streams open.
     queue(folder, &["send", "jobs", &body]).done();
     let begun = Instant::now();
     let worked = queue(
@@ -360,7 +361,8 @@ fn redelivers_messages_of_a_killed_worker() {
     }
     worker.signal("KILL");
     worker.0.wait_with_output().unwrap();
-    // No message is lost: a message whose command had not started can be received again at once.
+    // The killed worker lost no message: messages whose command had not started can be received at
+    // once.
     assert_eq!(amount(folder, "jobs").0, 3);
     let mut bodies = Vec::new();
     while bodies.len() < 3 {
@@ -395,7 +397,7 @@ fn redelivers_messages_of_a_killed_worker() {
 fn through_a_server_several_work_on_one_queue() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // `queue create` creates the store that the server opens.
+    // `queue create` creates the store that the server then opens.
     queue(folder, &["create", "other"]).done();
     let server = crate::support::Server::start(folder, &[]);
     let ask = |line: &[&str], input: &str| {
@@ -410,7 +412,7 @@ fn through_a_server_several_work_on_one_queue() {
     ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
     ask(&["send", "nothing", "a"], "").failed(3, "nothing");
     ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is not a receipt");
-    // Ignore an empty body: the command reads it if the worker is killed before it has written the body.
+    // Ignore an empty body, which a command gets if the worker is killed before it writes the body.
     let script = "read -r body; [ -z \"$body\" ] || echo \"$body\" >> handled; sleep 0.05";
     let work = [
         "--store",
@@ -438,7 +440,8 @@ fn through_a_server_several_work_on_one_queue() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The other workers handle all messages of a killed worker, including those whose commands had started.
+    // The other workers handle all messages of the killed worker, even those whose commands had
+    // started.
     let [dies, stays, other] = workers;
     dies.signal("KILL");
     dies.0.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of queues on Cassandra, which several processes use concurrently.
+//! Tests of queues on Cassandra that several processes use concurrently.
 
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 
 /// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time until a receiver notices a message of another process. It is much shorter than the interval of the
-/// receiver's own polls.
+/// Maximum time until a receiver notices a message that another process sent. A receiver's own
+/// polls are much rarer, so only a notification is this fast.
 const HEARD: Duration = Duration::from_secs(8);
-/// Time after which a started receiver certainly waits for messages.
+/// Time after which a started receiver is certainly waiting for messages.
 const BEGUN: Duration = Duration::from_secs(3);
 
 /// Runs `recto queue`, which must succeed. Returns its output.
@@ -65,8 +65,8 @@ fn wakes_a_receive_after_a_send_of_another_process() {
         place,
         &["create", "jobs", "--dead-letters", "dead", "--attempts", "9"],
     );
-    // The first receiver waits at a queue that never had a message, and the second one waits at the same
-    // queue after it had one.
+    // In the first round, the receiver waits at a queue that never had a message. In the second
+    // round, the queue had one.
     for sends in [&["send", "jobs", "a"][..], &["send", "dead", "a"]] {
         let wait = ["receive", "jobs", "--wait-message", "20", "--json", "--ack"];
         let waiting = start(place, &wait);
@@ -92,7 +92,7 @@ fn handles_every_message_despite_a_killed_worker() {
     }
     let sent = place.run(&["queue", "send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("200 messages sent"), "{}", sent.err);
-    // Ignore an empty body: the command reads it if the worker is killed before it has written the body.
+    // Ignore an empty body, which a command gets if the worker is killed before it writes the body.
     let script = "read -r body; test -z \"$body\" || echo \"$body\" >> handled; sleep 0.05";
     let work = ["work", "jobs", "--concurrency", "4", "--", "sh", "-c", script];
     let [mut dies, stays, other] = [(); 3].map(|()| start(place, &work));
@@ -113,7 +113,7 @@ fn handles_every_message_despite_a_killed_worker() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.join("\n") + "\n", input);
-    // Other workers repeat the messages that the killed worker had begun. These are at most four.
+    // Other workers repeat the messages that the killed worker had begun, which are at most four.
     assert!(handled.len() <= 204, "{handled:?}");
 }
 
@@ -139,7 +139,7 @@ fn a_server_and_commands_have_the_same_queues() {
     bodies.sort_unstable();
     assert_eq!(bodies, ["by a command", "by the server"]);
     assert_eq!(json(&ask(&["describe", "jobs", "--json"]))["messages"], 0);
-    // A receiver that waits at the server also notices messages of a command.
+    // A receiver that waits at the server must also notice messages that a command sends.
     let url = server.url.clone();
     let wait = [
         "receive",

@@ -42,7 +42,7 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// Creates an access token with this grant, and returns it.
+    /// Creates an access token with the given name and grant, and returns its text.
     fn token(&self, name: &str, grant: &str) -> String {
         let made = self.run(&["token", "create", name, "--grant", grant]);
         let token = text(&made.stdout).trim().to_owned();
@@ -50,7 +50,7 @@ impl Place {
         token
     }
 
-    /// Checks that the binary fails with this exit code, and that its error contains this text.
+    /// Checks that a command fails with the exit code `code`, and that its error contains `said`.
     fn refused(&self, line: &[&str], code: i32, said: &str) {
         let output = self.run(line);
         let err = text(&output.stderr);
@@ -102,7 +102,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for the end of the server. Returns its exit code and its log.
+    /// Waits until the server has ended. Returns its exit code and its log.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -172,7 +172,7 @@ fn logs_plans_and_request_ids_but_no_values_or_tokens() {
         (&6.into(), &5.into())
     );
     let asked: Vec<&Json> = lines.iter().filter(|line| line["message"] == "asked").collect();
-    // The server logs the two successful pages, but not the page with the damaged token.
+    // The log has the two successful queries, but not the query with a damaged page token.
     assert_eq!(asked.len(), 2);
     for line in asked {
         assert_eq!(
@@ -203,8 +203,8 @@ fn logs_plans_and_request_ids_but_no_values_or_tokens() {
     }
 }
 
-/// Checks that `design` proposes views from a server's log. The log contains queries that no view serves,
-/// with the row filter of their token.
+/// Checks that `recto design` proposes views from a server's log. The log also has queries that no
+/// view serves, with the row filter of their token.
 #[cfg(unix)]
 #[test]
 fn designs_views_from_the_log_of_a_server() {
@@ -257,8 +257,8 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     running.signal("INT");
     assert_eq!(running.ended().0, Some(0));
 
-    // A request whose body never ends delays the shutdown after the first signal, but not after the second
-    // signal.
+    // A request whose body never ends delays the shutdown after the first signal. The second signal
+    // ends the server anyway.
     let running = place.serve(&[]);
     let mut stream = TcpStream::connect(&running.address).unwrap();
     let request = "PUT /v1/collections/orders/records/acme,1 HTTP/1.1\r\nHost: localhost\r\n\
@@ -277,15 +277,15 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// Checks an export that a shutdown interrupts. The client notices that it is incomplete, the log names it,
-/// and the audit log contains its progress.
+/// Checks an export that a shutdown interrupts. The client sees that it is incomplete, the log
+/// names it, and the audit log has its progress.
 #[cfg(unix)]
 #[test]
 fn an_export_that_a_stop_cuts_is_named() {
     const LARGE: usize = 400;
     let place = Place::new();
-    // The store has more data than the buffers between the server and an idle client can hold, so the export
-    // cannot end.
+    // Export more data than all buffers between the server and an idle client hold, so that the
+    // export cannot end.
     let note = "n".repeat(64 << 10);
     let records: String = (100..100 + LARGE)
         .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"{note}\"}}\n"))
@@ -456,7 +456,6 @@ fn a_read_only_server_rejects_every_change() {
     assert_eq!(place.done(&["scan", "orders"]).lines().count(), 30);
 }
 
-/// Returns the body of a response.
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
@@ -610,8 +609,8 @@ fn shows_setting_sources_and_rejects_invalid_settings() {
     place.refused(&["serve", "--listen", "nowhere"], 2, "must be an IP address");
 }
 
-/// Checks a server whose store is damaged while it runs. Requests return errors, and the server continues.
-/// Its periodic check finds the damage, and reports it in the metrics and the log. Readiness fails if the
+/// Checks a server whose store is damaged while it runs. Requests return errors, and the server
+/// keeps running. Its periodic check reports the damage in metrics and log. Readiness fails if the
 /// configuration says so.
 #[test]
 fn keeps_serving_a_damaged_store_and_reports_it() {
@@ -667,8 +666,8 @@ fn keeps_serving_a_damaged_store_and_reports_it() {
     assert!(log.contains("the store is damaged"), "{log}");
 }
 
-/// Checks that a wrong clock causes one warning in the log, although the server checks the clock every ten
-/// seconds.
+/// Checks that a wrong clock causes only one warning in the log, although the server checks the
+/// clock repeatedly.
 #[test]
 fn the_log_warns_once_of_a_wrong_clock() {
     let place = Place(tempfile::tempdir().unwrap());

@@ -1,5 +1,5 @@
-//! Tests of several servers on one Cassandra keyspace. Each server accepts page tokens of the others, and all
-//! servers notice changes by other processes.
+//! Tests of several servers on one Cassandra keyspace. Each server accepts page tokens of the
+//! others, and notices changes by other processes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,7 +12,7 @@ use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 
-/// Later schema: orders have an additional field, and there is an additional collection.
+/// Schema after a change: orders have an additional field, and there is an additional collection.
 const LATER: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text", priority = "int" }
@@ -28,15 +28,15 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 const COUNT: usize = 50;
-/// Maximum time to apply a schema while servers run. It would take longer after a process that ended without
-/// unregistering as a writer: `apply` waits until such a process counts as dead.
+/// Maximum time to apply a schema while servers run. A process that ended without unregistering as
+/// a writer would delay it: `apply` would wait until that process counts as dead.
 const APPLIED: Duration = Duration::from_secs(25);
 /// Maximum time until a server notices a change of another process. A server polls every second.
 const SEEN: Duration = Duration::from_secs(5);
 
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=7";
 
-/// Keyspace with orders, and two servers that use it. Dropping this value removes the keyspace.
+/// Cassandra keyspace with orders, and two servers on it. Dropping the value removes the keyspace.
 struct Place {
     servers: [Server; 2],
     folder: tempfile::TempDir,
@@ -85,8 +85,8 @@ impl Place {
         }
     }
 
-    /// Follows the page tokens in one direction, and reads pages from both servers in turn. Returns the
-    /// records, and the last page.
+    /// Follows page tokens in one direction, reading pages from the two servers in turn. Returns
+    /// the records, and the last page.
     fn walk(&self, direction: &str, mut token: String) -> (Vec<Json>, Json) {
         let mut records = Vec::new();
         for turn in 0..COUNT {
@@ -142,7 +142,7 @@ impl Server {
         answer
     }
 
-    /// Returns the page of a page token. An empty token returns the first page.
+    /// Returns the page of a page token, or the first page for an empty token.
     fn page(&self, token: &str) -> Json {
         let (status, page) = self.get(&format!("{LIST}&page_token={token}"));
         assert_eq!(status, 200, "{page}");
@@ -214,7 +214,7 @@ fn serves_a_schema_applied_by_another_process() {
     for server in &place.servers {
         assert_eq!(server.get(order), (200, stored.clone()));
         assert!(server.get("/openapi.json").1["components"]["schemas"]["returns"].is_object());
-        // Older records do not have the new field, and page tokens of older pages are still valid.
+        // Older records lack the new field, and older page tokens are still valid.
         assert_eq!(
             server.page(&earlier)["records"][0],
             json!({ "tenant": "acme", "id": 7, "note": "kept" })
@@ -255,8 +255,8 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
         }
     }
 
-    // `--earlier 0` removes all earlier keys, as after a leak. Then the servers reject older page tokens,
-    // without a restart.
+    // `--earlier 0` removes all earlier keys, as an operator does after a leak. The servers then
+    // reject older page tokens, without a restart.
     place.run(&["cursor-keys", "rotate", "--earlier", "0"]);
     place.both("the keys of before are gone", |server| {
         [&of_one, &of_other, &newer]
@@ -270,8 +270,9 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
     assert!(one.takes(&of_other) && other.takes(&of_one));
 }
 
-/// Checks which maintenance servers on Cassandra offer. They reject operations for which Cassandra has its
-/// own tools. Clients with the right can load files, check tables, apply schemas and remove collections.
+/// Checks which maintenance a server on Cassandra offers. It rejects operations for which Cassandra
+/// has its own tools. With the right, clients can load files, check tables, apply schemas and
+/// remove collections.
 #[test]
 fn the_store_is_looked_after_through_a_server() {
     let place = Place::new();
@@ -357,7 +358,8 @@ fn the_store_is_looked_after_through_a_server() {
     });
     ask(&remove).failed(2, "cannot be applied");
     checked(1);
-    // The audit log of this server contains all operations, so no other process executed them.
+    // The server's audit log has all operations. So the server executed them, and not the command
+    // itself.
     let audit = std::fs::read_to_string(place.path().join("audit.log")).unwrap();
     let lines = audit
         .lines()
@@ -368,8 +370,8 @@ fn the_store_is_looked_after_through_a_server() {
     assert!(!audit.contains("\"schema\",\"outcome\":\"seen\""), "{audit}");
 }
 
-/// Checks that a command unregisters as a writer at its end. Other processes need not wait until it counts as
-/// dead.
+/// Checks that a command unregisters as a writer when it ends. Otherwise other processes would have
+/// to wait until it counts as dead.
 #[test]
 fn commands_that_wrote_are_not_waited_for() {
     let place = Place::new();
@@ -387,15 +389,15 @@ fn commands_that_wrote_are_not_waited_for() {
     assert!(found.contains("\"put\""), "{found}");
 }
 
-/// Checks that `--wait` makes commands wait for a Cassandra that starts late.
+/// Checks that `--wait` makes a command wait until Cassandra has started.
 #[test]
 fn a_cassandra_that_comes_up_late_is_waited_for() {
     let place = Place::new();
     let cassandra = Cluster::shared().unwrap().address();
     std::fs::write(place.path().join("more.csv"), "tenant,id,note\nacme,900,late\n").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // Use a port at the address of Cassandra, because the driver connects to the addresses that nodes
-    // announce. The port rejects connections until the test listens.
+    // Use a port at Cassandra's own address, because the driver connects to the addresses that
+    // nodes announce. The port rejects connections until the test listens.
     let mut address = cassandra.to_socket_addrs().unwrap().next().unwrap();
     address.set_port(0);
     let socket = tokio::net::TcpSocket::new_v4().unwrap();

@@ -1,4 +1,4 @@
-//! Proxy in front of a server that cuts connections.
+//! Proxy before a server that cuts connections, to test how clients continue.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Proxy in front of a server. It cuts each connection after a given number of response bytes.
+/// Proxy before a server. It cuts each connection after a number of response bytes.
 pub(crate) struct Cutter {
     pub(crate) url: String,
     connections: Arc<AtomicUsize>,
 }
 
 impl Cutter {
-    /// Starts a proxy. Each element of `limits` is the number of response bytes of one connection, in order.
-    /// Further connections are rejected.
+    /// Starts a proxy. The elements of `limits` are the numbers of response bytes after which it
+    /// cuts the connections, in order. It rejects further connections.
     pub(crate) fn new(server: &str, limits: Vec<usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,8 +1,8 @@
-//! Commands in the pages of the guide, and the outputs that the pages show.
+//! Reader of code blocks in the guide: commands, and the outputs that the guide shows.
 
-/// Fenced code block of a page.
+/// Fenced code block of a page in Markdown.
 pub(crate) struct Block<'a> {
-    /// Text between the previous block and this block.
+    /// Text of the page before the block, from the end of the previous block.
     pub(crate) before: &'a str,
     pub(crate) language: &'a str,
     pub(crate) text: &'a str,

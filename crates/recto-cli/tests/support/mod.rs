@@ -1,4 +1,4 @@
-//! The binary in its own folder, and its server.
+//! Helpers that run the binary in a folder of its own, and its server.
 // Each test suite uses only a part of this module, so allow dead code.
 #![allow(dead_code)]
 
@@ -24,7 +24,7 @@ order = ["id"]
 writes = "overwrite"
 "#;
 
-/// Output and exit code of a run of the binary.
+/// Output and exit code of one run of the binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -57,8 +57,8 @@ impl Ran {
     }
 }
 
-/// Returns a command that runs the binary in a folder. The environment variables that the binary reads are
-/// not set.
+/// Returns a command that runs the binary in a folder, without the environment variables that the
+/// binary reads.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
     forget_settings(&mut command);
@@ -66,7 +66,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Removes the environment variables that the binary reads from the environment of a command.
+/// Removes from a command's environment the variables that the binary reads.
 pub(crate) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -96,7 +96,7 @@ pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)
     Ran::of(&child.wait_with_output().unwrap())
 }
 
-/// Deletes the entries of one partition from a view without Recto's knowledge, as another program could.
+/// Deletes the entries of one partition from a view behind Recto's back, as another program could.
 pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, stamp: i64) {
     let views = recto.views().await.unwrap();
     let view = views.into_iter().find(|one| one.view == view).unwrap();
@@ -117,7 +117,7 @@ pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, sta
     assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
 }
 
-/// Running `recto serve`. Dropping this value ends the server.
+/// Running `recto serve`. Dropping the value ends the server.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -157,7 +157,6 @@ impl Server {
         self.url.split_once("://").unwrap().1
     }
 
-    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -9,11 +9,11 @@ use recto_testkit::rig::{Cluster, unique_keyspace};
 
 use super::{Ran, command, recto_with};
 
-/// Folder with an embedded store, or with a keyspace of its own on Cassandra. Dropping this value removes the
-/// keyspace.
+/// Folder with an embedded store, or with a Cassandra keyspace of its own. Dropping the value
+/// removes the keyspace.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
-    /// Address of Cassandra, and name of the keyspace. `None`: the store is embedded.
+    /// Address of Cassandra, and name of the keyspace; `None` for an embedded store.
     keyspace: Option<(String, String)>,
 }
 
@@ -36,7 +36,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// Returns the address of the store on Cassandra. `None`: the store is embedded, in the folder.
+    /// Returns the address of the store on Cassandra; `None` for an embedded store in the folder.
     pub(crate) fn store(&self) -> Option<String> {
         let (cassandra, keyspace) = self.keyspace.as_ref()?;
         Some(format!("cassandra://{cassandra}/{keyspace}"))
@@ -49,7 +49,7 @@ impl Place {
         command
     }
 
-    /// Runs the binary on the store, with this standard input.
+    /// Runs the binary on the store, with `input` as standard input.
     pub(crate) fn run(&self, line: &[&str], input: &[u8]) -> Ran {
         let store = self.store();
         let variables: Vec<_> = store

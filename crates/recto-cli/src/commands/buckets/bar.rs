@@ -4,17 +4,18 @@ use crate::console::{Console, Tone};
 
 /// Width of a bar in columns, including sizes above the target.
 pub(super) const BAR_WIDTH: usize = 24;
-/// Number of columns from the start of a bar to the target line, if no size is far above the target.
+/// Number of columns from the start of a bar to the target line, unless a size is far above the
+/// target.
 const TARGET_WIDTH: usize = 20;
-/// Block characters that fill a column by 0 to 8 eighths.
+/// Characters of a bar: the character at index n fills n eighths of a column.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// Scale of the bars of a list: all bars use the same unit and the same target.
+/// Scale of the bars in a list. All bars have the same unit and the same target size.
 pub(super) struct Scale {
     target: u64,
-    /// Size that fills the whole bar.
+    /// Size that fills the whole bar, in the unit of the target.
     full: f64,
-    /// Column of the target line.
+    /// Column (from 0) of the target line.
     at: usize,
 }
 
@@ -31,7 +32,7 @@ impl Scale {
         }
     }
 
-    /// Returns the text of the bar for a size, with the target line.
+    /// Returns the bar for a size as text, with the target line.
     pub(super) fn bar(&self, size: u64, console: &Console) -> String {
         let length = (size as f64 / self.full).min(1.0) * BAR_WIDTH as f64;
         let column = |column: usize| {

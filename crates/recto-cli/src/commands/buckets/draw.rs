@@ -1,4 +1,5 @@
-//! Text output of `recto buckets`: one line for each bucket, with a bar of its size.
+//! Text output of `recto buckets`: one line for each bucket (range of a partition), with a bar of
+//! its size.
 
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ use crate::failure::Result;
 use crate::table::{Table, cell_text, cut};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// Width in columns of the mark behind a bar whose size is above the target.
+/// Width in columns of the mark after a bar whose size is above the target.
 const MARK_WIDTH: usize = 2;
-/// Number of columns next to a bar: a space before it, and a mark behind it.
+/// Number of columns around a bar: a space before it, and a mark after it.
 const AROUND_BAR: usize = 2 + MARK_WIDTH;
-/// Minimum width in columns of the table next to the bars. Narrower terminals show no bars.
+/// Minimum width in columns of the table beside the bars. Narrower terminals show no bars.
 const MIN_TABLE_WIDTH: usize = 30;
 /// Prints the list of partitions, with the size of each partition's largest bucket compared to the target.
 pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Result<()> {
@@ -50,8 +51,8 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    // A list is a part only if it has a next page. The last page of several also counts as complete, because
-    // a list has no token of its previous page.
+    // The list is a part if more pages follow. The last page counts as the whole list, even if
+    // pages precede it: the reply does not show whether there is a previous page.
     let shown = Shown {
         count: counted(partitions.len() as u64, "partition", "partitions"),
         is_part: !listed.next_page_token.is_empty(),
@@ -127,7 +128,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     more(&listed.next_page_token, "next page", console)
 }
 
-/// Prints the result of `--rebalance`.
+/// Prints the result of `recto buckets --rebalance`, which splits too large buckets.
 pub(super) fn rebalanced(
     report: &RebalanceReport,
     clears: bool,
@@ -189,7 +190,7 @@ pub(super) fn rebalanced(
     Ok(())
 }
 
-/// Returns the name of a sort order: that of the collection for its primary sort order, and otherwise
+/// Returns the name of a sort order: `COLLECTION` for the primary sort order, otherwise
 /// `COLLECTION.VIEW`.
 fn name(collection: &str, view: &str) -> String {
     if collection == view {
@@ -199,7 +200,7 @@ fn name(collection: &str, view: &str) -> String {
     }
 }
 
-/// Prints a table with a bar behind each line, if the terminal is wide enough.
+/// Prints a table with a bar after each line, if the terminal is wide enough.
 fn draw(
     columns: Vec<(&str, bool, Vec<String>)>,
     target: BucketTarget,
@@ -231,7 +232,7 @@ fn draw(
     Ok(())
 }
 
-/// Returns the names of all fields of the records, in the order of their first appearance.
+/// Returns the names of all fields that any record has, in the order of their first appearance.
 fn fields<'r>(records: impl Iterator<Item = &'r JsonRecord>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in records.flat_map(JsonRecord::keys) {
@@ -283,7 +284,7 @@ fn with_error(said: String, error: u64, text: fn(u64) -> String) -> String {
     }
 }
 
-/// Returns the text of a size, in rows or in bytes like the target.
+/// Returns a size as text: in rows if the target is in rows, otherwise in bytes.
 fn size(target: BucketTarget, figures: BucketFigures) -> String {
     match target.rows {
         Some(_) => rows_of(figures),
@@ -301,7 +302,7 @@ fn target_of(target: BucketTarget) -> String {
     format!("target {most}{} (│)", shards.unwrap_or_default())
 }
 
-/// Counts for the line below a list of buckets or partitions.
+/// Counts for the summary line below a list of buckets or partitions.
 struct Shown {
     count: String,
     /// True if other pages have more partitions or buckets.
@@ -311,12 +312,12 @@ struct Shown {
 }
 
 impl Shown {
-    /// Returns the parts of the line below the table.
+    /// Returns the parts of the summary line below the table.
     fn parts(&self, title: &str, target: BucketTarget) -> Vec<String> {
         let title = printable(title);
         let here = if self.is_part { " on this page" } else { "" };
         let mut parts = vec![format!("{}{here} of {title}", self.count), target_of(target)];
-        // Buckets by time have no target size, so do not compare them with one.
+        // Buckets that cover a time span have no target size, so do not compare them with one.
         if target.rows.is_some() || target.bytes.is_some() {
             parts.push(match self.over {
                 0 => format!("none{here} is over the target"),
@@ -336,7 +337,7 @@ impl Shown {
     }
 }
 
-/// Prints a note about the rows that the estimated sizes do not include.
+/// Prints a note that names the rows which estimated sizes do not include.
 fn estimated(console: &mut Console) -> Result<()> {
     let line =
         "not counted: rows that splits left behind (for up to an hour), and rows written during a split";

@@ -1,4 +1,4 @@
-//! `recto buckets`: lists the buckets of partitions, and splits those that are too large.
+//! `recto buckets`: lists the buckets (ranges) of large partitions, and splits too large buckets.
 
 mod bar;
 mod draw;
@@ -80,7 +80,7 @@ pub(crate) struct BucketsArgs {
 }
 
 impl BucketsArgs {
-    /// Opens the store that the arguments select, for writing only if `--rebalance` is given.
+    /// Opens the store: for writing if `--rebalance` is given, otherwise for reading.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         if self.rebalance {
             self.store.open().await
@@ -90,7 +90,8 @@ impl BucketsArgs {
     }
 }
 
-/// Sort order that the arguments name, and whether to list all of its partitions.
+/// Sort order (collection or view) that the arguments name, and whether to list all of its
+/// partitions.
 struct OrderArguments<'a> {
     collection: &'a str,
     /// Name of the view; empty for the collection's primary sort order.
@@ -213,7 +214,8 @@ async fn rebalance(
     Ok(Exit::Done)
 }
 
-/// Converts an error. If it is about the filter, the message also shows the filter and the position.
+/// Converts an error to a failure. For an error in the filter, the message shows the filter and the
+/// position.
 fn failure(args: &BucketsArgs, error: recto::Error) -> Failure {
     let is_filter = error.part() == Some(recto::ErrorPart::Filter);
     let column = error.column().filter(|_| is_filter);

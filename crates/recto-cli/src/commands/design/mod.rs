@@ -80,8 +80,8 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let collection = collection_of(&schema, &args.collection)?;
     let (queries, left_out, source) = queries(args)?;
     let (queries, unservable) = match left_out {
-        // The queries of a log come from clients and cannot be edited, so leave out those that no
-        // view can serve instead of failing.
+        // Leave out queries of a log that no view can serve. Failing would not help, because users
+        // cannot edit the queries of clients.
         Some(_) => servable(collection, queries).map_err(|error| failure(error, source))?,
         None => (queries, Vec::new()),
     };
@@ -125,10 +125,10 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Replaces the content of a file. After a failure, the file has either its old content or all of the new
+/// Replaces the content of a file atomically: after a failure, the file has its old or its new
 /// content.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
-    // If the path is a link, replace its target and keep the link.
+    // Resolve links, so that a link stays and its target is replaced.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -149,8 +149,8 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// Returns three values: the queries, the number of further queries of a log that exceed the limit, and the
-/// source file. The number is `None` if the queries are not from a log.
+/// Reads the queries. Returns them, the number of queries of a log beyond the limit, and the source
+/// file. The number is `None` if the queries are not from a log.
 fn queries(args: &DesignArgs) -> Result<(Vec<WorkloadQuery>, Option<usize>, &Path)> {
     if let Some(file) = &args.log {
         let log = read_log(file, &args.collection)?;
@@ -191,8 +191,9 @@ fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
         if read == 0 {
             return Ok(log);
         }
-        // Pass invalid UTF-8 as an empty line. The log reader ignores empty lines. It also ignores the parts
-        // of a line that is longer than the limit, because such a line is not the record of a query.
+        // Replace invalid UTF-8 by an empty line, which the log reader ignores. The parts of a line
+        // longer than the limit need no care: they are not valid log records, so the reader ignores
+        // them.
         log.line(std::str::from_utf8(&line).unwrap_or_default().trim_end());
     }
 }

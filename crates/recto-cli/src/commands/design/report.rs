@@ -8,23 +8,22 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
-/// Explanation of two alternatives to a view, with their requirements for clients.
+/// Note about two alternatives to a view: what each of them requires from clients.
 const THEN: &str = "  row by row: needs allow_filter_scan; merge over a field: needs a filter that lists its \
                     values, as an OR of equalities";
 
-/// Data of the report.
+/// Proposed views, and other results that the report of `recto design` shows.
 pub(super) struct Report<'a> {
     pub(super) design: &'a Design,
     /// Size of a record in bytes, if the user gave it.
     pub(super) row_bytes: Option<u64>,
-    /// Number of queries of a log that were left out. `None`: the queries are not from a log.
+    /// Number of queries that a log has beyond the limit; `None` if the queries are not from a log.
     pub(super) left_out: Option<usize>,
     /// Queries of a log that no view can serve.
     pub(super) unservable: &'a [Unservable],
 }
 
 impl Report<'_> {
-    /// Prints the report as text.
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
         let design = self.design;
         let title = console.paint(Tone::Strong, &printable(&design.collection));
@@ -57,8 +56,8 @@ impl Report<'_> {
         self.write_remarks(console)
     }
 
-    /// Returns the text of the write amplification: the number of tables that each record is written to,
-    /// before and after.
+    /// Returns the write amplification as text: the number of tables to which each record is
+    /// written, before and after the proposal.
     fn written(&self) -> String {
         let (before, after) = (self.design.tables_before as u64, self.design.tables_after as u64);
         let written = self.design.written();
@@ -113,7 +112,6 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns the report as JSON.
     pub(super) fn to_json(&self) -> Json {
         let mut shown = json!(self.design);
         if let Some(left_out) = self.left_out {
@@ -128,7 +126,7 @@ impl Report<'_> {
     }
 }
 
-/// Columns of a table: the name, whether it is aligned to the right, and the cells.
+/// Columns of a text table. Each has a name, whether it is aligned to the right, and its cells.
 type Columns = Vec<(&'static str, bool, Vec<String>)>;
 
 fn section(console: &mut Console, title: &str) -> Result<()> {

@@ -1,4 +1,5 @@
-//! `recto queue confirm-clock`: confirms the clock by which an embedded store expires messages.
+//! `recto queue confirm-clock`: confirms that the clock is right by which an embedded store deletes
+//! old data.
 
 use clap::Args;
 use recto::session::Queues;

@@ -87,8 +87,8 @@ pub(crate) struct RedriveArgs {
 }
 
 impl AgreedArgs {
-    /// Asks the user for confirmation of a change of the queue. `what` is its verb. Fails if the queue does
-    /// not exist.
+    /// Asks the user to confirm a change of the queue, unless `--yes` is given. `what` is the verb,
+    /// such as `Purge`. Fails if the queue does not exist.
     async fn ask(&self, what: &str, queues: &dyn Queues, console: &mut Console) -> Result<bool> {
         if self.yes {
             return Ok(true);
@@ -124,8 +124,8 @@ pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Runs `recto queue redrive`: moves messages to another queue, in several requests. If the user stops it, it
-/// reports the number of messages that were moved.
+/// Runs `recto queue redrive`: moves dead letters to a queue in several requests. If the user stops
+/// the command, it reports the number of messages moved so far.
 pub(crate) async fn redrive(args: &RedriveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let stop = Stop::listen();
     let mut moved = 0;

@@ -13,17 +13,17 @@ const MESSAGE_PREFIX: &str = "RECTO_MESSAGE_";
 /// Prefix of the environment variables that hold the attributes of a message.
 const ATTRIBUTE_PREFIX: &str = "RECTO_ATTRIBUTE_";
 
-/// Returns whether an environment variable describes a message. This process has such variables if it is
-/// itself the command of a message.
+/// Returns whether the name is that of an environment variable that describes a message. A worker
+/// has such variables if it was itself started for a message.
 pub(super) fn is_of_message(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(MESSAGE_PREFIX) || name.starts_with(ATTRIBUTE_PREFIX)
 }
 
-/// Returns the environment variables for a message, with their values.
+/// Returns the environment variables that describe a message to the user's command.
 ///
 /// # Errors
-/// Two attributes would have the same variable, or a value cannot be in an environment.
+/// Two attributes would have the same variable, or a value cannot be in an environment variable.
 pub(super) fn variables(message: &ReceivedMessage, queue: &str) -> Result<BTreeMap<String, String>, Failure> {
     let mut variables = BTreeMap::new();
     let mut attributes: BTreeMap<String, &str> = BTreeMap::new();
@@ -68,7 +68,8 @@ fn in_environment(what: &str, value: &str) -> Result<String, Failure> {
     Ok(value.to_owned())
 }
 
-/// Returns the end of a variable's name for an attribute: upper-case letters, digits and underscores.
+/// Converts an attribute's name to the end of a variable's name: upper-case letters, digits and
+/// `_`.
 fn variable(name: &str) -> String {
     let character = |character: char| {
         let upper = character.to_ascii_uppercase();

@@ -1,5 +1,5 @@
-//! Reader of the lines of a file or of standard input. A thread reads ahead, and the caller takes all
-//! available lines as one batch.
+//! Reader of the lines of a file or of standard input. A thread reads ahead; the caller takes all
+//! lines read so far as one batch.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,15 +16,16 @@ use crate::failure::{Exit, Failure, Result};
 const MAX_LINES: usize = super::MAX_BATCH as usize;
 /// Maximum number of bytes that a batch contains, unless a single line is longer.
 const MAX_BATCH_BYTES: usize = 2 << 20;
-/// Maximum length of a line, in bytes. A JSON message in which every character is escaped is shorter.
+/// Maximum length of an input line, in bytes. Every valid message is shorter, even with all
+/// characters escaped.
 const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// Input line without its line break.
+/// Line of the input without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Number of the line, from 1.
+    /// Line number in the input, from 1.
     pub(super) number: u64,
-    /// Content of the line; `None` if the line is too long.
+    /// Content of the line; `None` if it has more than [`MAX_LINE_BYTES`].
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -43,16 +44,16 @@ impl Line {
     }
 }
 
-/// Reader of lines. Its thread reads ahead by at most one batch.
+/// Reader of input lines. Its thread reads ahead by at most one batch.
 #[derive(Debug)]
 pub(super) struct Lines(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notification that the caller took lines, or dropped the reader.
+    /// Notification for the thread: the caller took lines, or dropped the reader.
     taken: Condvar,
-    /// Notification that lines were read, or that the input has ended.
+    /// Notification for the caller: lines were read, or the input has ended.
     came: Notify,
 }
 
@@ -60,7 +61,7 @@ struct Shared {
 struct State {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Result of the reading thread; `None` while it reads.
+    /// Result of the reading thread; `None` while the thread reads.
     end: Option<io::Result<()>>,
     is_dropped: bool,
 }
@@ -90,8 +91,8 @@ impl Lines {
         Self(shared)
     }
 
-    /// Waits for lines and returns all available ones, or `None` at the end. Canceling the call loses no
-    /// line.
+    /// Waits for lines and returns all lines read so far, or `None` at the end of the input. A
+    /// canceled call loses no line.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Line>>> {
         loop {
             {
@@ -154,8 +155,8 @@ impl Shared {
     }
 }
 
-/// Reads the next line without its line break. Returns `None` at the end of the input. Skips a line that is
-/// too long, and returns `Some(None)` for it.
+/// Reads the next line without its line break. Returns `None` at the end of the input, and
+/// `Some(None)` for a line that is too long, which is skipped.
 #[allow(clippy::option_option)] // whether there is a line, and whether it can be held
 fn read_line(source: &mut dyn BufRead) -> io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();

@@ -97,8 +97,8 @@ pub(crate) enum QueueCommand {
 }
 
 impl QueueArgs {
-    /// Opens the store for the command. A command that only reads opens an embedded store for reading, so
-    /// that other processes can read it at the same time.
+    /// Opens the store for the command. A command that only reads opens an embedded store for
+    /// reading, so that other processes can read the store at the same time.
     pub(crate) async fn open(&self, console: &mut Console) -> Result<Arc<dyn Session>> {
         let options = match &self.command {
             QueueCommand::Create(args) => return open_or_create(&args.store, console).await,
@@ -108,8 +108,8 @@ impl QueueArgs {
         if let Some(receipts) = self.receipts()
             && receipts.await_input(console).await?
         {
-            // Retry while the store is locked: the process that wrote the receipts into the pipe closes the
-            // store soon.
+            // Retry while the store is locked. The command that writes the receipts into the pipe
+            // still has the store open, but closes it soon.
             return self.store().open_in_pipe(options, MAKES_A_QUEUE).await;
         }
         self.store().open_with(options, MAKES_A_QUEUE).await
@@ -177,7 +177,6 @@ async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<
     Ok(session)
 }
 
-/// Runs a command of `recto queue`.
 pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
     let queues = session.queues()?;
     match &args.command {

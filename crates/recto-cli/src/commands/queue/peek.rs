@@ -96,7 +96,7 @@ pub(crate) async fn run(args: &PeekArgs, queues: &dyn Queues, console: &mut Cons
     Ok(Exit::Done)
 }
 
-/// Returns the text of a message's state, and of the time until which the state lasts.
+/// Returns the state of a message as text, with the time at which the state ends.
 fn state(message: &PeekedMessage) -> String {
     let state = message.state.replace('_', " ");
     match &message.until {
@@ -105,7 +105,7 @@ fn state(message: &PeekedMessage) -> String {
     }
 }
 
-/// Returns the text of a message's content, on one line.
+/// Returns the body, group and attributes of a message as text on one line.
 fn content(message: &PeekedMessage) -> String {
     if let Some(damage) = &message.damage {
         return printable(&format!("(cannot be read: {damage})"));
@@ -120,7 +120,7 @@ fn content(message: &PeekedMessage) -> String {
     text
 }
 
-/// Runs `recto queue remove`: removes messages by their positions.
+/// Runs `recto queue remove`: removes single messages, named by their positions in the queue.
 pub(crate) async fn remove(args: &RemoveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut absent = Vec::new();
     for (number, position) in args.positions.iter().enumerate() {

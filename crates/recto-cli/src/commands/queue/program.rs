@@ -1,5 +1,5 @@
-//! User's command that handles messages. It runs in a new process for each message, which gets the body on
-//! its standard input.
+//! The user's command that handles messages of a queue. A new process runs the command for each
+//! message, with the message body on standard input.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ use super::environment::{is_of_message, variables};
 use crate::stop::Stop;
 use crate::text::printable;
 
-/// Number of bytes at the end of a command's standard error in which the last line is searched.
+/// Number of bytes at the end of a command's standard error in which its last line is searched.
 const MAX_TAIL_BYTES: usize = 8 << 10;
-/// Maximum number of characters of the command's last line on standard error that become the error of the
-/// message.
+/// Maximum number of characters of a message's error, which is the last line of the command's
+/// standard error.
 const MAX_ERROR_CHARACTERS: usize = 1_000;
 /// Maximum number of bytes of one read of the command's standard error.
 const READ_BYTES: usize = 8 << 10;
-/// Maximum time to wait for the rest of the standard error of a command that has ended. The wait is limited
-/// because a child process of the command may keep the stream open.
+/// Maximum time to wait for the rest of standard error after the command has ended. The wait has a
+/// limit, because a child process of the command may keep the stream open.
 const MAX_ERROR_WAIT: Duration = Duration::from_secs(1);
 
 /// User's command with its arguments, and the queue whose messages it handles.
@@ -37,14 +37,15 @@ pub(super) struct Program {
     arguments: Vec<OsString>,
     queue: String,
     stop: Stop,
-    /// Error that prevents any run of the command, for example a missing program.
+    /// Error that prevents the command from running for any message, such as a missing program.
+    /// `None`: no such error.
     broken: Mutex<Option<io::Error>>,
-    /// Notification that the command cannot run for any message.
+    /// Notification that `broken` was set.
     breaks: Notify,
 }
 
 impl Program {
-    /// Creates the command of a command line, for messages of a queue.
+    /// Creates a [`Program`] from a command line, for messages of a queue.
     pub(super) fn new(line: &[OsString], queue: String, stop: Stop) -> Self {
         Self {
             file: line.first().cloned().unwrap_or_default(),
@@ -56,12 +57,14 @@ impl Program {
         }
     }
 
-    /// Waits until an error shows that the command cannot run for any message.
+    /// Waits until an error shows that the command cannot run for any message, such as a missing
+    /// program.
     pub(super) async fn breaks(&self) {
         self.breaks.notified().await;
     }
 
-    /// Takes the error that prevents any run of the command. `None`: there was no such error.
+    /// Takes the error that prevents the command from running for any message. `None`: there was no
+    /// such error.
     pub(super) fn broken(&self) -> Option<io::Error> {
         self.broken
             .lock()
@@ -69,11 +72,11 @@ impl Program {
             .take()
     }
 
-    /// Runs the command for a message, and waits for its end.
+    /// Runs the command for a message, and waits until it ends.
     ///
     /// # Errors
-    /// The command cannot run, the message cannot be passed to it, or it failed. The error of a failed
-    /// command is its last line on standard error.
+    /// The command cannot run, the message cannot be passed to it, or it failed. If it failed, the
+    /// error is its last line on standard error.
     pub(super) async fn handle(&self, message: ReceivedMessage) -> Result<(), Failure> {
         let body = body_bytes(message.body.as_deref(), message.body_base64.as_deref())?;
         let variables = variables(&message, &self.queue)?;
@@ -103,7 +106,8 @@ impl Program {
         ))
     }
 
-    /// Returns the process to start for a message, with these environment variables.
+    /// Returns the command to start for a message, with environment variables that describe the
+    /// message.
     fn command(&self, variables: &BTreeMap<String, String>) -> Command {
         let mut command = Command::new(&self.file);
         command.args(&self.arguments);
@@ -115,15 +119,15 @@ impl Program {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        // Use a separate process group, so that Ctrl-C reaches only the worker, which then waits for the
-        // command's end.
+        // Start a new process group, so that Ctrl-C reaches only the worker. The worker then waits
+        // until the command ends.
         #[cfg(unix)]
         command.process_group(0);
         command
     }
 
-    /// Converts the error of starting the command. If the program does not exist or may not be executed, the
-    /// error applies to all messages and is recorded.
+    /// Converts the error of starting the command. Records an error that would occur for every
+    /// message: the program does not exist, or may not be executed.
     fn not_run(&self, error: io::Error) -> Failure {
         let failure = Failure::new(format!("cannot run the command: {error}"));
         if !matches!(
@@ -141,7 +145,7 @@ impl Program {
     }
 }
 
-/// Process of a command. Dropping this value kills the process and its child processes.
+/// Running process of a command. Dropping the value kills the process and its child processes.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -167,7 +171,7 @@ impl Running {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Ignore an error: it means that all processes of the group have ended already.
+            // Ignore an error: it means that all processes of the group have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -186,8 +190,8 @@ impl Drop for Running {
     }
 }
 
-/// Writes the message to the command's standard input, and waits for the command's end. The command need not
-/// read its input.
+/// Writes the message body to the command's standard input, and waits until the command ends. The
+/// command need not read its input.
 async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) -> io::Result<ExitStatus> {
     let fed = async {
         if let Some(mut input) = input {
@@ -195,7 +199,7 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
         }
     };
     tokio::select! {
-        // Do not wait until the input is written: a child process of the command may keep standard input open
+        // Do not wait until the whole body is written: a child process may keep standard input open
         // without reading it.
         ended = child.wait() => ended,
         ended = async {
@@ -205,7 +209,8 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
     }
 }
 
-/// Forwards the standard error of a command to that of this process. Returns its last line, if there is one.
+/// Forwards a command's standard error to standard error of this process. Returns the last line, if
+/// any.
 async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     let mut errors = errors?;
     let (mut tail, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
@@ -221,12 +226,13 @@ async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     Some(printable(line).chars().take(MAX_ERROR_CHARACTERS).collect())
 }
 
-/// Returns the last line of the standard error of a command that has ended.
+/// Returns the last line of the standard error of a command that has ended. Waits at most
+/// [`MAX_ERROR_WAIT`].
 async fn said(errors: JoinHandle<Option<String>>) -> Option<String> {
     tokio::time::timeout(MAX_ERROR_WAIT, errors).await.ok()?.ok()?
 }
 
-/// Returns the text of an exit status, such as `exit code 1`.
+/// Formats an exit status, such as `exit code 1`.
 fn end_text(ended: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&ended) {

@@ -98,11 +98,12 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
         .with_hint("receive fewer messages at a time (--max), or set a longer --visibility"))
 }
 
-/// Gives messages back that were not printed, so that other receivers get them at once.
+/// Gives received messages back that could not be printed, so that other receivers get them at
+/// once.
 async fn give_back(args: &ReceiveArgs, queues: &dyn Queues, receipts: &[String]) {
     if !receipts.is_empty() {
-        // Ignore an error: a message that is not given back is received again when its visibility timeout has
-        // ended.
+        // Ignore an error: without giving back, the queue delivers the message again after its
+        // visibility timeout.
         let _ = queues.settle(&args.name, receipts, &Settling::GiveBack).await;
     }
 }
@@ -145,7 +146,7 @@ fn draw(message: &ReceivedMessage, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of a message's body. A body that is not text is printed in base64.
+/// Returns the body of a message as text. A body that is not UTF-8 stays in base64.
 pub(super) fn body_text(body: Option<&str>, body_base64: Option<&str>) -> String {
     match (body, body_base64) {
         (Some(text), _) => printable_lines(text),

@@ -17,7 +17,7 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration, grouped};
 
-/// Maximum number of rejected messages whose errors are printed; `--json` prints all.
+/// Maximum number of rejected messages whose errors are printed as text; `--json` prints all.
 const MAX_REFUSED_SHOWN: u64 = 20;
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,8 @@ fn attribute(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 impl SendArgs {
-    /// Creates a message with this body, and with the attributes and the other options of the command line.
+    /// Creates a message with the given body, and with the attributes and other options of the
+    /// command line.
     fn message(&self, body: Vec<u8>) -> OutgoingMessage {
         OutgoingMessage {
             attributes: self.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
@@ -94,8 +95,8 @@ impl SendArgs {
         }
     }
 
-    /// Parses the message of an input line. Returns `None` for a blank line with `--ndjson`. Without
-    /// `--ndjson`, a blank line is a message, too.
+    /// Parses an input line as a message. With `--ndjson`, returns `None` for a blank line. Without
+    /// `--ndjson`, a blank line is a message.
     fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
         let content = line.content()?;
         if !self.ndjson {
@@ -106,8 +107,8 @@ impl SendArgs {
         }
         let message = serde_json::from_slice(&content);
         message.map(Some).map_err(|error| {
-            // Remove the JSON parser's line number, which is always 1: the failure already names the line of
-            // the input.
+            // Remove the JSON parser's line number, which is always 1. The failure already names
+            // the line of the input.
             let why = error.to_string().replace(" at line 1 column ", " at column ");
             format!("not a valid message: {why}")
         })
@@ -141,44 +142,45 @@ pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Cons
     sending.end(elapsed, is_stopped, console)
 }
 
-/// State of one `recto queue send`.
+/// State of one run of `recto queue send`.
 struct Sending<'a> {
     args: &'a SendArgs,
     queues: &'a dyn Queues,
-    /// Noun for the numbers in reports: `line` or `message`.
+    /// Noun for positions of messages in reports: `line` or `message`.
     noun: &'static str,
     totals: Totals,
 }
 
-/// Messages to send together, and input lines that were rejected before sending. Each has its number in the
-/// input.
+/// Messages to send in one request, and input lines that are invalid as messages. Each comes with
+/// its position in the input, from 1.
 #[derive(Default)]
 struct Batch {
     messages: Vec<(u64, OutgoingMessage)>,
     refused: Vec<(u64, Failure)>,
 }
 
-/// Counters and errors of the messages that were processed so far.
+/// Counters and errors over all messages that were processed so far.
 #[derive(Debug, Default)]
 struct Totals {
     sent: u64,
     duplicates: u64,
     refused: u64,
-    /// Number of the last message that was processed.
+    /// Position (from 1) in the input of the last message that was processed.
     last: u64,
-    /// True if the outcome of the messages after `last` is unknown.
+    /// True if the outcome of the messages after position `last` is unknown.
     is_in_doubt: bool,
-    /// Reason why the command sends no further messages.
+    /// Reason why the command sends no further messages; `None` while it continues.
     ended: Option<Failure>,
-    /// True if results can no longer be printed, because the reader of the output is gone.
+    /// True if results can no longer be printed, because the reader of standard output has closed
+    /// it.
     is_unheard: bool,
-    /// Error of the last rejected message.
+    /// Error of the last rejected message; `None` if none was rejected.
     refusal: Option<Failure>,
 }
 
 impl Sending<'_> {
-    /// Sends a message for each input line. Returns true if a signal to stop arrived before the end of the
-    /// input.
+    /// Sends each input line as a message. Returns true if a signal to stop arrived before the end
+    /// of the input.
     async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
         if self.args.file.is_none() && console.input_is_terminal() {
             console.note("Each line is a message; Ctrl-D ends the input.")?;
@@ -217,8 +219,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends the messages of the command-line arguments. Returns true if a signal to stop arrived before the
-    /// last one.
+    /// Sends each command-line argument as a message. Returns true if a signal to stop arrived
+    /// before the last message.
     async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> bool {
         let mut number = 0;
         for bodies in self.args.bodies.chunks(super::MAX_BATCH as usize) {
@@ -242,7 +244,8 @@ impl Sending<'_> {
         false
     }
 
-    /// Sends messages together, and prints the result of each message in the order of the input.
+    /// Sends a batch of messages in one request, and prints their results in the order of the
+    /// input.
     async fn send(&mut self, batch: Batch, console: &mut Console) {
         let Batch { messages, refused } = batch;
         let last = messages.iter().map(|(number, _)| *number);
@@ -279,8 +282,8 @@ impl Sending<'_> {
         self.is_heard(flushed);
     }
 
-    /// Converts the error of a message. Sending continues if only this message is invalid. Any other error
-    /// ends the command.
+    /// Converts the error of one message to a failure. If the message was invalid, sending
+    /// continues. Any other error ends the command.
     fn not_sent(&mut self, error: recto::Error) -> Failure {
         let goes_on = error.kind() == ErrorKind::InvalidArgument;
         let failure = Failure::from(error);
@@ -312,7 +315,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Prints the result of a message as a line of JSON, if `--json` is given.
+    /// Prints the result of one message as a line of JSON, if `--json` is given.
     fn tell(&mut self, said: Json, console: &mut Console) {
         if self.args.json && !self.totals.is_unheard {
             let told = console.line(said);
@@ -320,8 +323,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Handles the error of printing a result. Messages of arguments are still sent, but no further input
-    /// lines are read.
+    /// Handles an error of printing a result. The command still sends all messages from arguments,
+    /// but reads no further input lines.
     fn is_heard(&mut self, told: std::io::Result<()>) {
         let Err(error) = told else { return };
         self.totals.is_unheard = true;
@@ -331,7 +334,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Prints a summary, and returns the exit code.
+    /// Prints a summary of all sent messages, and returns the exit code.
     fn end(self, elapsed: std::time::Duration, is_stopped: bool, console: &mut Console) -> Result<Exit> {
         let Totals {
             sent,

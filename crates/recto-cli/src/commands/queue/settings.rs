@@ -73,8 +73,7 @@ pub(crate) struct CreateArgs {
 /// Arguments of `recto queue change`.
 #[derive(Debug, Args)]
 #[command(after_help = CHANGE_EXAMPLES)]
-// Hide the options that only `recto queue create` accepts, because they are fixed for an existing
-// queue.
+// Hide the options that are fixed for an existing queue. Only `recto queue create` accepts them.
 #[command(mut_arg("ordered", |arg| arg.hide(true)), mut_arg("shards", |arg| arg.hide(true)))]
 #[command(mut_arg("deduplication", |arg| arg.hide(true)))]
 pub(crate) struct ChangeArgs {
@@ -126,8 +125,8 @@ pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut
     if args.json {
         print_json(console, &json!(status))?;
     } else if status.options == QueueSettings::default() {
-        // If the token may change the queue but not read it, the reply has no settings, so report only the
-        // change.
+        // If the token may change the queue but not read it, the reply has no settings. Report only
+        // the change.
         let mark = console.paint(Tone::Good, "✓");
         console.line(format_args!("{mark} queue {} was changed", status.name))?;
     } else {

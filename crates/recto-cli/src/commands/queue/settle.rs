@@ -97,8 +97,8 @@ pub(crate) struct ExtendArgs {
 }
 
 impl ReceiptsArgs {
-    /// Waits for the first line of standard input, if the receipts come from there. Until then, the process
-    /// that writes the receipts may have the store open. Returns whether the call waited.
+    /// Waits for the first line of standard input, if the receipts come from there. The process
+    /// that writes the receipts may have the store open until then. Returns whether it waited.
     pub(super) async fn await_input(&self, console: &mut Console) -> Result<bool> {
         if !self.receipts.is_empty() || console.input_is_terminal() {
             return Ok(false);
@@ -194,8 +194,8 @@ async fn settle(
     outcome.tell(which.json, done, console)
 }
 
-/// Parses the receipt of an input line: the line itself, or the receipt in a JSON message. Returns `None` for
-/// an empty line.
+/// Parses an input line as a receipt: the line itself, or the member `receipt` of a JSON message.
+/// Returns `None` for an empty line.
 fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     let text = String::from_utf8(line.content()?).map_err(|error| format!("not text: {error}"))?;
     let text = text.trim();
@@ -208,19 +208,19 @@ fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     receipt.map(|receipt| Some(receipt.to_owned())).ok_or_else(none)
 }
 
-/// Counters and errors of the receipts that were processed so far.
+/// Counters and errors over all receipts that were processed so far.
 #[derive(Debug, Default)]
 struct Outcome {
     done: u64,
-    /// Receipts that are no longer valid (stale).
+    /// Receipts that are no longer valid, because their visibility timeout has ended.
     lost: Vec<String>,
-    /// Arguments or lines that are not receipts: the position of each, and the error.
+    /// Arguments or input lines that are not receipts. Each comes with its position and the error.
     malformed: Vec<(String, String)>,
 }
 
 impl Outcome {
-    /// Executes the operation for these receipts. Each element of `given` is the position of a receipt in the
-    /// input, and the receipt.
+    /// Acknowledges, gives back or extends the messages of several receipts. Each element of
+    /// `given` is a receipt's position in the input, and the receipt.
     async fn settle(
         &mut self,
         queue: &str,
@@ -236,7 +236,7 @@ impl Outcome {
                     places.push(place);
                     receipts.push(receipt);
                 }
-                // Record an invalid receipt, and continue with the other receipts.
+                // Record an invalid receipt, and continue with the other receipts of the batch.
                 Err(error) => self.malformed.push((place, error.message().to_owned())),
             }
         }
@@ -264,7 +264,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Adds the number of messages that were processed before it to a failure that ends the command.
+    /// Adds the number of messages already processed to the message of a failure that ends the
+    /// command.
     fn broken_off(&self, done: &str, failure: Failure) -> Failure {
         match self.done {
             0 => failure,

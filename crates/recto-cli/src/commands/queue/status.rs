@@ -78,7 +78,7 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// Returns the columns of the table of queues: names and numbers of messages.
+/// Returns the columns of the table of queues: their names, and their numbers of messages.
 pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<String>)> {
     let column = |text: &dyn Fn(&QueueStatus) -> String| all.iter().map(text).collect();
     vec![
@@ -90,7 +90,7 @@ pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<Strin
     ]
 }
 
-/// Returns the text of the number of messages, with `~` in front if it is not exact.
+/// Returns the number of messages of a queue as text, with `~` before it if it is not exact.
 fn messages(status: &QueueStatus) -> String {
     if status.damage.is_some() {
         return "damaged".to_owned();
@@ -99,7 +99,7 @@ fn messages(status: &QueueStatus) -> String {
     format!("{about}{}", grouped(status.messages))
 }
 
-/// Returns the text of how long the oldest message has been due. `None`: no message is due.
+/// Returns how long the oldest message has been due, as text; `None` if no message is due.
 fn age(status: &QueueStatus) -> Option<String> {
     let age = Duration::try_from_secs_f64(status.age_seconds?).ok()?;
     Some(duration(age))
@@ -120,7 +120,6 @@ pub(crate) async fn describe(
     Ok(Exit::Done)
 }
 
-/// Prints a queue as text, one line for each property.
 pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result<()> {
     let name = console.paint(Tone::Strong, &status.name);
     let version = console.paint(Tone::Dim, &format!("version {}", status.version));
@@ -167,7 +166,7 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
     Ok(())
 }
 
-/// Returns the options of a queue: name and text of each.
+/// Returns the options of a queue as pairs of a name and a text.
 fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
     let options = &status.options;
     let time = |seconds: u32| duration(Duration::from_secs(seconds.into()));

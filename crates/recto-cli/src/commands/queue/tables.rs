@@ -1,5 +1,5 @@
-//! `recto queue tables`: shows the tables of message bodies on Cassandra, and changes the options that all
-//! queues share.
+//! `recto queue tables`: shows the tables that store message bodies on Cassandra, and changes the
+//! options that all queues share.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) struct TablesArgs {
 }
 
 impl TablesArgs {
-    /// Returns the options that the command line changes.
+    /// Returns the table settings that the command line changes; others are `None`.
     fn settings(&self) -> QueueTableSettings {
         QueueTableSettings {
             rotation_seconds: self.rotation,
@@ -108,7 +108,7 @@ fn draw(tables: &QueueTables, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the lines of the table of body tables.
+/// Returns the lines of a text table that describes the tables of message bodies.
 pub(super) fn lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     let columns = vec![
         ("table", true, cells(tables, |table| table.number.to_string())),
@@ -135,8 +135,8 @@ pub(super) fn lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Returns lines about the rotation: the time until the next table opens, and the obstacle that blocks it, if
-/// any.
+/// Returns lines about the rotation of the tables of message bodies. They say when the next table
+/// opens, and what prevents it, if anything.
 pub(super) fn progress(tables: &QueueTables, console: &Console) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(left) = rotation_left(tables) {
@@ -154,7 +154,8 @@ pub(super) fn progress(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines
 }
 
-/// Returns the time until the next table opens. `None`: no table is open, or the reply lacks the interval.
+/// Returns the time until the next table opens; `None` if no table is open, or the reply lacks the
+/// interval.
 fn rotation_left(tables: &QueueTables) -> Option<Duration> {
     let open = tables.tables.iter().find(|table| table.phase == "open")?;
     let passed = Duration::try_from_secs_f64(open.age_seconds?.round()).ok()?;
@@ -166,7 +167,7 @@ fn cells(tables: &QueueTables, text: impl Fn(&QueueTable) -> String) -> Vec<Stri
     tables.tables.iter().map(text).collect()
 }
 
-/// Returns the text of a table's phase, with a sign in front: for example `○` for a free table and `●` for an
+/// Returns a table's phase as text after a sign, for example `○` for a free table and `●` for an
 /// open one.
 fn phase(table: &QueueTable) -> String {
     let sign = match table.phase.as_str() {
@@ -179,7 +180,7 @@ fn phase(table: &QueueTable) -> String {
     format!("{sign} {}", table.phase)
 }
 
-/// Returns the text of a number of messages or bytes in a table, with `≥` in front if it is not exact.
+/// Adds `≥` before a number of messages or bytes of a table, if the number is not exact.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

@@ -98,7 +98,6 @@ impl UnitArgs {
         matches!(self.command, UnitCommand::List(_))
     }
 
-    /// Returns the options that select the store.
     pub(crate) fn store(&self) -> &StoreArgs {
         match &self.command {
             UnitCommand::Begin(args) => &args.store,
@@ -108,7 +107,6 @@ impl UnitArgs {
     }
 }
 
-/// Runs a command of `recto queue unit`.
 pub(crate) async fn run(args: &UnitArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     match &args.command {
         UnitCommand::Begin(args) => begin(args, queues, console).await,

@@ -19,9 +19,10 @@ use crate::store::StoreArgs;
 use crate::table::Table;
 use crate::text::{duration, grouped};
 
-/// Interval between two reads of the numbers.
+/// Interval between two reads of the numbers of messages.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Number of terminal lines that are not lines of queues: the header of the table, and the lines below it.
+/// Number of terminal lines that show no queue: the header of the table, and the lines below the
+/// table.
 const OTHER_LINES: usize = 5;
 
 const EXAMPLES: &str = "\
@@ -52,16 +53,17 @@ pub(crate) struct WatchArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Numbers of messages of the queues, as read at one time.
+/// Snapshot of all queues with their numbers of messages, read at one time.
 struct Look {
-    /// Time of the read, counted from the start of the command.
+    /// Time from the start of the command to the read.
     passed: Duration,
     all: Vec<QueueStatus>,
-    /// Tables of message bodies, if the store has them and the access token may read them.
+    /// Tables of message bodies; `None` if the store has none, or the access token may not read
+    /// them.
     tables: Option<QueueTables>,
 }
 
-/// Messages of a queue per second, by operation.
+/// Rates of one queue, in messages per second, by operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rates {
     sent: f64,
@@ -72,8 +74,8 @@ struct Rates {
 }
 
 impl Rates {
-    /// Returns the rates between two reads. `None`: the process that counts was restarted, so the counters
-    /// fell.
+    /// Returns the rates between two reads of a queue's counters. Returns `None` if a counter fell,
+    /// because the process that counts was restarted.
     #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn between(before: &QueueTotals, now: &QueueTotals, passed: Duration) -> Option<Self> {
         let seconds = passed.as_secs_f64();
@@ -144,8 +146,8 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// Reads the numbers of the queues. Also reads the tables of message bodies, if `has_tables` says that the
-/// store has them.
+/// Reads the queues with their numbers of messages. If `has_tables` is true, also reads the tables
+/// of message bodies.
 async fn look(
     args: &WatchArgs,
     queues: &dyn Queues,
@@ -160,8 +162,8 @@ async fn look(
     }
     match queues.tables().await {
         Ok(tables) => Ok((all, Some(tables).filter(|tables| tables.needed))),
-        // The tables belong to all queues, so a token for some queues cannot read them. Show the queues
-        // without tables then.
+        // A token for single queues cannot read the tables, which belong to all queues. Show the
+        // queues without the tables.
         Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
         Err(error) => Err(error),
     }
@@ -172,7 +174,8 @@ fn passes(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
-/// Returns the rates of each queue since the previous read; `None` for a queue that did not exist then.
+/// Returns the rates of each queue since the previous read; `None` for a queue that is new since
+/// then.
 fn rates(before: Option<&Look>, now: &Look) -> Vec<Option<Rates>> {
     let rates = |status: &QueueStatus| {
         let before = before?;
@@ -196,8 +199,8 @@ fn line(now: &Look, rates: &[Option<Rates>]) -> Json {
     json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "tables": now.tables })
 }
 
-/// Prints the tables. On a terminal, they overwrite the previous `drawn` lines. Returns the number of printed
-/// lines.
+/// Prints the tables of queues and of message bodies. On a terminal, they overwrite the `drawn`
+/// lines printed before. Returns the number of printed lines.
 fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) -> Result<u16> {
     let below = now.tables.as_ref().map(|tables| table_lines(tables, console));
     let below = below.unwrap_or_default();
@@ -243,7 +246,7 @@ fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) 
     Ok(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// Returns the lines about the tables of message bodies, at most half of the terminal's height.
+/// Returns lines about the tables of message bodies. They take at most half of the terminal's height.
 fn table_lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     let progress = tables::progress(tables, console);
     let mut lines = tables::lines(tables, console);

@@ -158,7 +158,7 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
     })
 }
 
-/// Prints a summary of the handled messages.
+/// Prints a summary of the messages that the worker handled.
 fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     if args.json {
         let done = json!({
@@ -187,7 +187,8 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Returns the next step for a message that failed for the given number of times, as text.
+/// Describes how the queue continues with a message after `attempts` failures: a new delivery, or a
+/// dead letter.
 fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duration) -> String {
     match dead_letters {
         Some(dead_letters) if attempts >= dead_letters.attempts => {
@@ -198,7 +199,7 @@ fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duratio
     }
 }
 
-/// Prints an event of the worker on standard error.
+/// Prints an event of the worker, such as a failed message, on standard error.
 fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
     let said = match event {
         WorkEvent::Failed {
@@ -225,18 +226,18 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
     let _ = writeln!(std::io::stderr(), "{said}");
 }
 
-/// Queue of a session, as the source of messages for a worker.
+/// Queue of a session from which a worker receives messages.
 struct SessionQueue {
     session: Arc<dyn Session>,
     queue: String,
     visibility: Duration,
     /// True if the queue was paused at the last receive.
     is_paused: AtomicBool,
-    /// State of `--once`; `None` if the number of messages is not limited.
+    /// State for `--once` (handle one message); `None` without `--once`.
     one: Option<Arc<One>>,
 }
 
-/// State of a worker with `--once`, which handles only one message.
+/// State of a worker with `--once`, which handles exactly one message.
 #[derive(Debug, Default)]
 struct One {
     is_given: AtomicBool,
@@ -309,8 +310,8 @@ impl Source for SessionQueue {
                 one.is_given.store(true, Ordering::SeqCst);
                 one.given.notify_one();
             }
-            // A session waits only whole seconds. Sleep here for a wait of less than a second, so that the
-            // worker does not poll continuously.
+            // Sleep here for a wait of less than a second: a session waits only whole seconds, and
+            // the worker must not poll continuously.
             _ if received.is_empty() && wait == 0 => tokio::time::sleep(receive.wait).await,
             _ => {}
         }

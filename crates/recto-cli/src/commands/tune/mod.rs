@@ -1,4 +1,5 @@
-//! `recto tune`: calculates the sizes of buckets, and the cost of keeping them.
+//! `recto tune`: calculates sizes of buckets (ranges of a partition), and the cost of maintaining
+//! them.
 
 mod plot;
 mod report;
@@ -96,7 +97,7 @@ pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Returns the size of rows: from the arguments, or measured in a collection.
+/// Returns the size of rows, from the arguments or measured in a collection.
 async fn rows_of(args: &TuneArgs) -> Result<Rows> {
     let Some(collection) = &args.collection else {
         let bytes = args.row.unwrap_or_default();
@@ -160,7 +161,7 @@ fn refused(error: SizingError) -> Failure {
     failure.with_hint(hint)
 }
 
-/// Parses a probability, such as `1/512`, `0.002` or `2e-3`.
+/// Parses a probability from the command line, such as `1/512`, `0.002` or `2e-3`.
 fn chance(text: &str) -> std::result::Result<f64, String> {
     let said = || format!("{text:?} is not a probability, such as 1/512 or 0.002");
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_| said());

@@ -9,30 +9,31 @@ use textplots::{Chart, LabelBuilder, LabelFormat, Plot, Shape};
 
 use super::report::{Report, whole};
 
-/// Number of points that the curve is computed at.
+/// Number of points at which the curve of the plot is computed.
 const POINTS: u32 = 400;
-/// Maximum width and height of the text plot, in Braille dots. A character has two dots horizontally and four
-/// vertically.
+/// Maximum width and height of the text plot, in Braille dots. A character is two dots wide and
+/// four dots high.
 const DOTS: (u32, u32) = (120, 48);
 /// Minimum width of the text plot, in Braille dots.
 const MIN_DOTS: u32 = 32;
-/// Number of columns to the right of the text plot that are reserved for numbers.
+/// Number of columns to the right of the text plot, for its numbers.
 const FIGURES: usize = 12;
-/// Distance, in dots, between the dots of a vertical line that marks a size.
+/// Distance, in dots, between the dots of a vertical line that marks a size in the text plot.
 const GAP_OF_MARKS: u32 = 4;
 /// Width and height of the SVG image, in pixels.
 const PIXELS: (u32, u32) = (860, 420);
-/// Number of drawing units per pixel of the SVG image. The drawing library uses whole units.
+/// Number of drawing units per pixel of the SVG image. It makes lines finer, because the drawing
+/// library uses whole units.
 const FINE: u32 = 4;
 
-/// Colors of the SVG image that are readable on a light and on a dark background. The image has no
+/// Colors of the SVG image. They are readable on light and on dark pages, because the image has no
 /// background.
 const GREY: RGBColor = RGBColor(124, 128, 134);
 const BLUE: RGBColor = RGBColor(58, 134, 214);
 const RED: RGBColor = RGBColor(222, 82, 76);
 
-/// Curve of the plot. A point is a size, in bytes or rows, and its probability relative to that of the most
-/// probable size.
+/// Curve of the distribution of bucket sizes. A point is a size, in bytes or rows, and its
+/// probability divided by that of the most probable size.
 struct Curve {
     points: Vec<(f64, f64)>,
     most: f64,
@@ -74,7 +75,7 @@ fn likeliest_rows(report: &Report) -> u64 {
     whole(others / report.buckets.chance()).max(report.buckets.samples().into())
 }
 
-/// Returns the plot as text, at most as wide as the terminal.
+/// Returns the plot of bucket sizes as text, at most as wide as the terminal.
 pub(super) fn text(report: &Report, width: Option<usize>) -> String {
     let curve = Curve::new(report);
     let room = width.map_or(DOTS.0, |width| (width.saturating_sub(FIGURES) * 2) as u32);
@@ -119,7 +120,7 @@ fn label_of(report: &Report, mark: &Mark) -> String {
     format!("{} {}", mark.name, report.shown_size(mark.at))
 }
 
-/// Returns the plot as an SVG document.
+/// Returns the plot of bucket sizes as an SVG document.
 pub(super) fn svg(report: &Report) -> io::Result<String> {
     let mut image = String::new();
     draw(report, &mut image).map_err(|error| io::Error::other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Report of `recto tune` about bucket sizes.
+//! Report of `recto tune`: the distribution of bucket sizes, and the cost of buckets.
 
 use recto::buckets::{RowsPerBucket, counted_bytes};
 use serde_json::{Value as Json, json};
@@ -8,14 +8,14 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, rows};
 
-/// Shares of all buckets (quantiles) for which the report shows the maximum size.
+/// Quantiles of the bucket size that the report shows.
 const SHARES: [f64; 5] = [0.001, 0.25, 0.5, 0.75, 0.999];
 
 /// Minimum probability that the report also shows as "1 in N".
 const LEAST_COUNTED: f64 = 1e-12;
 
-/// Parameters of buckets about which an article (004) makes claims: 40 samples per bucket, and a sample for
-/// each 512th row on average.
+/// Parameters of buckets in an article (004) whose claims the report checks: 40 samples per bucket,
+/// and a sample for one in 512 rows on average.
 const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
 
 /// Size of a row in bytes, on average and at most. Only the bytes of its cells count.
@@ -23,19 +23,19 @@ const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
 pub(super) struct Rows {
     pub(super) bytes: u64,
     pub(super) largest_bytes: u64,
-    /// Result of the measurement. `None`: the user gave the size.
+    /// Result of measuring the rows of a collection. `None`: the user gave the row size.
     pub(super) measured: Option<Measured>,
 }
 
 /// Result of measuring the rows of a collection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
-    /// Number of measured rows.
+    /// Number of rows that were measured.
     pub(super) rows: u64,
     pub(super) deviation_bytes: f64,
 }
 
-/// Target size of buckets, and the parameters that were computed for it.
+/// Target size of buckets, and the parameters that were computed from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bytes: u64,
@@ -44,16 +44,16 @@ pub(super) struct Target {
     pub(super) rows: Rows,
 }
 
-/// Data of the report.
+/// Bucket parameters that `recto tune` computed, for the report and the plot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) buckets: RowsPerBucket,
-    /// Target size of buckets. `None`: the report shows rows instead of bytes.
+    /// Target size of buckets; `None` if sizes are in rows instead of bytes.
     pub(super) target: Option<Target>,
 }
 
-/// Claim of the article about buckets. It is the probability that a bucket has more rows than `more`, or also
-/// of fewer rows than `fewer`.
+/// Claim of an article (004) about the probability that a bucket has more than `more` rows, or
+/// fewer than `fewer` rows.
 struct Claim {
     fewer: Option<u64>,
     more: u64,
@@ -61,7 +61,7 @@ struct Claim {
     chance: f64,
 }
 
-/// Claims of the article, which the report compares with computed probabilities.
+/// Claims of an article (004). The report compares each with the computed probability.
 const CLAIMS: [Claim; 3] = [
     Claim {
         fewer: Some(4_200),
@@ -92,7 +92,8 @@ impl Claim {
         }
     }
 
-    /// Returns the computed probabilities of fewer rows than `fewer` and of more rows than `more`.
+    /// Returns the computed probabilities that the claim is about: of fewer rows than `fewer`, and
+    /// of more than `more`.
     fn is(&self, buckets: &RowsPerBucket) -> (Option<f64>, f64) {
         (
             self.fewer.map(|fewer| buckets.fewer_than(fewer)),
@@ -102,13 +103,13 @@ impl Claim {
 }
 
 impl Report {
-    /// Returns the factor that converts rows to the unit of the report: the bytes of a row, or 1 if the
+    /// Returns the factor from rows to the unit of the report: the bytes of a row, or 1 if the
     /// report shows rows.
     pub(super) fn unit(&self) -> u64 {
         self.target.map_or(1, |target| counted_bytes(target.rows.bytes))
     }
 
-    /// Returns the text of a size, in bytes or in rows.
+    /// Returns a bucket size as text, in bytes or in rows.
     pub(super) fn shown_size(&self, size: f64) -> String {
         match self.target {
             Some(_) => bytes(whole(size)),
@@ -116,12 +117,12 @@ impl Report {
         }
     }
 
-    /// Returns the text of the number of samples of a bucket.
+    /// Returns the number of samples of a bucket as text.
     pub(super) fn shown_samples(&self) -> String {
         counted(self.buckets.samples().into(), "sample", "samples")
     }
 
-    /// Returns the text of the size of a bucket with this number of rows.
+    /// Returns the size of a bucket with `rows` rows as text.
     fn shown(&self, rows: f64) -> String {
         self.shown_size(rows * self.unit() as f64)
     }
@@ -130,7 +131,6 @@ impl Report {
         (self.buckets.samples(), self.buckets.chance()) == ARTICLE && self.target.is_none()
     }
 
-    /// Prints the report as text.
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
         let title = match &self.target {
             Some(target) => format!(
@@ -216,8 +216,8 @@ impl Report {
         format!("{shown}, {share:.0} % of the target: {}", rows(whole(mean)))
     }
 
-    /// Returns the text of two probabilities: that a bucket is much smaller than the target or the mean, and
-    /// that it is larger.
+    /// Returns the probabilities that a bucket is much too small and that it is too large, as pairs
+    /// of a label and a text.
     fn tails(&self) -> [(String, String); 2] {
         let buckets = &self.buckets;
         let (fewer, more) = self.tail_rows();
@@ -254,7 +254,6 @@ impl Report {
         }
     }
 
-    /// Returns the report as JSON.
     pub(super) fn to_json(self) -> Json {
         let (buckets, unit) = (self.buckets, self.unit());
         let quantiles = SHARES.map(|share| {
@@ -306,7 +305,7 @@ impl Report {
     }
 }
 
-/// Returns the text of the size of a row, with the measurement if there is one.
+/// Returns the size of a row as text, with the standard deviation if it was measured.
 fn shown_row(rows: &Rows) -> String {
     let mut shown = bytes(rows.bytes);
     if let Some(known) = rows.measured {
@@ -321,7 +320,7 @@ fn shown_row(rows: &Rows) -> String {
     shown
 }
 
-/// Returns the text of a number per million, with decimals if it is below ten.
+/// Formats a rate per million rows. Rates below ten have decimals.
 fn shown_rate(rate: f64) -> String {
     if rate < 10.0 {
         format!("{rate:.3}")
@@ -339,8 +338,8 @@ fn shown_chance(chance: f64) -> String {
     }
 }
 
-/// Returns the text of a probability, and for a small one also "1 in N". `can_be` is false for an impossible
-/// event. A possible event may have probability 0, if it is too rare for a floating-point number.
+/// Formats a probability. Adds "1 in N" to a small one. `can_be` is false for an impossible event.
+/// A possible event has probability 0 if it is too rare for a floating-point number.
 fn shown_probability(probability: f64, can_be: bool) -> String {
     match probability {
         _ if !can_be => "never".to_owned(),
@@ -354,7 +353,7 @@ fn shown_probability(probability: f64, can_be: bool) -> String {
     }
 }
 
-/// Returns the text of a probability, without "1 in N".
+/// Formats a probability as a percentage, or as a power of ten if it is small.
 fn digits(probability: f64) -> String {
     if probability >= 0.01 {
         format!("{:.3} %", 100.0 * probability)

@@ -1,4 +1,4 @@
-//! Text of the results of a check of buckets.
+//! Text output for the results of checking buckets, in `recto verify` and `recto repair`.
 
 use recto::session::{BucketFault, VerifiedBuckets};
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::console::{Console, Tone};
 use crate::failure::Result;
 use crate::text::{counted, grouped, printable, rows};
 
-/// Prints the result of the check for the buckets of one sort order.
+/// Prints the result of checking the buckets of one sort order (a collection or a view).
 pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console) -> Result<()> {
     let name = printable(&format!("{}.{}", found.collection, found.view));
     let looked = format!(

@@ -36,13 +36,13 @@ writes = "overwrite"
 /// Number of rows in the test collection, for two carriers together.
 const ROWS: u32 = 5_000;
 
-/// Folder with the store `served`, which a server has open, and the store `local` with the same content.
+/// Folder with two stores of equal content: `served`, which a server has open, and `local`.
 struct Place {
     folder: tempfile::TempDir,
     server: Server,
 }
 
-/// Creates a folder with the stores `served` and `local`, which have the same content.
+/// Creates a folder with two stores of equal content: `served` and `local`.
 fn stores(rows: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -102,8 +102,8 @@ impl Place {
     }
 }
 
-/// Returns the output without the parts that may differ: the name of the store, durations, and tokens, which
-/// are encrypted with new randomness each time.
+/// Returns the output without parts that differ between runs: names of stores, durations, and
+/// tokens, which are encrypted with new randomness.
 fn comparable(ran: &Ran) -> (String, String, i32) {
     let word = |word: &str| {
         let bare = word.trim_matches(|next: char| !next.is_alphanumeric() && next != '_' && next != '-');
@@ -132,7 +132,7 @@ fn comparable(ran: &Ran) -> (String, String, i32) {
     (text(&ran.out), text(&ran.err), ran.code)
 }
 
-/// Returns the command line of a command on the flights of the carrier UA.
+/// Returns the command line that runs `command` on the flights of the carrier UA.
 fn united<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&[command, "flights", "--filter", "carrier = \"UA\""], more].concat()
 }
@@ -312,13 +312,13 @@ fn writes_do_the_same() {
         .unwrap();
     }
     assert_eq!(both(&["put", "flights"], &many), 0);
-    // `put` writes all records or none. Here the last record is invalid, so it writes none.
+    // `put` writes all records or none. The last record is invalid, so it writes none.
     let bad = r#"{"carrier": "ZY", "day": "2014-02-04", "flight": 1}
 {"carrier": "ZY", "day": "2014-02-04", "flight": "one"}"#;
     assert_eq!(both(&["put", "flights"], bad), 2);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "150"], ""), 0);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "1500"], ""), 0);
-    // These keys contain characters with a special meaning in URLs.
+    // The following keys have characters with a special meaning in URLs.
     for word in [".", "..", "a/b", "a,b", "%2F", "é +?#&=", "a b\tc"] {
         let record = serde_json::json!({ "word": word, "meaning": word }).to_string();
         assert_eq!(both(&["put", "words", &record], ""), 0, "{word}");
@@ -381,7 +381,7 @@ fn a_server_that_is_gone_is_told() {
         "{said}"
     );
     place.http(&["scan", "flights"]).failed(1, "cannot be reached");
-    // The connection fails before the request is sent. The error therefore says that nothing was written.
+    // The connection fails before the request is sent. So the error says that nothing was written.
     place
         .http(&["delete", "words", "x"])
         .failed(1, "cannot be reached");
@@ -389,8 +389,8 @@ fn a_server_that_is_gone_is_told() {
     recto(place.path(), &elsewhere).failed(1, "cannot be reached");
 }
 
-/// Returns the lines of a scan in sorted order. Ranges of a table are read concurrently, so the order of
-/// lines varies.
+/// Returns the lines of a scan, sorted. A scan reads ranges of a table concurrently, so the order
+/// of lines varies.
 fn sorted(lines: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = lines.lines().collect();
     lines.sort_unstable();
@@ -455,7 +455,8 @@ fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
     }
 }
 
-/// Checks keys of 60 kB. Their page tokens are too long for a URL, but their pages can be turned.
+/// Checks keys of 60 kB: their page tokens are too long for a URL, but a client can still turn the
+/// pages.
 #[test]
 fn keys_too_long_for_an_address_are_paged_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
@@ -508,8 +509,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
     recto(path, &[&["delete", "deep", "1", &name(0)], &at[..]].concat()).done();
     let scanned = recto(path, &[&["scan", "deep", "--fields", "row"], &at[..]].concat()).done();
     assert_eq!(scanned.lines().count(), 3);
-    // A URL cannot contain such a key, so the record cannot be read alone. The server may reject the URL or
-    // the size of all headers, so accept both messages.
+    // The URL of a record cannot contain a key of 60 kB. Either the URL or the size of all headers
+    // exceeds a limit of the server, so accept both errors.
     let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
     let is_told = ["URL has at most", "URL and headers are longer than"]
         .iter()
@@ -520,8 +521,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
 #[test]
 fn a_write_without_an_answer_is_of_unknown_outcome() {
     let place = Place::new(30);
-    // The proxy forwards the response with the schema and nothing after it. The put is then sent on the same
-    // connection, but gets no response.
+    // The proxy forwards the response with the schema and nothing after it. So the put, which uses
+    // the same connection, gets no response.
     let told = raw_get(place.server.address(), "/v1/schema").len();
     let way = Cutter::new(place.server.address(), vec![told]);
     let record = r#"{"word": "w", "meaning": "m"}"#;
@@ -578,7 +579,7 @@ fn suggests_the_server_if_the_store_is_in_use() {
     );
 }
 
-/// Creates an access token with this grant, and returns it.
+/// Creates an access token with the given grant, and returns its text.
 fn token(folder: &Path, grant: &str) -> String {
     let line = [
         "token", "create", "ada", "--grant", grant, "--store", "local", "--json",
@@ -608,14 +609,14 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let by_file = format!("{}?token_file=token", server.url);
     let described = recto(path, &["describe", "--store", &by_file]).done();
     assert!(described.contains("1 collection,"), "{described}");
-    // For a client that may see only some rows, the scan returns exactly these rows.
+    // The scan returns exactly the rows that the token's row filter allows.
     let united = [("RECTO_TOKEN", united.as_str())];
     let scanned = run(&["scan", "flights"], &united).done();
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();
     let expected: Vec<&str> = local.lines().filter(|line| line.contains("\"UA\"")).collect();
     assert_eq!(scanned.lines().collect::<Vec<_>>(), expected);
     run(&["delete", "flights", "UA", "2013-01-02", "1"], &united).failed(1, "lacks the right");
-    // The command line sends a token without encryption only to this machine.
+    // The command line sends a token without TLS only to a server on the same machine.
     let line = ["describe", "--store", "http://db.example.org"];
     let said = recto_with(path, &line, &united, b"").failed(2, "without encryption");
     assert!(!said.contains(united[0].1));

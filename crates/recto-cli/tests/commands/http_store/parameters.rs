@@ -1,5 +1,5 @@
-//! Each parameter of a request that reads records has the same meaning in an address, in a body, and on the command
-//! line. The tests run the command line through a client to a server, and directly on a folder.
+//! Checks that each parameter of a request means the same in a URL, in a body, and on the command
+//! line. Commands run through a server, and directly on a folder.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Place, exchange};
 
-/// Parameter, and the values to test it with, as text in a URL and on the command line.
+/// Name of a parameter, and values for its tests, as text in a URL or on the command line.
 type Values = (&'static str, &'static [&'static str]);
 
 /// Values to test for each parameter of a request for a page.
@@ -74,9 +74,9 @@ struct Operation {
     /// Name of the `OpenAPI` schema of the request body.
     schema: &'static str,
     values: &'static [Values],
-    /// Further parameters that keep the responses short.
+    /// Parameters that every request has, to keep responses short.
     base: &'static [(&'static str, &'static str)],
-    /// Parameters that the command has no option for, because it always or never sends them.
+    /// Parameters for which the command has no option, because it always or never sends them.
     absent_in_command: &'static [&'static str],
     /// True if the response has one JSON value per line.
     is_lines: bool,
@@ -119,7 +119,7 @@ const EXPORT: Operation = Operation {
 };
 
 impl Operation {
-    /// Parses a response, and removes the parts that differ each time: tokens and durations.
+    /// Parses a response, and removes the parts that differ between requests: tokens and durations.
     fn parse(&self, text: &str) -> Json {
         let mut json = if self.is_lines {
             text.lines()
@@ -161,11 +161,11 @@ impl Operation {
                 Outcome::Problem { name, detail } => {
                     let problem = ProblemType::named(name).unwrap();
                     assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
-                    // The parser of the command line rejects a malformed value in its own words, so do not
-                    // compare such messages.
+                    // Do not compare the message if the command line's own parser rejected the
+                    // value: its words differ.
                     let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
-                    // Compare only the first line of the detail, because the command line prints
-                    // the other lines as hints.
+                    // Compare only the first line of the detail. The command line prints the other
+                    // lines as hints.
                     let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
                     assert!(
                         is_parsed || comparable(&ran.err).contains(first),
@@ -184,8 +184,8 @@ enum Outcome {
     Problem { name: String, detail: String },
 }
 
-/// Returns a message without quotes. Numbers in a URL are text, so messages quote them, but not numbers in a
-/// body.
+/// Removes the quotes of a message. Numbers in a URL are text, so messages quote them, but not
+/// numbers in a body.
 fn comparable(message: &str) -> String {
     message.replace('"', "")
 }
@@ -201,8 +201,7 @@ fn joined(mut body: &str) -> String {
     whole
 }
 
-/// Replaces tokens and durations in a response. Tokens are encrypted with new randomness each time, and
-/// durations differ.
+/// Hides tokens and durations in a response, because they differ between requests.
 fn hide_variable(value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -219,8 +218,8 @@ fn hide_variable(value: &mut Json) {
     }
 }
 
-/// Returns a value for a request body. It has the type in the `OpenAPI` schema if the text has the form of this
-/// type.
+/// Converts the text of a parameter to a value for a JSON body, of the type in the `OpenAPI`
+/// schema. Text that does not have the form of the type stays text.
 fn in_body(schema: &Json, text: &str) -> Json {
     let read = || serde_json::from_str(text).unwrap_or(json!(text));
     match schema["type"].as_str() {
@@ -230,8 +229,8 @@ fn in_body(schema: &Json, text: &str) -> Json {
     }
 }
 
-/// Returns the command-line arguments for a value of a parameter. `None`: the option does not allow this
-/// value.
+/// Returns the command-line arguments for a value of a parameter; `None` if the option cannot have
+/// the value.
 fn as_arguments(name: &str, schema: &Json, text: &str) -> Option<Vec<String>> {
     let flag = format!("--{}", name.replace('_', "-"));
     match (schema["type"].as_str(), text) {
@@ -268,7 +267,8 @@ fn check(operation: &Operation) {
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
                 .collect();
-            // Skip `from` if it is text. A URL contains its array as text, but a body must contain an array.
+            // Skip `from` if its text is no array: a URL has it as text, but a body must have an
+            // array.
             if *name != "from" || body["from"].is_array() {
                 let body = json!(body).to_string();
                 let by_body = operation.send(&address, "POST", operation.body_path, &body);

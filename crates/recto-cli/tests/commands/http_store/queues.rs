@@ -12,7 +12,8 @@ use serde_json::{Value as Json, json};
 
 use crate::support::{Server, recto};
 
-/// Responses of one session as text, without the parts that differ between stores.
+/// Responses of one session as text, without the parts that differ between stores, to compare two
+/// sessions.
 #[derive(Default)]
 struct Transcript(Vec<String>);
 

@@ -126,16 +126,16 @@ fn a_load_does_the_same() {
     assert_eq!(sent, fs::read_to_string(&rejects).unwrap());
     assert_eq!(sent.lines().count(), 4);
     assert_eq!(place.same(&["scan", "flights"]), 0);
-    // The file of rejected rows exists already. The repeated load accepts the file, because it contains the
-    // same rows.
+    // The file of rejected rows already exists. A repeated load accepts the file, which has exactly
+    // its rejected rows.
     let again = place.http(&load);
     assert_eq!(report(&again)["already_loaded"], true, "{}", again.err);
     assert_eq!(again.code, place.local(&load).code);
-    // A load through the server is recognized as a repetition: the same file was loaded before the store was
+    // The server recognizes the repeated load: the same file was loaded before the store was
     // served.
     let first = json(place.http(&["load", "flights", "flights.csv", "--quiet", "--json"]));
     assert_eq!(first["already_loaded"], true);
-    // The loads leave no files except those of rejected rows.
+    // After the loads, only the files of rejected rows remain.
     assert!(spooled(path).is_empty(), "{:?}", spooled(path));
     for (code, line) in [
         (3, vec!["load", "flights", "nowhere.csv"]),
@@ -220,7 +220,7 @@ fn resumes_a_load_after_a_killed_client_or_server() {
     for kills_server in [false, true] {
         let mut client = begin(&place, &load);
         let began = Instant::now();
-        // The server stores the uploaded file during the load, so this file shows that the load has begun.
+        // The uploaded file exists only during the load, so it shows that the load has begun.
         while spooled(place.path()).is_empty() && client.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(2));
@@ -231,8 +231,8 @@ fn resumes_a_load_after_a_killed_client_or_server() {
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    // An interrupted load ends when the server notices the disconnect, so repeat the command until
-    // the server accepts it.
+    // The server ends an interrupted load when it notices the disconnect. Until then it rejects the
+    // command, so repeat the command.
     let load_through = |url: &dyn Fn() -> String| {
         let began = Instant::now();
         loop {

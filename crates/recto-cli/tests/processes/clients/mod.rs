@@ -1,6 +1,6 @@
-//! Tests of the example clients in other languages, and of the commands of the guide, with a running server.
-//! They need python3 with venv, node with npm, and curl, which scripts/test installs. The tests fail if one
-//! of these programs is missing.
+//! Tests of the example clients in other languages, and of commands in the guide, with a running
+//! server. They need python3 with venv, node with npm, and curl. scripts/test installs these
+//! programs. Without one of them, the tests fail.
 
 mod queues;
 mod readme;
@@ -15,7 +15,8 @@ use crate::support::guide::{blocks, is_shown};
 use crate::support::{Server, recto};
 use serde_json::Value as Json;
 
-/// Number of flights from each of two airports. Together they are more than one step of an export returns.
+/// Number of flights from each of two airports. All flights together are more than one step of an
+/// export.
 const FLIGHTS: u32 = 1_500;
 
 fn project() -> PathBuf {
@@ -33,7 +34,7 @@ fn run(command: &mut Command) -> String {
     out
 }
 
-/// Returns a folder in cargo's target folder, which persists between test runs.
+/// Returns a folder in cargo's target folder, whose content later test runs can reuse.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -45,7 +46,8 @@ struct Client {
     ending: &'static str,
 }
 
-/// Returns the Python clients, in a virtual environment that has only their listed requirements.
+/// Returns the Python clients, in a virtual environment that has only the packages in their
+/// requirements.
 fn python() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -73,7 +75,7 @@ fn python() -> &'static Client {
     })
 }
 
-/// Returns the TypeScript clients, after a check of their types.
+/// Returns the TypeScript clients, after their types were checked.
 fn typescript() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -111,8 +113,8 @@ fn typescript() -> &'static Client {
 }
 
 impl Client {
-    /// Returns the command that runs the client with this name. The command writes no files next to the
-    /// source.
+    /// Returns the command that runs the client `name`. The command writes no files beside the
+    /// client's source.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -126,7 +128,7 @@ impl Client {
         run(self.command(name).args([url, command]))
     }
 
-    /// Checks that the client prints its usage in one line if it gets no arguments.
+    /// Checks that the client `name` prints its usage in one line if it gets no arguments.
     fn tells_its_usage(&self, name: &str) {
         let usage = self.command(name).output().unwrap();
         let (is_done, err) = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
@@ -166,7 +168,7 @@ fn airport() -> (tempfile::TempDir, Server) {
 fn does_it_all(client: &Client) {
     let (folder, server) = airport();
     client.tells_its_usage("client");
-    // Pass the address with a final `/`, as a browser shows it.
+    // Pass the server's address with a final `/`, as browsers show it.
     let pages = client.run("client", &format!("{}/", server.url), "pages");
     assert_eq!(
         pages,
@@ -227,7 +229,7 @@ fn the_guides_commands_do_what_it_says() {
     let mut checked = 0;
     for block in blocks(&page) {
         match block.language {
-            // Start the server on a free port. It continues while the test runs the later blocks.
+            // Start the server on a free port. It keeps running for the later blocks of the page.
             "sh" if block.text.starts_with("recto serve") => {
                 let more: Vec<&str> = block.text.split_whitespace().skip(2).collect();
                 server = Some(Server::start(folder.path(), &more));
@@ -237,7 +239,8 @@ fn the_guides_commands_do_what_it_says() {
                 if let Some(server) = &server {
                     text = text.replace("127.0.0.1:8080", server.address());
                 }
-                // Save the variables of a block for the next block, as a shell that stays open does.
+                // Save the shell's variables for the next block, because readers would run all
+                // blocks in one shell.
                 let script = format!("set -euo pipefail\n{settings}\n{text}\ndeclare -p > variables\n");
                 let mut shell = Command::new("bash");
                 out = run(shell

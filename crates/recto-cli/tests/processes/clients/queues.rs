@@ -11,8 +11,8 @@ use crate::support::{Server, recto};
 
 /// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time until a worker ends after a signal to stop. It is shorter than the worker's wait for
-/// messages, so the signal must interrupt this wait.
+/// Maximum time until a worker ends after a signal to stop. The worker's wait for messages is
+/// longer, so the signal must interrupt the wait.
 const STOPPING: Duration = Duration::from_secs(10);
 
 /// Running server, and the example client of its queues.
@@ -25,7 +25,7 @@ struct Mails {
 impl Mails {
     fn start(client: &'static Client) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // `queue create` creates the store that the server opens.
+        // `queue create` creates the store that the server then opens.
         recto(folder.path(), &["queue", "create", "other"]).done();
         let server = Server::start(folder.path(), &[]);
         Self {
@@ -55,7 +55,7 @@ impl Mails {
         self.ask(&["peek", queue])["messages"].as_array().unwrap().clone()
     }
 
-    /// Returns whether a queue has these numbers of messages and of messages in flight.
+    /// Returns whether a queue has the given numbers of messages and of messages in flight.
     fn has(&self, queue: &str, messages: u64, in_flight: u64) -> bool {
         let status = self.ask(&["describe", queue]);
         (&status["messages"], &status["in_flight"]) == (&messages.into(), &in_flight.into())
@@ -86,7 +86,8 @@ impl Mails {
 struct Worker(Child);
 
 impl Worker {
-    /// Stops the worker by a signal. The worker must succeed. Returns its output and its errors.
+    /// Stops the worker by a signal. It must exit without an error. Returns its standard output and
+    /// error.
     fn stopped(self) -> (String, String) {
         let id = self.0.id().to_string();
         let killed = Command::new("kill").args(["-s", "TERM", &id]).status();
@@ -122,8 +123,7 @@ fn sends_and_receives(client: &'static Client) {
         (json!("alan@example.com"), json!("ready")),
         (json!("avZyZ0BleGFtcGxlLmNvbQ=="), json!("ready")),
         (json!("nobody"), json!("ready")),
-        // The list shows delayed messages after messages that can be received, although this message was sent
-        // second.
+        // The delayed message is listed after the ready messages, although it was sent second.
         (json!("grace@example.com"), json!("delayed")),
     ];
     assert_eq!(sent, expected);
@@ -166,7 +166,7 @@ fn body_and_state(message: &Json) -> (Json, Json) {
     (body.clone(), message["state"].clone())
 }
 
-/// State of the message that a worker handled when it was stopped.
+/// What the stopped worker did with the message that it was handling.
 enum Stopped {
     Done,
     GivenBack,
@@ -179,8 +179,8 @@ fn works(client: &'static Client, stopped: &Stopped) {
         let seconds = format!("seconds={seconds}");
         mails.ask(&["send", "mails", body, "--attribute", &seconds])
     };
-    // The handler takes longer than the visibility timeout. The worker must extend it, because another worker
-    // waits for the message.
+    // Handling takes longer than the visibility timeout. The worker must extend the timeout,
+    // because another worker waits for the message.
     send(&mails, "slow@example.com", "8");
     send(&mails, "nobody", "0");
     let workers = [mails.worker(), mails.worker()];
@@ -215,7 +215,7 @@ fn works(client: &'static Client, stopped: &Stopped) {
         .collect();
     match stopped {
         Stopped::Done => assert_eq!((out.as_str(), left), ("a mail to last@example.com\n", vec![])),
-        // The worker gives the message back at once, as if no worker had received it.
+        // The worker gives the message back at once, so the attempt does not count.
         Stopped::GivenBack => assert_eq!((out.as_str(), left), ("", vec![json!(0)])),
     }
     assert!(

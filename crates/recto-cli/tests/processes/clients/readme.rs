@@ -23,8 +23,8 @@ use crate::support::guide::{Block, blocks, is_shown};
 use crate::support::place::Place;
 use crate::support::{Server, forget_settings};
 
-/// Commands that this test does not run: the beginning of each, and the reason. The README must contain all
-/// of them.
+/// Commands of the README that the test does not run: the beginning of each, and the reason. A
+/// command that the README lacks is an error.
 const NOT_RUN: [(&str, &str); 3] = [
     (
         "cargo demo",
@@ -37,17 +37,18 @@ const NOT_RUN: [(&str, &str); 3] = [
     ),
 ];
 
-/// Address of the server in the README.
+/// Address of the server in the README. The next constant is the start of a Cassandra address.
 const SERVER: &str = "127.0.0.1:8080";
 const CASSANDRA: &str = "cassandra://";
 /// Words of the README that make the test stop the server.
 const STOP: &str = "Stop the server";
-/// Text in front of the exit code in the line by which the shell reports the end of a command.
+/// Text before the exit code in the line that the shell prints after each command.
 const ENDED: &str = "the command ended with exit code ";
-/// Minimum number of compared outputs. Fewer mean that the test did not find the blocks of the README.
+/// Minimum number of outputs that the test compares. Fewer mean that it did not find the blocks of
+/// the README.
 const MIN_OUTPUTS: usize = 4;
 
-/// Shell that stays open, so that variables and the current folder persist between commands.
+/// Shell that runs all commands of the README, so that variables and the current folder persist.
 struct Shell {
     child: Child,
     input: Option<ChildStdin>,
@@ -127,14 +128,13 @@ fn split_commands(block: &str) -> Vec<String> {
     commands
 }
 
-/// Returns whether the command is complete, so that the next line begins another command.
+/// Returns whether a command is complete, so that the next line starts another command.
 fn is_whole(command: &str) -> bool {
     let checked = Command::new("bash").args(["-n", "-c", command]).output().unwrap();
-    // bash only warns about an unfinished here-document, so standard error must be empty, too.
+    // bash only warns about an unfinished here-document. So standard error must be empty, too.
     checked.status.success() && checked.stderr.is_empty() && !command.ends_with("\\\n")
 }
 
-/// Returns the line without its comment.
 fn without_comment(line: &str) -> &str {
     let comment = line.find(" #").or_else(|| line.starts_with('#').then_some(0));
     line[..comment.unwrap_or(line.len())].trim()
@@ -145,10 +145,10 @@ struct Reader {
     folder: tempfile::TempDir,
     shell: Shell,
     server: Option<Server>,
-    /// Keyspaces of this test, by the address in the README.
+    /// Keyspaces that the test created, by the address in the README that each replaces.
     keyspaces: BTreeMap<String, Place>,
     not_run: BTreeSet<&'static str>,
-    /// Output of the last command or program, to compare with the next `text` block.
+    /// Output of the last command or program. The next `text` block must be equal.
     output: Option<String>,
     compared: usize,
 }
@@ -221,7 +221,7 @@ impl Reader {
         self.compared += 1;
     }
 
-    /// Replaces addresses in the README by the addresses of this test.
+    /// Replaces the addresses of the README by those of the test's server and keyspaces.
     fn with_own_addresses(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         if text.contains(SERVER) {

@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex};
 
 use super::message::{Span, spans};
 
-/// Value for a collector that never answers.
+/// Status that stands for a collector which never answers.
 pub(crate) const SILENT: u16 = 0;
 
-/// Request that the collector received.
+/// Request with spans that the collector received.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// Collector of traces that listens until the test process ends.
+/// Collector of trace spans that listens until the test process ends.
 pub(crate) struct Collector {
     pub(crate) endpoint: String,
     status: Arc<AtomicU16>,
@@ -26,7 +26,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Starts a collector that answers each request with this HTTP status.
+    /// Starts a collector that answers each request with the HTTP status `status`.
     pub(crate) fn answering(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let collector = Self {

@@ -1,15 +1,15 @@
-//! Reader of protobuf messages that a collector receives. It does not use the exporter's library, so that the tests
-//! compare the export with the format itself.
+//! Reader of the protobuf messages that a collector of traces receives. It does not use the
+//! exporter's library, so that the tests compare the export with the format itself.
 //!
-//! The numbers of fields are from `opentelemetry/proto/trace/v1/trace.proto` and related files.
+//! Field numbers are from `opentelemetry/proto/trace/v1/trace.proto` and related files.
 
 use std::collections::BTreeMap;
 
-/// Number in the format that marks a span of a server.
+/// Value of a span's kind in `OpenTelemetry`'s format: a span of a server.
 pub(crate) const SERVER: u64 = 2;
-/// Number in the format that marks an internal span.
+/// Value of a span's kind in `OpenTelemetry`'s format: an internal span.
 pub(crate) const INTERNAL: u64 = 1;
-/// Number in the format that marks a failed span.
+/// Value of a span's status in `OpenTelemetry`'s format: an error.
 pub(crate) const ERROR: u64 = 2;
 
 /// Decoded span of a trace, with the attributes of the process that sent it.
@@ -27,13 +27,12 @@ pub(crate) struct Span {
     pub(crate) resource: BTreeMap<String, String>,
 }
 
-/// Value of a protobuf field.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Returns the numbers and values of a protobuf message's fields, in order.
+/// Returns the fields of a protobuf message, each as its number and value, in order.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -101,7 +100,8 @@ fn number(bytes: &[u8], number: u64) -> u64 {
     }
 }
 
-/// Returns the keys and values of the attributes in the fields with number `at`. Numbers become text.
+/// Returns the attributes in the protobuf fields with the number `at`, as keys and values. Numbers
+/// become text.
 fn attributes(bytes: &[u8], at: u64) -> BTreeMap<String, String> {
     let pairs = messages(bytes, at).into_iter();
     pairs

@@ -1,4 +1,4 @@
-//! Store of a test of traces, and the server that serves it with the environment of the test.
+//! Store for tests of traces, and its server with environment variables of the test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{ORDERS, command, recto};
 
-/// Value in records, filters and keys. It is confidential, so no span may contain it.
+/// Confidential value in records, filters and keys. No trace span may contain it.
 pub(crate) const TENANT: &str = "acme-confidential";
 
-/// Maximum time until a server has ended. It is longer than the server's wait for a collector.
+/// Maximum time until a server has ended. A server may wait for a collector, but not as long.
 const END_TIME: Duration = Duration::from_secs(30);
 
 /// Folder with a store of orders.
@@ -41,12 +41,12 @@ impl Place {
         command
     }
 
-    /// Serves the store with these environment variables.
+    /// Serves the store with the given environment variables.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> Running {
         self.serve_with(&[], variables)
     }
 
-    /// Serves the store with these options and environment variables.
+    /// Serves the store with the given options and environment variables.
     pub(crate) fn serve_with(&self, options: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut line = vec!["serve", "--listen", "127.0.0.1:0"];
         line.extend(options);
@@ -104,7 +104,7 @@ impl Running {
         answer
     }
 
-    /// Requests the server to stop, and waits for its end. Returns its log.
+    /// Tells the server to stop, waits for its end, and returns its log.
     pub(crate) fn stop(mut self) -> String {
         let sent = Command::new("kill")
             .arg(self.child.id().to_string())

@@ -8,11 +8,11 @@ use super::place::Place;
 
 const REQUESTS: u32 = 200;
 
-/// Maximum time until a server has ended, if it need not wait for its spans to be exported.
+/// Maximum time until a server has ended, if it does not wait for the export of its spans.
 const FLUSHED: Duration = Duration::from_secs(8);
 
-/// Requests far more pages than the number of spans that may wait for the export. Checks that the server
-/// answers all of them without delay. Returns its log.
+/// Requests far more pages than spans may wait for the export. Checks that the server answers all
+/// requests without delay. Returns its log.
 fn answers_all(place: &Place, endpoint: &str) -> String {
     let served = place.serve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
@@ -25,7 +25,7 @@ fn answers_all(place: &Place, endpoint: &str) -> String {
         served.page("", "");
         longest = longest.max(began.elapsed());
     }
-    // The time limit of an export is ten seconds. A request that waited for the collector would take as long.
+    // An export may take ten seconds. A request that waited for the collector would take as long.
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     let began = Instant::now();
     let log = served.stop();
@@ -84,7 +84,7 @@ fn trusts_the_configured_certificate() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    // Any HTTPS server can be the collector: its error 404 shows that the exporter trusted the
+    // Use an HTTPS server as the collector. Its error 404 shows that the exporter trusts the
     // certificate.
     let other = Place::new();
     let secure = other.serve_with(&["--tls-certificate", &certificate, "--tls-key", &key], &[]);
