@@ -28,8 +28,8 @@ use crate::{credentials, problem, tls};
 
 /// Default of the maximum time to connect to a server.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Default of the maximum time until the server replies. It is longer than the server's own limit,
-/// so that the server's error arrives if a request takes too long.
+/// Default of the maximum time until the server replies. It is longer than the time limit of the
+/// server, so that a slow request gets the server's error, not the client's.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of the body of a reply that is read as a whole, in bytes.
 pub const MAX_REPLY_BYTES: usize = 256 << 20;
@@ -37,12 +37,12 @@ pub const MAX_REPLY_BYTES: usize = 256 << 20;
 const MAX_PROBLEM_BYTES: usize = 1 << 20;
 /// Maximum number of attempts at a request that can be repeated without harm.
 pub const MAX_ATTEMPTS: u32 = 3;
-/// Wait before the second attempt at a request. Each further wait is twice as long.
+/// Wait before the second attempt at a request. Each later wait is twice the wait before it.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// Maximum wait that a busy server may ask for in `Retry-After`. The client does not repeat the
-/// request if the server asks for more.
+/// Maximum wait that the client accepts from a busy server (header `Retry-After`). If the server
+/// asks for more, the client does not repeat the request.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Interval between reports of the number of bytes of a file that were sent.
+/// Interval between reports of the number of bytes sent, while a file is sent.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 const AGENT: &str = concat!("recto/", env!("CARGO_PKG_VERSION"));
@@ -63,7 +63,7 @@ pub struct Client {
     pub(crate) request_timeout: Duration,
 }
 
-/// Reply of the server that was read as a whole.
+/// Reply of the server that the client has read completely.
 #[derive(Debug)]
 pub struct Reply<R> {
     /// HTTP status of the reply.
@@ -74,14 +74,14 @@ pub struct Reply<R> {
     pub body: R,
 }
 
-/// Failure of an attempt at a request. Its kind decides whether another attempt is allowed.
+/// Failure of one attempt to send a request. The variant decides whether the client may try again.
 #[derive(Debug)]
 enum Failed {
-    /// The server was not reached, so it did not receive the request.
+    /// The client did not reach the server, so the server did not receive the request.
     NotSent(Error),
     /// No reply arrived, or only a part of it. The server may have executed the request.
     Lost(Error),
-    /// The server did not execute the request, but will accept it after this time.
+    /// The server did not execute the request, but will accept it after the given time.
     Later(Error, Duration),
     /// The server rejected the request.
     Refused(Error),
@@ -171,8 +171,8 @@ impl Client {
         self.parse(reply)
     }
 
-    /// Checks whether the effect of a request allows another attempt after a failure. If so,
-    /// returns the failure, from which [`Attempts::again`] decides.
+    /// Decides whether the effect of a request allows another attempt after a failure. If it does,
+    /// returns the failure, which [`Attempts::again`] turns into a wait or an error.
     ///
     /// # Errors
     /// The error for the caller, if the reply was lost and a repetition could do harm.
@@ -316,13 +316,13 @@ impl Client {
         }
     }
 
-    /// Converts a reply with an error status to a failure.
+    /// Converts a reply with an error status to a failure, with the error that its body describes.
     async fn refused(&self, response: hyper::Response<Incoming>) -> Failed {
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_PROBLEM_BYTES).collect();
         let body = match timeout(self.request_timeout, body).await {
             Ok(Ok(body)) => body.to_bytes(),
-            // If the body of the reply cannot be read, report the status alone.
+            // Report only the status if the body of the error reply cannot be read.
             Ok(Err(_)) | Err(_) => Bytes::new(),
         };
         let error = problem::error(&self.server, parts.status, &body);
@@ -375,17 +375,18 @@ impl Client {
     }
 }
 
-/// Number of failed attempts at one request.
+/// Counter of failed attempts at one request.
 #[derive(Debug, Default)]
 struct Attempts {
     failed: u32,
 }
 
 impl Attempts {
-    /// Waits before the next attempt.
+    /// Waits before the next attempt at a request.
     ///
     /// # Errors
-    /// Another attempt cannot help, or the maximum number of attempts is reached.
+    /// The given failure, if another attempt cannot help or the maximum number of attempts is
+    /// reached.
     async fn again(&mut self, failed: Failed) -> Result<()> {
         let (error, wait) = match failed {
             Failed::Refused(error) => return Err(error),
@@ -401,12 +402,12 @@ impl Attempts {
     }
 }
 
-/// Returns the wait before the next attempt, after this number of failures.
+/// Returns how long to wait before the next attempt, after `failures` failed attempts.
 pub fn backoff(failures: u32) -> Duration {
     FIRST_WAIT * 2_u32.saturating_pow(failures)
 }
 
-/// Returns the error for a reply that this release does not understand.
+/// Returns the error for a reply whose content this release cannot interpret.
 #[cold]
 pub fn unexpected_reply(server: &str) -> Error {
     Error::new(
@@ -428,9 +429,10 @@ fn too_large(server: &str) -> Error {
     .with_hint("ask for a smaller page, or fewer fields")
 }
 
-/// Returns the hint for a connection that failed with this cause.
+/// Returns the hint of an error about a failed connection. `cause` is the text of the innermost
+/// error.
 fn unreachable_hint(cause: &str) -> &'static str {
-    // rustls reports this name if a server uses the certificate of a certificate authority.
+    // rustls reports this name if the server's certificate is that of a certificate authority.
     if cause.contains("CaUsedAsEndEntity") {
         return "create the server's certificate with -addext basicConstraints=critical,CA:FALSE: it is a \
                 certificate that signs others (CA:TRUE), the default of `openssl req -x509`";
@@ -445,7 +447,7 @@ fn unreachable_hint(cause: &str) -> &'static str {
     "check that `recto serve` runs there, and that it printed this address"
 }
 
-/// Returns the innermost cause of an error as text. The errors that wrap it say only that something
+/// Returns the text of the innermost cause of an error. The outer errors say only that a connection
 /// failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
@@ -474,7 +476,7 @@ mod tests {
         "HTTP/1.1 302 Found\r\nlocation: http://evil.example\r\ncontent-length: 0\r\n\r\n";
     const NOTHING: &str = "";
 
-    /// Starts a server that gives these answers, one on each connection. The thread returns the
+    /// Starts a test server that sends one of `answers` on each connection. The thread returns the
     /// requests that the server received.
     fn server(answers: &[&'static str]) -> (Client, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

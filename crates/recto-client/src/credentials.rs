@@ -11,7 +11,7 @@ use recto_api::{Error, ErrorKind, Result};
 /// Maximum size of a file with a token, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
 
-/// Returns the header `Authorization` for requests, or `None` if the address has no token.
+/// Returns the value of the header `Authorization`, or `None` if the address has no token.
 ///
 /// # Errors
 /// - The file of the token cannot be read.

@@ -1,4 +1,4 @@
-//! File that is sent as the body of a request.
+//! Sending of a file as the body of a request.
 
 use std::io;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::client::RequestBody;
 
 /// Number of bytes of a file that are read and sent at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Maximum time to wait until the server asks for the file. Some servers and proxies never ask, so
-/// the client then sends the file after this time.
+/// Maximum time to wait until the server asks for the file (`100 Continue`). The client then sends
+/// the file anyway, because some servers and proxies never ask.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// State of a file that is being sent, shared by the request and its body.
+/// Progress of a file upload, shared by the sender of the request and its body.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     sent: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Returns the number of bytes of the file that were passed to the connection.
+    /// Returns the number of bytes of the file that the body has passed to the connection so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Starts to send the file, because the server asked for it.
+    /// Lets the body start to send the file, because the server asked for it.
     pub(crate) fn start(&self) {
         self.wanted.notify_one();
     }

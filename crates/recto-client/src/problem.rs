@@ -5,10 +5,10 @@ use hyper::StatusCode;
 use recto_api::problem::{ProblemBody, ProblemType, TYPE_PREFIX};
 use recto_api::{Error, ErrorKind, ErrorPart};
 
-/// Names of the lists in request bodies whose elements an error can point to.
+/// Names of the arrays in request bodies. An error can point to one of their elements.
 const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
 
-/// Converts an error reply with this status and body to an error.
+/// Converts the status and the body of an error reply to an error.
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<ProblemBody>(body) {
         Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => error_of(problem, status),
@@ -19,7 +19,7 @@ pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     }
 }
 
-/// Converts an error in a line or in a list of a successful reply.
+/// Converts a problem inside a successful reply (in a line or a list) to an error.
 pub fn error_of_problem(problem: ProblemBody) -> Error {
     error_of(problem, StatusCode::INTERNAL_SERVER_ERROR)
 }
@@ -45,7 +45,7 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     if let Some(version) = problem.version.and_then(|version| version.parse().ok()) {
         error = error.with_version(version);
     }
-    // Ignore the position in other parts, because an error has a column only in a filter or a sort.
+    // Ignore the position in other parts: an error has a column only in a filter or a sort.
     let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
     let column = problem
         .position
@@ -62,8 +62,8 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     }
 }
 
-/// Splits the name of a field in an error reply, such as `changes[3].key`. Returns the index of the
-/// change, message or receipt, and the field in it.
+/// Splits the path of a wrong value in an error reply, such as `changes[3].key`. Returns the index
+/// (from 0) of the change, message or receipt, and the field inside it.
 fn place(field: &str) -> (Option<usize>, Option<&str>) {
     let (list, rest) = field.split_once('[').unwrap_or((field, ""));
     match rest.split_once(']').filter(|_| LISTS.contains(&list)) {
@@ -96,8 +96,7 @@ fn too_long(server: &str, status: StatusCode) -> Error {
     )
 }
 
-/// Returns the error for a reply that no Recto server sends. It comes from a proxy or another
-/// program.
+/// Returns the error for an error reply that no Recto server sends, but a proxy or another program.
 fn strange(server: &str, status: StatusCode) -> Error {
     let message = format!("the answer {status} of {server} is not from Recto");
     let kind = match status.as_u16() {

@@ -14,8 +14,8 @@ use serde_json::Value as Json;
 /// body: servers accept 16 KiB unless they are configured otherwise, and many proxies only 8 KiB.
 pub const MAX_TARGET_CHARACTERS: usize = 4 << 10;
 
-/// Returns the path of a resource of a collection; `rest` is the part after the name of the
-/// collection.
+/// Returns the path of a resource below a collection. `rest` is the part of the path after the name
+/// of the collection.
 ///
 /// ```
 /// assert_eq!(recto_client::collection_path("posts", "/records"), "/v1/collections/posts/records");
@@ -24,7 +24,7 @@ pub fn collection_path(collection: &str, rest: &str) -> String {
     format!("/v1/collections/{}{rest}", path_part(collection))
 }
 
-/// Returns the path of a record. `key` contains the text of each value of the record's key.
+/// Returns the path of a record. `key` has one text per field of the record's key.
 ///
 /// ```
 /// let key = ["a,b".to_owned(), "7".to_owned()];
@@ -35,7 +35,7 @@ pub fn record_path(collection: &str, key: &[String]) -> String {
     collection_path(collection, &format!("/records/{}", parts.join(",")))
 }
 
-/// Returns the path of a resource of a queue, or of a temporary queue named `QUEUE/UNIT`.
+/// Returns the path of a resource below a queue, or below a temporary queue named `QUEUE/UNIT`.
 ///
 /// ```
 /// assert_eq!(recto_client::queue_path("mails", "/messages"), "/v1/queues/mails/messages");
@@ -52,7 +52,7 @@ pub fn queue_path(queue: &str, rest: &str) -> String {
 /// and which error it returns if the reply is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The request only reads. The client sends it again if the reply is lost.
+    /// The request only reads, so the client sends it again if the reply is lost.
     Read,
     /// The request changes the store. The client sends it again only if the server certainly has
     /// not executed it, because a second execution could undo another client's change. If the reply
@@ -78,12 +78,12 @@ pub struct Request {
     pub method: Method,
     /// Path with its parameters.
     pub target: String,
-    /// Body: JSON, or empty.
+    /// Body: JSON text, or empty.
     pub body: Bytes,
     /// Effect of the request, which determines whether it may be sent again.
     pub effect: Effect,
-    /// Version that the changed record or object must have, sent as `If-Match`; `None` for any
-    /// version.
+    /// Version that the record or queue must have for the change, sent as `If-Match`. `None` allows
+    /// any version.
     pub if_version: Option<u64>,
     /// Time that the server may wait before it replies, in addition to the usual time limit.
     pub wait: Duration,
@@ -124,7 +124,7 @@ impl Request {
         Self::new(Method::POST, target, body, Effect::Work(lost_hint))
     }
 
-    /// Sets the version that the changed object must have.
+    /// Sets the version that the record or queue must have for the change.
     #[must_use]
     pub fn if_version(mut self, version: Option<u64>) -> Self {
         self.if_version = version;
@@ -151,17 +151,17 @@ impl Request {
 #[derive(Debug, Default)]
 pub struct Query {
     pairs: Vec<(&'static str, String)>,
-    /// Members of the JSON body: each string has those of one struct, without its braces.
+    /// Members of the JSON body. Each string has the members of one struct, without its braces.
     members: Vec<String>,
 }
 
 impl Query {
-    /// Returns the parameters of a request.
+    /// Returns the fields of the struct `request` as parameters.
     pub fn of<T: Serialize>(request: &T) -> Self {
         Self::default().and(request)
     }
 
-    /// Adds the members of `options` to the parameters.
+    /// Adds the fields of the struct `options` to the parameters.
     #[must_use]
     pub fn and<T: Serialize>(mut self, options: &T) -> Self {
         self.pairs.extend(to_pairs(options));
@@ -175,8 +175,8 @@ impl Query {
         self
     }
 
-    /// Returns a `GET` request to `path`. If its URL would be too long, returns a `POST` request to
-    /// `body_path` with the parameters in its body.
+    /// Returns a `GET` request to `path` with the parameters in its URL. If the URL would be too
+    /// long, returns a `POST` request to `body_path` with the parameters in its body.
     pub fn request(self, path: &str, body_path: &str) -> Request {
         let target = self.after(path);
         if target.len() <= MAX_TARGET_CHARACTERS {

@@ -75,13 +75,14 @@ impl<'c> Response<'c> {
     }
 }
 
-/// Bytes of a body that have arrived and that no line has returned yet.
+/// Splitter of a reply's body into lines. It buffers bytes that have arrived but are not returned
+/// yet.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// Offset of the first line.
+    /// Offset in `bytes` of the first line that is not returned yet.
     start: usize,
-    /// Offset up to which no line end was found.
+    /// Offset in `bytes` up to which there is no line end after `start`.
     searched: usize,
 }
 
@@ -97,7 +98,7 @@ impl Lines {
         self.bytes.len() - self.start
     }
 
-    /// Returns the next whole line, without its end.
+    /// Returns the next complete line without its line end, or `None` until more bytes arrive.
     fn next(&mut self) -> Option<Vec<u8>> {
         let found = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(found) = found else {

@@ -9,8 +9,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Returns the TLS configuration of a client. It trusts the authorities in the file `tls_ca`, or if
-/// the address names none, those of the machine. Connections by `http://` do not use it.
+/// Returns the TLS configuration of a client. It trusts the authorities in the file `tls_ca`, or
+/// without that file the authorities that the machine trusts. `http://` connections do not use it.
 ///
 /// # Errors
 /// The file cannot be used, or the machine trusts no authority.
