@@ -13,8 +13,8 @@ use syn::{
 
 use crate::declaration::Declaration;
 
-/// Names of the attributes of a struct. All except the first and the last are keys of a schema
-/// file.
+/// Names of the attributes that `#[record(…)]` accepts on a struct. Except `collection` and
+/// `crate`, each is also a key of a schema file.
 const STRUCT_ATTRIBUTES: [&str; 14] = [
     "collection",
     "key",
@@ -32,11 +32,13 @@ const STRUCT_ATTRIBUTES: [&str; 14] = [
     "crate",
 ];
 
-/// Struct that derives `Record`, as the macro reads it.
+/// Struct that derives `Record`, as the macro parsed it: its name, fields and `#[record(…)]`
+/// attributes.
 pub(crate) struct Struct {
     pub(crate) ident: Ident,
     pub(crate) collection: LitStr,
-    /// Options of the collection that the struct declares.
+    /// Options of the collection that the struct declares (key, order, views, …), as text of a
+    /// schema file.
     pub(crate) declaration: Declaration,
     pub(crate) crate_path: Option<Path>,
     pub(crate) fields: Vec<Field>,
@@ -47,9 +49,11 @@ pub(crate) struct Field {
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// Name of the field in the collection.
+    /// Name of the field in the collection, which `#[record(name = "…")]` can make differ from the
+    /// Rust name.
     pub(crate) name: String,
-    /// Position of the field's name: the attribute `name` if there is one, otherwise the field.
+    /// Position in the source of the field's name in the collection: of the attribute `name` if
+    /// there is one, otherwise of the field.
     pub(crate) name_span: Span,
 }
 
@@ -59,7 +63,7 @@ pub(crate) struct Entry {
     pub(crate) value: Value,
 }
 
-/// Value of an attribute, in the forms that a schema file has.
+/// Value of an attribute: a literal, a list, or a table of nested attributes, as in a schema file.
 pub(crate) enum Value {
     Literal(Lit),
     List(Vec<Value>, Span),
@@ -115,7 +119,8 @@ impl Struct {
     }
 }
 
-/// Returns the attributes of a struct. Each may occur only once, except `view`.
+/// Parses the `#[record(…)]` attributes of a struct. Rejects unknown attributes, and any repetition
+/// except of `view`.
 fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     for attribute in record_attributes(attributes) {
@@ -165,7 +170,7 @@ impl Field {
 }
 
 impl Entry {
-    /// Returns the value, which must be a string.
+    /// Returns the attribute's value if it is a string, otherwise an error at the value.
     pub(crate) fn text(&self) -> Result<LitStr> {
         match &self.value {
             Value::Literal(Lit::Str(text)) => Ok(text.clone()),

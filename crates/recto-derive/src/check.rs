@@ -34,8 +34,9 @@ pub(crate) fn check(record: &Struct) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Returns the position in the struct that corresponds to `span`, a position in the declared text.
-/// An offset after the text means the collection or one of its fields.
+/// Converts `span`, a range of bytes in the declared schema text, to the position in the struct
+/// from which the text came. An offset at or after the end of the text means the collection's name
+/// or one of its fields.
 fn place(record: &Struct, span: &Range<usize>) -> Span {
     let found = match span.start.checked_sub(record.declaration.text.len()) {
         None => record.declaration.place(span.start),

@@ -13,10 +13,10 @@ use crate::attributes::{Entry, Value};
 
 /// Options of a collection that a struct declares, as text of a schema file.
 pub(crate) struct Declaration {
-    /// TOML: the table `[collection.NAME]` without its head and without `fields`.
+    /// Body of the TOML table `[collection.NAME]`, without its header and without `fields`.
     pub(crate) text: String,
-    /// Parts of the text, each with the attribute that it came from. Two parts do not overlap,
-    /// unless one contains the other.
+    /// Ranges of bytes in `text`, each with the attribute that it came from. Two ranges do not
+    /// overlap, unless one contains the other.
     pieces: Vec<(Range<usize>, Span)>,
     /// Names of the fields in the collection's key.
     pub(crate) key: Vec<String>,
@@ -50,8 +50,8 @@ impl Declaration {
         Ok(declaration)
     }
 
-    /// Returns the position of the attribute that the byte at offset `at` came from. Uses the
-    /// smallest part that contains the byte; returns `None` if there is none.
+    /// Returns the position of the attribute from which the byte at offset `at` of the text came.
+    /// If several attributes contain the byte, returns the innermost; if none does, `None`.
     pub(crate) fn place(&self, at: usize) -> Option<Span> {
         let pieces = self.pieces.iter().filter(|(range, _)| range.contains(&at));
         let smallest = pieces.min_by_key(|(range, _)| range.len());
@@ -144,7 +144,8 @@ impl Declaration {
         Ok(())
     }
 
-    /// Writes a part of the text, and records the attribute `span` that it came from.
+    /// Appends text with `write`, and records that it came from the attribute `span`, for error
+    /// messages.
     fn piece(&mut self, span: Span, write: impl FnOnce(&mut Self)) {
         let begin = self.text.len();
         write(self);
@@ -176,7 +177,7 @@ fn check_once(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Collects the strings in a list and in its nested lists.
+/// Appends all strings in an attribute's value to `found`, also those in nested lists.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Literal(Lit::Str(text)) => found.push(text.value()),

@@ -90,7 +90,8 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     }
 }
 
-/// Returns a struct that has a member for each field of the record, and its value.
+/// Generates a struct with a member for each field of the record (for typed filters and sorts), and
+/// a value of that struct.
 fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (TokenStream, TokenStream) {
     let ident = &record.ident;
     let members = record.fields.iter().map(|field| {
@@ -120,8 +121,9 @@ pub(crate) fn recto(given: Option<&Path>) -> TokenStream {
     }
     let name = match crate_name("recto") {
         Ok(FoundCrate::Name(name)) => name,
-        // In recto's own tests and examples, use its own name. Also use it if the crate is not found, because
-        // the error message then names the missing crate.
+        // Use the name `recto` in the tests and examples of the crate `recto` itself. Also use it
+        // if the crate is not found, because the compiler's error message then names the missing
+        // crate.
         Ok(FoundCrate::Itself) | Err(_) => "recto".to_owned(),
     };
     let name = Ident::new(&name, Span::call_site());

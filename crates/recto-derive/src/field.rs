@@ -1,4 +1,4 @@
-//! Code of the macro `FieldType`, for enums of names and for structs with one value.
+//! Code of the macro `FieldType`, for enums without data and for structs with one value.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -45,7 +45,7 @@ fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
     Ok(path)
 }
 
-/// Returns the type of the single value in a newtype struct.
+/// Returns the type of the single value in a newtype struct, or an error for any other struct.
 fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     match fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
@@ -53,7 +53,7 @@ fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     }
 }
 
-/// Returns the implementation of `FieldType` for a struct with one value.
+/// Generates the implementation of `FieldType` for a newtype struct, which is stored as its value.
 fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
     // Use the span of the type, so that the compiler reports an unsupported type at its place in
     // the struct.
@@ -90,7 +90,8 @@ fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the implementation of `FieldType` for an enum whose variants have no values.
+/// Generates the implementation of `FieldType` for an enum whose variants have no values. A value
+/// is stored as the name of its variant.
 fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStream> {
     if data.variants.is_empty() {
         return Err(Error::new(
@@ -152,7 +153,8 @@ fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStr
     })
 }
 
-/// Returns the name with which a variant is stored.
+/// Returns the text with which a variant is stored: the attribute `name` if there is one, otherwise
+/// the variant's name.
 fn name(variant: &Variant) -> Result<LitStr> {
     if !matches!(variant.fields, Fields::Unit) {
         return Err(Error::new(
@@ -173,7 +175,7 @@ fn name(variant: &Variant) -> Result<LitStr> {
     Ok(name.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), variant.ident.span())))
 }
 
-/// Returns the implementations that allow values of the type in filters and keys.
+/// Generates the conversions with which values of the type can be used in filters and keys.
 fn in_queries(ident: &Ident, recto: &TokenStream) -> TokenStream {
     let model = quote!(#recto::__private::model);
     let result = quote!(::core::result::Result<(), #model::cell::CellError>);

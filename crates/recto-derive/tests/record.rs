@@ -39,7 +39,7 @@ struct Flight {
     r#type: Option<i8>,
 }
 
-/// Tuple with the maximum number of values.
+/// Tuple of six values, the maximum number in a tuple field.
 type Six = (Uuid, bool, i8, i16, i32, f64);
 
 /// Record with every field type.
@@ -83,7 +83,8 @@ fn flight() -> Flight {
     }
 }
 
-/// Returns the record's cells in the order of its fields.
+/// Returns the record as stored: one cell (encoded value) for each field, in the order of the
+/// fields.
 fn cells<T: Record>(record: &T) -> Cells {
     let mut cells = Cells::new();
     for field in 0..T::field_names().len() {
@@ -263,8 +264,8 @@ fn the_derive_declares_all_that_toml_declares() {
     assert_eq!(*schema.collections[2], Order::collection());
 }
 
-/// Record with an option that its types do not allow. The macro accepts it, because it does not
-/// know types.
+/// Record whose option `collate` needs a text field, but whose order field is an integer. The macro
+/// accepts the struct, because it does not know types.
 #[derive(Record)]
 #[record(collection = "points", key = ["id"], order = ["score"], partition = ["id"], collate = "de", crate = "renamed")]
 #[allow(dead_code)]
