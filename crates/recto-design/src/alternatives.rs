@@ -1,7 +1,7 @@
 //! Ways to serve queries without one of the proposed views.
 //!
-//! The planner finds each way, with the sort orders that remain. A new way to serve a query without
-//! a view belongs in this module, as another [`ViewAlternative`].
+//! The planner finds each way, with the sort orders (base table and views) that remain. To support
+//! a new way, add a variant of [`ViewAlternative`] and return it here.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use recto_plan::{Plan, Query, Shape, SortOrder};
 use crate::bound::Bound;
 use crate::design::{AffectedQuery, ViewAlternative, ViewRemoval};
 
-/// Returns, for each proposed view, the ways to serve its queries without it.
+/// Returns, for each proposed view, how its queries can be served if the view is not added.
 pub(crate) fn without_each(
     collection: &Collection,
     all: &[Arc<SortOrder>],
@@ -42,7 +42,8 @@ pub(crate) fn without_each(
     views.iter().map(without).collect()
 }
 
-/// Returns the cheapest way to serve a query from the sort orders `others`.
+/// Returns the cheapest way to serve a query from `others`, the sort orders that remain without a
+/// proposed view.
 fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> ViewAlternative {
     let names = |fields: &[usize]| -> Vec<String> {
         fields
@@ -91,9 +92,9 @@ fn names_of(plan: &Plan) -> Vec<String> {
     plan.read_from().into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the fields of a sort order's partition on which a query has no condition. If the query
-/// listed all values of these fields, the sort order would serve it by a merge of partitions.
-/// Returns `None` if the sort order would not serve the query even then.
+/// Returns the partition fields of a sort order on which a query has no condition. If the query
+/// listed all values of these fields, a merge of the sort order's partitions would serve it.
+/// Returns `None` if the sort order would not serve the query even with such lists.
 fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Option<Vec<usize>> {
     let partition = (0..sort_order.partition_len()).filter_map(|column| sort_order.field_of(column));
     let fields: Vec<usize> = partition
@@ -102,7 +103,8 @@ fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Opt
     let mut listed = query.clone();
     for &field in &fields {
         let place = listed.constraints.partition_point(|(other, _)| *other < field);
-        // The list needs only several values. The planner does not use the values themselves.
+        // Use two arbitrary values: the planner needs a list of several values, but does not use
+        // the values.
         let values = Constraint::In(vec![vec![0], vec![1]]);
         listed.constraints.insert(place, (field, values));
     }

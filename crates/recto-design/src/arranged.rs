@@ -10,7 +10,7 @@ use crate::needs::Needs;
 /// Target size of a bucket in a view without partition fields, in bytes.
 const BUCKET_BYTES: u64 = 10_000_000;
 
-/// Partition and order of a view. Fields are indexes into the fields of the collection.
+/// Partition and order chosen for a view. Fields are indexes into the fields of the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arranged {
     pub(crate) partition: Vec<usize>,
@@ -19,8 +19,9 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
-    /// Returns the view that serves all of these queries, of which each two must agree. The view
-    /// has the maximum number of partition fields and the minimum number of order columns.
+    /// Returns a view that serves all of the given queries. Every two of the queries must agree,
+    /// which means that one view can serve both. The view has the maximum number of partition
+    /// fields and the minimum number of order columns.
     pub(crate) fn new(collection: &Collection, queries: &[&Needs]) -> Self {
         let mut queries = queries.to_vec();
         queries.sort_by_key(|needs| needs.pinned.len());
@@ -37,13 +38,13 @@ impl Arranged {
         }
     }
 
-    /// Returns the number of columns that the view declares, which excludes key fields that follow
-    /// automatically.
+    /// Returns the number of columns that the view declares in the schema. Key fields that Recto
+    /// appends to the order do not count.
     pub(crate) fn columns(&self) -> usize {
         self.partition.len() + self.order.len()
     }
 
-    /// Returns the view with a name that the collection does not use.
+    /// Returns the view for the schema, with a name that no sort order of the collection has.
     pub(crate) fn view(&self, collection: &Collection) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {
@@ -67,8 +68,8 @@ impl Arranged {
         view
     }
 
-    /// Returns a name that no sort order of the collection has. It consists of the partition, and of the order if
-    /// necessary.
+    /// Returns a name that no sort order of the collection has. The name joins the partition
+    /// fields, and the order fields if necessary.
     fn name(&self, collection: &Collection) -> String {
         let joined = |fields: &[usize]| {
             let names = fields.iter().map(|field| collection.fields[*field].name.as_str());
@@ -96,13 +97,12 @@ impl Arranged {
     }
 }
 
-/// Returns the field at each place of a view's order, after its partition. Fields of the key that a
-/// view does not name follow its order automatically, in the order of the key. The function
-/// therefore puts as many fields of the key as possible at the end, as far as the queries leave the
-/// choice open.
+/// Returns the field for each position of a view's order. Recto appends key fields that a view does
+/// not name to its order, in the order of the key. Where the queries leave a choice, the function
+/// therefore puts key fields at the end, so that the view need not name them.
 ///
-/// It goes from the last place to the first. At each open place, it takes the last field of the key
-/// that precedes the next field.
+/// The function fills the positions from the last to the first. At each position that no query
+/// determines, it takes the last key field that precedes the key field at the next position.
 fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -> Vec<usize> {
     let end = queries.iter().map(|needs| needs.end()).max().unwrap_or(0);
     let needed = |place: usize| {
@@ -148,9 +148,10 @@ fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -
     places.into_iter().skip(partition_len).flatten().collect()
 }
 
-/// Returns the fields that may be at `place` and have no place yet. `queries` are sorted by the
-/// number of fields that they fix. The result has the fields that the first query with more than
-/// `place` fixed fields fixes, and the query before it does not.
+/// Returns the fields that may be at `place`, a position in the view's columns that no query
+/// determines. `queries` are sorted by the number of fields that they fix. The result has the
+/// fields that the first query with more than `place` fixed fields fixes, but the query before it
+/// does not. Fields that already have a position are left out.
 fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Vec<usize> {
     let split = queries.partition_point(|needs| needs.pinned.len() <= place);
     let empty = BTreeSet::new();
@@ -162,16 +163,18 @@ fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Ve
     fields.filter(|field| !places.contains(&Some(*field))).collect()
 }
 
-/// Order columns during the choice of their directions.
+/// Builder of a view's order columns, which chooses the direction of each column.
 struct Order {
     columns: Vec<(usize, Direction)>,
-    /// Runs of columns whose directions can only be reversed together.
+    /// Ranges of columns whose relative directions the queries determine. Only all columns of a
+    /// range together can be reversed.
     runs: Vec<std::ops::Range<usize>>,
 }
 
 impl Order {
     fn new(fields: Vec<usize>, queries: &[&Needs], partition_len: usize) -> Self {
-        // Ask queries that require a direction before queries that accept any direction.
+        // Ask queries with a sort first: they require directions, and queries without a sort accept
+        // any direction.
         let (sorted, others): (Vec<&Needs>, Vec<&Needs>) =
             queries.iter().copied().partition(|needs| needs.is_sorted);
         let heard: Vec<&Needs> = sorted.into_iter().chain(others).collect();
@@ -204,9 +207,9 @@ impl Order {
         order
     }
 
-    /// Removes the last columns if the view has them anyway: fields of the key that the view does
-    /// not name follow its order, ascending. Reverses directions if that allows the removal and all
-    /// queries accept it.
+    /// Removes the last columns if Recto would append the same columns: it appends key fields that
+    /// the view does not name, ascending. Reverses the directions of columns if that allows the
+    /// removal and all queries accept the reversed directions.
     fn leave_out_the_key(&mut self, collection: &Collection, partition: &[usize]) {
         let len = self.columns.len();
         for kept in 0..len {
@@ -222,8 +225,8 @@ impl Order {
                 left_out.map(|(field, _)| &collection.fields[*field].name)
             };
             let follows = follow.take(len - kept).eq(left_out());
-            // Key text that the view does not name is ordered by its bytes, so leave out only
-            // fields without a collation.
+            // Recto orders the text of appended key fields by its bytes, so leave out only fields
+            // without a collation.
             let by_bytes = left_out().all(|name| collection.collation_of(name).is_none());
             if follows
                 && by_bytes
@@ -236,8 +239,8 @@ impl Order {
         }
     }
 
-    /// Returns the columns with directions such that all columns from `kept` on are ascending, or
-    /// `None` if the queries do not allow this.
+    /// Returns the columns with directions reversed so that all columns from index `kept` on are
+    /// ascending. Returns `None` if the queries do not allow such directions.
     fn ascending_from(&self, kept: usize) -> Option<Vec<(usize, Direction)>> {
         let mut columns = self.columns.clone();
         for run in self.runs.iter().filter(|run| run.end > kept) {

@@ -10,11 +10,11 @@ use crate::error::{DesignError, DesignErrorKind};
 use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
 use crate::workload::WorkloadQuery;
 
-/// Literal that replaces a `?` before the type of its field is known. It is valid wherever a value
-/// is.
+/// Literal (an empty string) that replaces a `?` while the type of its field is unknown. The filter
+/// parser accepts it wherever a value may be.
 const ANY: &str = "\"\"";
 
-/// Hint if a query needs an order by a field whose type has no order.
+/// Hint for a query that needs rows ordered by a field whose type has no order.
 pub(crate) const BY_ROWS: &str =
     "remove the condition, or query with allow_filter_scan, which checks rows one by one";
 
@@ -25,7 +25,7 @@ pub(crate) struct Bound<'a> {
     pub(crate) query: Arc<Query>,
 }
 
-/// The text of a query that an error points into.
+/// Text of a query to which the column in an error message refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     Filter,
@@ -60,7 +60,8 @@ impl<'a> Bound<'a> {
         Ok(bound)
     }
 
-    /// Returns an error about a field in the filter or the sort of this query.
+    /// Returns an error about the filter or the sort of the query. The error names the column of
+    /// `field` in that text.
     pub(crate) fn error(&self, subject: Subject, field: Option<&str>, message: &str) -> DesignError {
         let (word, text) = match subject {
             Subject::Filter => ("filter", &self.asked.filter),
@@ -80,7 +81,8 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// Returns the column of the last occurrence of a field in a filter or sort.
+/// Returns the column of the last occurrence of `field` in the filter or sort text, counted in
+/// characters from 1.
 fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
     let is_it = |name: &&Name| name.text == field;
     let (span, filled) = match subject {
@@ -125,18 +127,18 @@ fn refused(asked: &WorkloadQuery, filled: &Filled, error: QueryError) -> DesignE
 /// Filter text with values in place of `?`.
 struct Filled {
     text: String,
-    /// Positions of the values, in characters: the first character, and the number of characters.
+    /// For each inserted value, the index of its first character and its number of characters.
     fills: Vec<(usize, usize)>,
-    /// Byte offsets of the values in `text`.
+    /// For each inserted value, its byte offset in `text`.
     starts: Vec<usize>,
-    /// Field whose type has no order, although the filter compares it with a `?`, and the name of
-    /// the type.
+    /// Name and type of a field that the filter compares with a `?`, although its type has no
+    /// order. `None` if there is no such field.
     orderless: Option<(String, String)>,
 }
 
 impl Filled {
-    /// Returns the filter text with a value in place of each `?`; each value has the type of the
-    /// field with which it is compared.
+    /// Returns the filter text with a sample value in place of each `?`. Each value has the type of
+    /// the field that the filter compares with the `?`.
     fn new(collection: &Collection, text: &str) -> Result<Self, TextError> {
         let filled = Self::with(text, &[]);
         if filled.fills.is_empty() {
@@ -165,8 +167,8 @@ impl Filled {
         })
     }
 
-    /// Returns filter text with these values in place of each `?` outside of strings. If there are
-    /// too few values, uses [`ANY`].
+    /// Returns the filter text with one of `values` in place of each `?` outside of strings. Uses
+    /// [`ANY`] if there are too few values.
     fn with(text: &str, values: &[String]) -> Self {
         let mut filled = Self {
             text: String::with_capacity(text.len()),
@@ -199,7 +201,8 @@ impl Filled {
         filled
     }
 
-    /// Converts a column of the filled text to the column of the original text.
+    /// Converts a column of the filled text to the column in the original text, so that errors
+    /// point into the user's text.
     fn column(&self, column: usize) -> usize {
         let at = column.saturating_sub(1);
         let mut surplus = 0;
@@ -210,8 +213,8 @@ impl Filled {
     }
 }
 
-/// Returns the literals of a term. Each has the field with which it is compared, and the number
-/// from which `sample` makes a value if the literal is a `?`.
+/// Returns the literals of a term. Each has the field with which the term compares it, and the
+/// index of the sample value that replaces the literal if it is a `?`.
 fn literals(term: &Term) -> Vec<(&Name, &Literal, usize)> {
     let number = |operator: Operator| match operator {
         Operator::Equal => EQUAL,

@@ -2,23 +2,23 @@
 //! This is a minimum clique cover of the graph in which two queries are joined if one view can
 //! serve both.
 //!
-//! If no query has a sort or a range, this is a minimum chain cover of sets of fields by inclusion,
-//! which a matching finds (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and
-//! Scholz use it for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB
-//! 2018). No such method is known for sorts and ranges, because agreement is not transitive. In
-//! that case this module searches the cover by branch and bound, with the size of the chain cover
-//! as the lower bound.
+//! If no query has a sort or a range, this is a minimum chain cover of sets of fields by inclusion.
+//! A matching finds it (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and Scholz
+//! use it for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB 2018).
+//! No such method is known for sorts and ranges, because agreement is not transitive. In that case
+//! this module searches the cover by branch and bound, with the size of the chain cover as the
+//! lower bound.
 
 use std::cmp::Reverse;
 
-/// Maximum number of steps of a search. When it is reached, the best cover found so far is the
-/// result.
+/// Maximum number of steps of the search for a minimum cover. When the search reaches it, the best
+/// cover found so far is the result.
 pub(crate) const MAX_STEPS: usize = 200_000;
 
-/// Cost of one group's view.
+/// Cost of the view that serves one group of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Number of fields of the view's partition; more fields are better.
+    /// Number of fields of the view's partition. A larger partition field count is better.
     pub(crate) pinned: usize,
     /// Number of columns that the view declares.
     pub(crate) columns: usize,
@@ -28,21 +28,23 @@ pub(crate) struct Cost {
 /// partition, number of partition fields (more are better), number of columns.
 type Total = (usize, usize, Reverse<usize>, usize);
 
-/// Division of the queries into groups. Each group is a set of query numbers, one bit each.
+/// Division of the queries into groups. Each group is a set of query indexes: bit `i` stands for
+/// query `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) groups: Vec<u64>,
-    /// True if fewer groups are proven impossible.
+    /// True if the search proved that no division has fewer groups.
     pub(crate) is_minimal: bool,
 }
 
-/// Queries to divide into groups, by number.
+/// Input of the search: queries to divide into groups. Bit `i` of a set stands for query `i`.
 pub(crate) struct Queries<'a> {
-    /// For each query, the set of the queries that agree with it, including itself.
+    /// For each query, the set of queries that can share a view with it, including itself.
     pub(crate) agree: &'a [u64],
-    /// Number of fields that each query fixes.
+    /// For each query, the number of fields that it fixes by `=` or by a list of values.
     pub(crate) pinned: &'a [usize],
-    /// Minimum chain cover of the sets of fixed fields. Its size is a lower bound of the number of groups.
+    /// Minimum division of the queries into chains, in which each query's fixed fields are a subset
+    /// of the next query's. The number of chains is a lower bound of the number of groups.
     pub(crate) chains: &'a [u64],
     /// Returns the cost of a group.
     pub(crate) cost: &'a dyn Fn(u64) -> Cost,
@@ -52,8 +54,8 @@ pub(crate) struct Queries<'a> {
 /// subset of the next set. `holds(small, large)` returns whether the set `small` is a subset of
 /// `large`. Uses Kuhn's algorithm: `count` steps of time `count²` each.
 pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<u64> {
-    // Equal sets are subsets of each other, so order them by their numbers. Otherwise the chains
-    // could have cycles.
+    // Equal sets are subsets of each other. Order equal sets by their indexes, because otherwise
+    // the chains could have cycles.
     let precedes = |small: usize, large: usize| {
         small != large && holds(small, large) && (!holds(large, small) || small < large)
     };
@@ -69,8 +71,8 @@ pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<
         .collect()
 }
 
-/// Gives a set a successor in its chain, and moves the successors of other sets if necessary. The
-/// depth of the recursion is at most the number of sets.
+/// Gives the set with the index `small` a successor in its chain. Moves the successors of other
+/// sets if necessary, by an augmenting path of Kuhn's algorithm.
 fn augment(
     small: usize,
     precedes: &impl Fn(usize, usize) -> bool,
@@ -95,7 +97,8 @@ fn augment(
 }
 
 impl Queries<'_> {
-    /// Returns the division into the fewest groups, and the cheapest of these.
+    /// Returns the division into the minimum number of groups. Among divisions of that size,
+    /// returns the cheapest.
     pub(crate) fn cover(&self) -> Cover {
         let mut order: Vec<usize> = (0..self.agree.len()).collect();
         // Decide first about queries that agree with few others, because they restrict the search
@@ -120,7 +123,8 @@ impl Queries<'_> {
         }
     }
 
-    /// Returns the chains as groups. Splits a chain where its queries do not agree.
+    /// Returns the chains as groups. Starts a new group where a query cannot share a view with the
+    /// group so far.
     fn split_chains(&self) -> Vec<u64> {
         let mut groups: Vec<u64> = Vec::new();
         for chain in self.chains {
@@ -177,8 +181,8 @@ impl Search<'_> {
         self.groups.pop();
     }
 
-    /// Returns whether a completion of the current groups can cost less than the best division so
-    /// far.
+    /// Returns whether the current groups, completed with the queries from index `next` on, can
+    /// cost less than the best division found so far.
     fn may_be_better(&self, next: usize) -> bool {
         let Some(((views, unpartitioned, pinned, _), _)) = &self.best else {
             return true;
@@ -187,8 +191,8 @@ impl Search<'_> {
         if least != *views {
             return least < *views;
         }
-        // Compare the other costs if the numbers of views are equal. The current groups give a
-        // bound, because the partition of a group can only become smaller.
+        // If the number of views is equal, compare the other costs. The current groups give a
+        // bound, because further queries can only shrink the partition of a group's view.
         let sizes = self.groups.iter().map(|group| self.partition(*group));
         let empty = sizes.clone().filter(|size| *size == 0).count();
         let largest = self.order[next..]
@@ -199,8 +203,9 @@ impl Search<'_> {
         (empty, Reverse(most)) <= (*unpartitioned, *pinned)
     }
 
-    /// Returns a lower bound of the number of additional groups that the queries from `next` on
-    /// need. It counts queries that fit into no current group and do not agree with each other.
+    /// Returns a lower bound of the number of additional groups that the queries from index `next`
+    /// on need. It counts queries that fit into no current group, and of which no two can share a
+    /// view.
     fn apart(&self, next: usize) -> usize {
         let mut apart: u64 = 0;
         for &query in &self.order[next..] {
@@ -213,8 +218,8 @@ impl Search<'_> {
         apart.count_ones() as usize
     }
 
-    /// Returns the number of fields of a group's partition: the smallest number of fields that one
-    /// of its queries fixes.
+    /// Returns the number of partition fields of the view for `group`, a set of queries. It is the
+    /// smallest number of fields that a query of the group fixes.
     fn partition(&self, group: u64) -> usize {
         members(group)
             .map(|query| self.queries.pinned[query])
@@ -237,7 +242,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the query numbers in a group.
+/// Returns the indexes of the queries in a group, which is a bit set.
 pub(crate) fn members(group: u64) -> impl Iterator<Item = usize> {
     (0..u64::BITS as usize).filter(move |number| group & (1 << number) != 0)
 }
@@ -313,11 +318,12 @@ mod tests {
     }
 
     proptest! {
-        // Run few cases, because in a difficult graph the search takes the maximum number of steps.
+        // Run few cases, because in a graph without structure the search takes the maximum number
+        // of steps.
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Checks that each query is in exactly one group, and that the queries of a group agree,
-        /// even if the graph is difficult.
+        /// Checks for random graphs that each query is in exactly one group, and that every two
+        /// queries of a group can share a view.
         #[test]
         fn any_graph_is_covered(edges in proptest::collection::vec(0..100_u8, 32 * 32), dense in 10..90_u8) {
             let agree = graph(32, |one, other| edges[one.min(other) * 32 + one.max(other)] < dense);

@@ -1,4 +1,5 @@
-//! Design of views: the views to add, the view of each query, the costs, and alternatives.
+//! Design of views for given queries: the views to add, the view that serves each query, the costs,
+//! and alternatives.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -22,13 +23,14 @@ use crate::workload::{MAX_QUERIES, WorkloadQuery};
 /// count.
 pub const MAX_SHAPES: usize = 32;
 
-/// Result of [`design`]: the views that a collection needs to serve given queries.
+/// Result of [`design`]: the views to add to a collection so that it serves given queries, and the
+/// consequences.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Design {
     /// Name of the collection for which the views were designed.
     pub collection: String,
-    /// Queries in the given order, each with the view that serves it.
+    /// Given queries, in the given order, each with the view that serves it.
     pub queries: Vec<ServedQuery>,
     /// Views to add to the collection.
     pub views: Vec<ProposedView>,
@@ -44,13 +46,13 @@ pub struct Design {
     pub alternatives: Vec<ViewRemoval>,
     /// Names of existing views that serve none of the queries.
     pub unused: Vec<String>,
-    /// Views that the queries would need if the collection had no views. Only set if they are fewer
-    /// than the views that the queries use with this design, so that replacing the existing views
-    /// saves some.
+    /// Views that the queries would need if the collection had no views. `None` unless they are
+    /// fewer than the views that the queries use with this design. A user can then save views by
+    /// replacing the existing views.
     pub from_nothing: Option<Vec<ProposedView>>,
 }
 
-/// Query, with the sort order that serves it and the shape of its plan.
+/// Given query, with the sort order (base table or view) that serves it and the shape of its plan.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ServedQuery {
@@ -59,11 +61,11 @@ pub struct ServedQuery {
     pub asked: WorkloadQuery,
     /// Name of the sort order (base table or view) that serves the query.
     pub view: String,
-    /// True if the sort order is one of the views to add.
+    /// True if the query is served by a view that must be added.
     pub is_new: bool,
-    /// Shape of the plan: `scan`, or `merge` of several slices if the query lists values.
+    /// Shape of the plan: `scan` of one range of rows, or `merge` of several if the query lists values.
     pub shape: String,
-    /// Number of slices that a page of the query reads.
+    /// Number of slices (ranges of rows) that a page of the query reads.
     pub sources: usize,
     /// Fields that the view lacks. Each row needs a read of its base row for them.
     pub looked_up: Vec<String>,
@@ -107,7 +109,7 @@ pub struct ViewRemoval {
     pub queries: Vec<AffectedQuery>,
 }
 
-/// Query of a view, and the way to serve it without the view.
+/// Query that a proposed view serves, and how Recto could serve the query without the view.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct AffectedQuery {
@@ -118,17 +120,17 @@ pub struct AffectedQuery {
     pub instead: ViewAlternative,
 }
 
-/// Way to serve a query without a proposed view.
+/// Way to serve a query if a proposed view is not added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ViewAlternative {
-    /// Another sort order serves the query without extra cost.
+    /// Another sort order (base table or view) serves the query without extra cost.
     Served {
         /// Name of the other sort order.
         view: String,
     },
-    /// Several other views serve the query by an intersection. A page takes more reads, but each
+    /// An intersection of several other views serves the query. A page takes more reads, but each
     /// write goes to one table less.
     Intersect {
         /// Names of the views that are intersected.
@@ -229,9 +231,9 @@ pub fn design(collection: &Collection, asked: &[WorkloadQuery]) -> Result<Design
     })
 }
 
-/// Divides queries into those for which views can be designed and those that no view can serve. Use
-/// it for queries that are fixed, such as the queries in a log, because [`design`] rejects them all
-/// if no view can serve one of them.
+/// Divides queries into those for which views can be designed, and those that no view can serve.
+/// Use this function before [`design`] for queries that you cannot change, such as queries in a
+/// log: [`design`] fails if no view can serve one of its queries.
 ///
 /// # Errors
 /// The collection is invalid.
@@ -256,7 +258,8 @@ pub fn servable(
     Ok((kept, unservable))
 }
 
-/// Returns the sort orders of a collection (base table and views), as the planner needs them.
+/// Returns the sort orders of a collection (base table and views) in the form that the planner
+/// needs.
 pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>, DesignError> {
     let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
         let sort_order = SortOrder::new(one, one.name());
@@ -277,7 +280,8 @@ fn extended(collection: &Collection, views: &[View]) -> Collection {
     collection
 }
 
-/// Returns the views to add, and true if their number is proven minimal.
+/// Returns the views to add to serve all queries. The flag is true if no smaller number of views
+/// suffices.
 fn proposed(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
@@ -309,8 +313,8 @@ fn proposed(
     Ok((views_of(collection, &shapes, &cover.groups), cover.is_minimal))
 }
 
-/// Returns the requirements of a query, or `None` if an existing sort order serves it without an
-/// intersection.
+/// Returns the requirements of a query on a new view, or `None` if an existing sort order serves
+/// the query without an intersection.
 fn unserved_needs(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
@@ -328,8 +332,8 @@ fn unserved_needs(
     }
 }
 
-/// Returns the requirements of a query. Checks with the planner that a view for this query alone
-/// would serve it.
+/// Returns the requirements of a query on a view. Asks the planner to confirm that a view designed
+/// for the query alone would serve it.
 fn needs_of(collection: &Collection, query: &Bound<'_>) -> Result<Needs, DesignError> {
     let needs = Needs::new(collection, &query.query);
     let needs = needs.map_err(|unserved| unserved_error(collection, query, unserved))?;
@@ -396,8 +400,8 @@ fn arranged(collection: &Collection, shapes: &[Needs], group: u64) -> Arranged {
     Arranged::new(collection, &needs)
 }
 
-/// Returns the view of each group, with different names. The views are in the order of the first
-/// query of each group.
+/// Returns one view for each group of queries, each with a different name. The views are in the
+/// order of the first query of each group.
 fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<View> {
     let mut groups = groups.to_vec();
     groups.sort_by_key(|group| group.trailing_zeros());
@@ -409,8 +413,8 @@ fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<Vi
     with_views.views.split_off(collection.views.len())
 }
 
-/// Removes views that the planner does not use for any query. Returns the remaining views, and the
-/// plan of each query with them.
+/// Removes proposed views that the planner uses for none of the queries. Returns the remaining
+/// views, and the plan of each query with these views.
 ///
 /// # Errors
 /// The planner does not serve a query, so the design is wrong.
@@ -472,7 +476,7 @@ fn proposed_view(collection: &Collection, view: &View, served: &[ServedQuery]) -
 /// Returns the views that the queries would need if the collection had no views. Returns `None` in
 /// two cases:
 ///
-/// - They are not fewer than the views that the queries use.
+/// - The number of such views is not smaller than the number of views that the queries use.
 /// - The design fails, because an existing view that serves a query is of a kind that is never
 ///   proposed.
 fn from_nothing(

@@ -23,26 +23,29 @@ use recto_plan::query::Constraint;
 
 use crate::bound::{BY_ROWS, Subject};
 
-/// Requirements of a query on a view. Fields are indexes into the fields of the collection.
+/// What one query requires of a view that serves it. Fields are indexes into the fields of the
+/// collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {
     /// Fields that the query fixes, by `=` or by an OR of equalities.
     pub(crate) pinned: BTreeSet<usize>,
     /// Fields that must directly follow the fixed fields in the view, with their directions.
     pub(crate) tail: Vec<(usize, Direction)>,
-    /// True if the query has a sort, which determines the directions. A range alone accepts any.
+    /// True if the query has a sort, which determines the directions of the columns. A range alone
+    /// accepts both directions.
     pub(crate) is_sorted: bool,
-    /// True if the columns of the view must have no gap for null values between them. The view then
-    /// omits records that lack one of its order fields, and serves only queries that exclude such
-    /// records.
+    /// True if the view must omit records that lack one of its order fields. The reason is a tuple
+    /// range, which needs adjacent columns, without columns between them that mark null values. A
+    /// view that omits records serves only queries that exclude the omitted records.
     pub(crate) skips_nulls: bool,
     /// Fields on which the query has conditions.
     conditions: BTreeSet<usize>,
-    /// Fields in the partition or the order of the query's view that a record may lack.
+    /// Fields of `pinned` and `tail` that a record may lack.
     nullable: BTreeSet<usize>,
 }
 
-/// Reason why no view can serve a query, with the field and the text that cause it.
+/// Reason why no view can serve a query, with the field and the part of the query (filter or sort)
+/// that cause it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unserved {
     pub(crate) subject: Subject,
@@ -66,7 +69,7 @@ const ONE_RANGE: &str = "remove the range, or query with allow_filter_scan, whic
     and design views for the rest: a view serves equalities and then one range";
 
 impl Needs {
-    /// Returns the requirements of a query.
+    /// Returns what a query requires of a view.
     ///
     /// # Errors
     /// No single view can serve the query.
@@ -125,23 +128,25 @@ impl Needs {
         })
     }
 
-    /// Returns the place of the first column of the tail in the sequence of columns.
+    /// Returns the index at which the tail (sort and range fields) begins in the view's columns:
+    /// after the fixed fields.
     fn start(&self) -> usize {
         self.pinned.len()
     }
 
-    /// Returns the place after the last column of the tail.
+    /// Returns the index after the last column of the tail (sort and range fields) in the view's
+    /// columns.
     pub(crate) fn end(&self) -> usize {
         self.pinned.len() + self.tail.len()
     }
 
-    /// Returns the column that the query requires at a place of the sequence; `None` if the place
-    /// is not in its tail.
+    /// Returns the field and direction that the query requires at index `place` of the view's
+    /// columns. `None` if that column is not in the query's tail (sort and range fields).
     pub(crate) fn at(&self, place: usize) -> Option<(usize, Direction)> {
         self.tail.get(place.checked_sub(self.start())?).copied()
     }
 
-    /// Returns whether one view can serve both queries.
+    /// Returns whether one view can serve the queries of `self` and `other`.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         let (few, many) = if self.start() <= other.start() {
             (self, other)
@@ -155,8 +160,8 @@ impl Needs {
             && other.may_share_nulls(self)
     }
 
-    /// Returns whether the tail of this query is compatible with `many`, a query that fixes at
-    /// least as many fields.
+    /// Returns whether one view can have the tail (sort and range fields) of this query and the
+    /// columns of `many`, a query that fixes at least as many fields.
     fn stands_before(&self, many: &Self) -> bool {
         let mut places = self.start()..self.end();
         places.all(|place| {
@@ -170,8 +175,9 @@ impl Needs {
         })
     }
 
-    /// Returns whether the directions of the two queries are the same, or all reversed, at the
-    /// places that are in both tails.
+    /// Returns whether one view can have the sort directions of this query and of `many`. In the
+    /// columns that are in the tails (sort and range fields) of both, the directions must all be
+    /// equal, or all be opposite. A table can be read backward, so one view serves both cases.
     fn goes_as(&self, many: &Self) -> bool {
         let shared =
             (many.start()..self.end()).map_while(|place| Some((self.at(place)?.1, many.at(place)?.1)));
@@ -182,25 +188,25 @@ impl Needs {
         }
     }
 
-    /// Returns whether both queries can share a view that omits records without one of its order
-    /// fields, if this query requires such a view. The test is stricter than necessary, because the
-    /// case is rare.
+    /// Returns whether this query and `other` can share a view as far as null values matter. If
+    /// this query requires a view without records that lack an order field, `other` must exclude
+    /// such records too. The test is stricter than necessary, because the case is rare.
     fn may_share_nulls(&self, other: &Self) -> bool {
         !self.skips_nulls
             || (self.nullable.is_subset(&other.conditions) && other.nullable.is_subset(&self.nullable))
     }
 }
 
-/// Returns the fields that must follow the fixed fields: those of the sort, of the range, or of the
-/// tuple range. Also returns whether the sort determines the directions.
+/// Returns the fields that must follow the fixed fields in the view: the fields of the sort, of the
+/// range, or of the tuple range. The flag is true if the sort determines the directions.
 fn tail(
     collection: &Collection,
     query: &Query,
     pinned: &BTreeSet<usize>,
 ) -> Result<(Vec<(usize, Direction)>, bool), Unserved> {
     let name = |field: usize| collection.fields[field].name.as_str();
-    // Leave fields that the query fixes to a list of values out of the tail. They do not affect the
-    // order in which each slice is read, only the merge of the slices.
+    // Leave fields with a list of values out of the tail. Each slice is read for one value, so such
+    // fields affect only the merge of the slices.
     let sort = query.sort.iter().filter(|(field, _)| !pinned.contains(field));
     let mut tail: Vec<(usize, Direction)> = sort.copied().collect();
     let is_sorted = !tail.is_empty();

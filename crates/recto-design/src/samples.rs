@@ -1,21 +1,21 @@
-//! Values that replace each `?` of a query. Any values are suitable, provided that they do not make
-//! the conditions contradictory.
+//! Sample values that replace each `?` of a query, so that it can be planned. Any values are
+//! suitable that do not make the query's conditions contradictory.
 
 use recto_model::Type;
 
-/// Number of the sample value for an equality. A number selects a value in [`sample`].
+/// Index of the sample value for an equality. [`sample`] returns the value of an index.
 pub(crate) const EQUAL: usize = 10;
-/// Number of the sample value for the lower end of a range.
+/// Index of the sample value for the lower end of a range.
 pub(crate) const LOWER: usize = 1;
-/// Number of the sample value for the upper end of a range.
+/// Index of the sample value for the upper end of a range.
 pub(crate) const UPPER: usize = 126;
-/// Number of the sample value for the first value in an OR of equalities.
+/// Index of the sample value for the first value in an OR of equalities.
 pub(crate) const FIRST_OF_MANY: usize = EQUAL;
-/// Number of different sample values. It is the maximum number of values of a filter.
+/// Number of different sample values: the maximum number of values in a filter.
 const COUNT: usize = 128;
 
-/// Returns a sample value of a type as filter text, or `None` if the type has no order. A greater
-/// number gives a greater value.
+/// Returns the sample value with index `number` of a type, as filter text. A greater index gives a
+/// greater value. Returns `None` if the type has no order.
 pub(crate) fn sample(ty: &Type, number: usize) -> Option<String> {
     let number = number % COUNT;
     let day = || format!("2000-{:02}-{:02}", 1 + number / 28, 1 + number % 28);

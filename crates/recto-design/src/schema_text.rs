@@ -4,9 +4,9 @@ use recto_model::schema::{Schema, View};
 
 use crate::error::{DesignError, DesignErrorKind};
 
-/// Returns the text of a schema with views added to one of its collections. The views are appended,
-/// and the existing text stays unchanged. If TOML does not allow tables at the end of this text,
-/// the function writes the whole schema again, without its comments.
+/// Returns the text of a schema with views added to one of its collections. The function appends
+/// the views and leaves the existing text unchanged. If TOML does not allow tables at the end of
+/// the text, it writes the whole schema anew, without comments.
 ///
 /// # Errors
 /// The result would not be a valid schema with these views.

@@ -1,9 +1,9 @@
-//! Shape of filter text: fields and comparisons without values. Values are private, and readers of logs and of query
-//! counts may be other people than the clients.
+//! Shape of filter text: fields and comparisons without values. Logs and query counts contain
+//! shapes, because values are private and other people than the clients may read logs.
 
 use recto_plan::text::{Term, filter, sort};
 
-/// Placeholder for a value.
+/// Placeholder that a shape has in place of each value.
 const VALUE: &str = "?";
 
 /// Returns the shape of a conjunction of filter texts, or `None` if one of them is not filter text. The shape has each

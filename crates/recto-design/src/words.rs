@@ -1,4 +1,4 @@
-//! Text about a design that the command line and other outputs show.
+//! Texts about a design for people, such as the output of the command line.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,8 +18,8 @@ impl Design {
         }
     }
 
-    /// Returns the number of tables to which a record is written, before and after adding the
-    /// views.
+    /// Returns the number of tables to which one record is written, and the number before the
+    /// proposed views if it differs.
     pub fn written(&self) -> String {
         let after = counted(self.tables_after, "table", "tables");
         if self.tables_before == self.tables_after {
@@ -58,7 +58,7 @@ impl Display for ViewAlternative {
     }
 }
 
-/// Returns a number with its noun, for example `1 view` or `2 views`.
+/// Returns a count with its noun, for example `1 view` or `2 views`.
 fn counted(number: usize, singular: &str, plural: &str) -> String {
     let noun = if number == 1 { singular } else { plural };
     format!("{number} {noun}")

@@ -15,15 +15,15 @@ pub const MAX_QUERIES_BYTES: usize = 1 << 20;
 pub const MAX_QUERIES: usize = 256;
 /// Maximum length of a line of a log, in bytes. Longer lines are ignored.
 pub const MAX_LOG_LINE_BYTES: usize = 64 << 10;
-/// Maximum number of different queries that are counted in a log. Queries that first occur after
-/// this number is reached are only reported as left out.
+/// Maximum number of different queries that the reader of a log counts. It reports further queries
+/// only as left out.
 pub const MAX_COUNTED: usize = 10_000;
 
-/// Maximum number of different queries beyond the counted ones that are distinguished, to report
-/// how many were left out.
+/// Maximum number of different queries, beyond the counted queries, whose hashes the reader of a
+/// log remembers. It reports their number.
 const MAX_TOLD_APART: usize = 65_536;
 
-/// Message of the lines of a server's log that record a query.
+/// Value of the field `message` in the lines of a server's log that record a query.
 pub const LOG_MESSAGE: &str = "asked";
 
 /// Query for which views are designed.
@@ -35,10 +35,11 @@ pub struct WorkloadQuery {
     pub filter: String,
     /// Sort text; empty for the order of the view that serves the query.
     pub order_by: String,
-    /// Number of requests per day, if known. For a query from a log, the number of requests in the
-    /// whole log.
+    /// Number of requests per day, `None` if unknown. For a query from a log, the number of
+    /// requests in the whole log.
     pub per_day: Option<u64>,
-    /// Line of the query in the file.
+    /// Line of the query in its file, counted from 1. `None` if the query does not come from a file
+    /// of queries.
     #[serde(skip)]
     pub line: Option<usize>,
 }
@@ -78,11 +79,11 @@ struct Entry {
 /// # Ok::<(), recto_design::DesignError>(())
 /// ```
 ///
-/// The name of a query without a name is its number, beginning with `q1`. This function does not check the fields
-/// against a collection.
+/// A query without a name gets the name `q` and its position in the file, such as `q1` for the
+/// first query. This function does not check the fields against a collection.
 ///
 /// # Errors
-/// All errors have the line, if there is one:
+/// All errors include the line number, if they concern one line:
 ///
 /// - The text is not a file of queries, or has no query.
 /// - Two queries have the same name.
@@ -131,7 +132,7 @@ pub fn parse_queries(text: &str) -> Result<Vec<WorkloadQuery>, DesignError> {
     Ok(queries)
 }
 
-/// Returns queries as the text of a file that [`parse_queries`] reads.
+/// Returns the text of a TOML file with the queries, the inverse of [`parse_queries`].
 pub fn queries_text(queries: &[WorkloadQuery]) -> String {
     #[derive(Serialize)]
     struct Entries {
@@ -147,12 +148,12 @@ pub fn queries_text(queries: &[WorkloadQuery]) -> String {
     if query.is_empty() {
         return String::new();
     }
-    // The default is never used: TOML can contain all strings, and all numbers below 2^63, as
-    // counts are.
+    // Serialization never fails, so the default is never used: TOML can contain all strings, and
+    // all numbers below 2^63, such as these counts.
     toml::to_string(&Entries { query }).unwrap_or_default()
 }
 
-/// Returns the line of the text at this offset, counted from 1.
+/// Returns the line number, counted from 1, at a byte offset in the text.
 fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().iter().take(offset);
     1 + before.filter(|byte| **byte == b'\n').count()
@@ -164,11 +165,11 @@ pub struct Log {
     /// Queries, the most frequent first, up to the requested number.
     pub queries: Vec<WorkloadQuery>,
     /// Number of different queries that are not in `queries`: less frequent queries, and queries
-    /// that first occurred after the maximum number of counted queries was reached.
+    /// that first occurred after the reader counted its maximum number of queries.
     pub left_out: usize,
 }
 
-/// Fields of a JSON log line that record a query.
+/// Fields of a line in a server's JSON log, as far as they describe a query.
 #[derive(Debug, Deserialize)]
 struct Line {
     message: Option<String>,
@@ -177,19 +178,18 @@ struct Line {
     order_by: Option<String>,
 }
 
-/// Counter of requests for each query, up to a maximum number of different queries.
+/// Counter of the requests of each query. It counts up to a maximum number of different queries.
 #[derive(Debug)]
 pub struct Tally {
     counts: BTreeMap<(String, String), u64>,
     most_counted: usize,
-    /// Hashes of queries that are not counted, to report the number of different ones.
+    /// Hashes of queries that are not counted, to report how many different queries were left out.
     uncounted: HashSet<u64>,
     hasher: RandomState,
 }
 
 impl Tally {
-    /// Returns a tally that counts at most `most_counted` different queries: those that occur
-    /// first.
+    /// Returns a tally that counts the first `most_counted` different queries.
     pub fn new(most_counted: usize) -> Self {
         Self {
             counts: BTreeMap::new(),
@@ -199,7 +199,7 @@ impl Tally {
         }
     }
 
-    /// Counts a query, given by its filter without values and its sort.
+    /// Counts one request of a query. `filter` is filter text without values.
     pub fn count(&mut self, filter: String, order_by: String) {
         let key = (filter, order_by);
         if let Some(count) = self.counts.get_mut(&key) {
@@ -211,7 +211,7 @@ impl Tally {
         }
     }
 
-    /// Returns the `most` most frequent queries and the number of other queries.
+    /// Returns the `most` most frequent queries, and the number of other different queries.
     pub fn log(&self, most: usize) -> Log {
         let mut counted: Vec<_> = self.counts.iter().collect();
         // The sort is stable, so equally frequent queries stay in the order of their texts.
@@ -254,7 +254,7 @@ impl LogReader {
         }
     }
 
-    /// Reads one line. Ignores lines that are not JSON log lines.
+    /// Reads one line of the log. Ignores a line that is not a JSON log line.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
         if line.len() > MAX_LOG_LINE_BYTES {
@@ -272,7 +272,7 @@ impl LogReader {
         }
     }
 
-    /// Returns the `most` most frequent queries that were read.
+    /// Returns the `most` most frequent queries of the lines that were read.
     ///
     /// # Errors
     /// The log has no queries of the collection, or is not a JSON log.
@@ -291,8 +291,8 @@ impl LogReader {
     }
 }
 
-/// Parses the text of a server's log, and returns the queries of a collection as [`LogReader`]
-/// counts them.
+/// Reads a server's log with [`LogReader`], and returns the `most` most frequent queries of a
+/// collection.
 ///
 /// # Errors
 /// As for [`LogReader::end`].

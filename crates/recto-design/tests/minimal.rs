@@ -1,5 +1,5 @@
-//! Tests that `design` proposes the minimum number of views. They generate all possible views of
-//! small collections, and use the planner to find the queries that each view serves.
+//! Tests that `design` proposes the minimum number of views. The tests generate all possible views
+//! of small collections, and ask the planner which queries each view serves.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
@@ -12,8 +12,8 @@ use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::{Query, SortOrder, bind};
 
-/// Schemas of the tested collections. In the first, all fields are in the key; in the others, some
-/// fields may be null.
+/// Schemas of the tested collections. In the first schema, all fields are in the key. In the
+/// others, some fields may be null.
 const COLLECTIONS: [&str; 3] = [
     r#"
 [collection.all]
@@ -71,7 +71,8 @@ fn all_views(collection: &Collection) -> Vec<(Arc<SortOrder>, Cost)> {
     views
 }
 
-/// Returns all sequences of some of these fields, with every combination of directions.
+/// Returns all orders that a view of `fields` can have: sequences of some fields, with every
+/// combination of directions.
 fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
     let mut all = vec![Vec::new()];
     for (index, &field) in fields.iter().enumerate() {
@@ -89,8 +90,8 @@ fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
 }
 
 /// Returns the cost of the cheapest set of views that serves all queries. For each subset of the
-/// queries, it combines the cheapest view that serves the subset with the cheapest views for the
-/// other queries.
+/// queries, the function combines the cheapest view that serves the subset with the cheapest views
+/// for the other queries.
 fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Query]) -> Cost {
     let served = views.iter().map(|(view, cost)| {
         let serves = |query: &Query| planner::serves(collection, view, query, &Wishes::default()).is_some();
@@ -172,7 +173,7 @@ fn asked(queries: &[(String, String)]) -> Vec<WorkloadQuery> {
     asked.collect()
 }
 
-/// Replaces the values in a filter by values that have the types of the collection's fields.
+/// Returns the filter with values that have the types of the collection's fields.
 fn with_values(collection: &Collection, filter: &str) -> String {
     let conditions = filter.split(" AND ").filter(|condition| !condition.is_empty());
     let valued = conditions.map(|condition| {
