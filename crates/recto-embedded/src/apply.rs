@@ -25,12 +25,13 @@ const PARTLY_DELETED_ROWS: usize = 10_000;
 pub(crate) struct OpenTables<'t> {
     transaction: &'t WriteTransaction,
     open: HashMap<u32, RowsTable<'t>>,
-    /// Open tables of blocks (row counts by key range), by the number of the table whose rows the blocks
-    /// count.
+    /// Open tables of blocks (row counts by key range), by the id of the table whose rows the blocks count.
     blocks: HashMap<u32, RowsTable<'t>>,
-    /// Changes of blocks by the requests so far. `put_down_blocks` writes them.
+    /// Changes of blocks (row counts by key range) by the requests so far. `put_down_blocks` writes these
+    /// changes.
     block_deltas: BlockDeltas,
-    /// Tables that have enough blocks to need sums over them, but have no sums yet.
+    /// Tables that have enough blocks (row counts by key range) to need sums over groups of blocks, but have
+    /// no sums yet.
     without_sums: Vec<Arc<StoredTable>>,
     /// Index, within the group, of the request that is being applied.
     request: usize,
@@ -48,7 +49,7 @@ impl<'t> OpenTables<'t> {
         }
     }
 
-    /// Starts the request with the index `request` in the group.
+    /// Attributes the following changes to the request with the index `request` in the group.
     pub(crate) fn begin_request(&mut self, request: usize) {
         self.request = request;
     }
@@ -71,8 +72,8 @@ impl<'t> OpenTables<'t> {
         self.block_deltas.forget(table);
     }
 
-    /// Removes and returns the open blocks of a table. The caller gives them back to `return_blocks`. Returns
-    /// `None` if the table has no blocks.
+    /// Removes and returns the open blocks (row counts by key range) of a table. The caller gives the blocks
+    /// back with `return_blocks`. Returns `None` if the table has no blocks.
     pub(crate) fn take_blocks(&mut self, table: &StoredTable) -> Result<Option<RowsTable<'t>>, StoreError> {
         let Some(blocks) = &table.blocks else {
             return Ok(None);
@@ -88,9 +89,9 @@ impl<'t> OpenTables<'t> {
         self.blocks.insert(table, blocks);
     }
 
-    /// Writes the recorded changes of blocks to the engine. On failure, returns the error and the index of
-    /// the request that gets it. `catalog` is the catalog after all requests, because a table may have got
-    /// sums after its request was prepared.
+    /// Writes the recorded changes of blocks (row counts by key range) to the engine. On failure, returns the
+    /// error and the index of the request that gets it. `catalog` is the catalog after all requests, because
+    /// a request of the group may have created the sums of a table.
     pub(crate) fn put_down_blocks(&mut self, catalog: &Catalog) -> Result<(), (usize, StoreError)> {
         while let Some((table, deltas)) = self.block_deltas.pop() {
             let now = catalog.get(table.definition.name());
@@ -129,13 +130,14 @@ impl<'t> OpenTables<'t> {
             .map_err(engine)
     }
 
-    /// Returns the tables that need sums over their blocks. Call this after [`Self::put_down_blocks`].
+    /// Removes and returns the tables that need sums over their blocks (row counts by key range). Call this
+    /// after [`Self::put_down_blocks`].
     pub(crate) fn take_tables_without_sums(&mut self) -> Vec<Arc<StoredTable>> {
         std::mem::take(&mut self.without_sums)
     }
 
-    /// Builds the sums over the blocks of a table. Does nothing if the catalog gives the table no sums or no
-    /// blocks.
+    /// Builds the sums over the blocks (row counts by key range) of a table. Does nothing if the catalog
+    /// gives the table no sums or no blocks.
     pub(crate) fn build_sums(&mut self, table: &StoredTable) -> Result<(), StoreError> {
         let Some(sums) = &table.sums else {
             return Ok(());
@@ -150,8 +152,8 @@ impl<'t> OpenTables<'t> {
     }
 }
 
-/// Checks that the table for which a request was prepared still exists. It may have been dropped, or dropped
-/// and created again, since then.
+/// Checks that the table for which a request was prepared still exists. Another request may have dropped the
+/// table, or dropped it and created it again, since then.
 pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), StoreError> {
     let name = table.definition.name();
     if catalog.get(name).is_some_and(|now| now.id == table.id) {
@@ -266,12 +268,12 @@ fn undo_all(
 /// Kind of existing row that a put or an insert found at its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Met {
-    /// No row, an expired row, or the row of an earlier attempt of the same write. Also the result if no
-    /// caller needs to know.
+    /// No row, an expired row, or the row of an earlier attempt of the same write. Also the result if the
+    /// caller does not need the kind.
     Nothing,
-    /// A row with the same values.
+    /// A row with the same values as the put.
     Same,
-    /// A row with other values.
+    /// A row with other values than the put.
     Other,
 }
 
@@ -282,14 +284,14 @@ struct Applier<'t> {
     restamp: Option<i64>,
     /// True if the caller needs to know which existing rows its puts found.
     tells_met: bool,
-    /// Record of the changes of row counts by block.
+    /// Record of the changes of row counts by block (key range).
     tally: BlockTally<'t>,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
 
 impl<'t> Applier<'t> {
-    /// Continues with changes of `table`.
+    /// Makes `table` the table whose row counts the following changes affect.
     fn enter(&mut self, table: &Arc<StoredTable>, tables: &mut OpenTables<'t>) -> Result<(), StoreError> {
         if self.tally.is_in(table) {
             return Ok(());
@@ -301,7 +303,7 @@ impl<'t> Applier<'t> {
         Ok(())
     }
 
-    /// Passes the recorded changes of blocks to the transaction.
+    /// Adds the recorded changes of row counts by block to those of the transaction.
     fn finish(mut self, tables: &mut OpenTables<'t>) {
         if let Some((table, open)) = self.tally.leave() {
             tables.return_blocks(table, open);
@@ -382,7 +384,7 @@ impl<'t> Applier<'t> {
         Ok(met)
     }
 
-    /// Classifies the row `old` that a put of `new` has replaced.
+    /// Classifies the stored row `old`, which a put of `new` has replaced, by its values.
     fn met(&self, checksum: u32, old: &[u8], new: &[u8]) -> Met {
         let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
             return Met::Other;
@@ -567,8 +569,8 @@ impl<'t> Applier<'t> {
         self.store_left(key, checksum, (before, left), rows)
     }
 
-    /// Stores the remaining part of a deleted row, and records the change for the blocks. `before` is the size of the
-    /// row before the deletion.
+    /// Stores the remaining part of a deleted row again, and records the change of the row counts. `before`
+    /// is the size of the row before the deletion.
     fn store_left(
         &mut self,
         key: &[u8],
@@ -615,8 +617,8 @@ impl<'t> Applier<'t> {
         Ok(Left::Part)
     }
 
-    /// Returns whether a deletion of a range leaves nothing, a part, or all of a row. Records the change for the
-    /// blocks.
+    /// Returns whether a deletion of a range leaves nothing, a part, or all of a row. Records the change of
+    /// the row counts.
     fn left_in_range(
         &mut self,
         table: &StoredTable,
@@ -682,7 +684,7 @@ impl<'t> Applier<'t> {
     }
 }
 
-/// Remaining part of a row after a deletion.
+/// Part of a row that remains after a deletion, because it is newer than the deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Nothing,

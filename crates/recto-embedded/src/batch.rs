@@ -12,7 +12,7 @@ use crate::keys;
 use crate::limits::MAX_REQUEST_BYTES;
 use crate::row::{Cell, Life, Row};
 
-/// Effect of a change on the row at its key.
+/// Effect of a change of a batch on the row at its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
     /// Merges a row into the stored row, which probably does not exist.
@@ -37,7 +37,7 @@ impl Action {
 /// One change of a batch. Its key and value are stored in the batch's buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    /// Index of the table in the batch.
+    /// Index of the table in [`Batch::tables`].
     pub(crate) table: usize,
     pub(crate) action: Action,
     /// Index of the mutation among all mutations of the call.
@@ -69,11 +69,11 @@ pub(crate) struct Batch {
     /// Number of sorted changes, from the first one on, that are in key order.
     in_key_order: usize,
     has_inserts: bool,
-    /// Number of mutations that were added.
+    /// Number of mutations that were added so far, which is the index of the next mutation.
     mutations: u32,
 }
 
-/// Table and partition of consecutive mutations. Both are looked up once per partition.
+/// Table and encoded partition key of consecutive mutations, so that they are looked up and encoded once.
 struct Place<'a> {
     table: usize,
     definition: &'a Table,

@@ -23,9 +23,9 @@ const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
 /// Option bit of a stored definition of version 3: an earlier release kept the table in buckets and counted
 /// their rows. Recto rejects this definition.
 const COUNTS_BIT: u8 = 4;
-/// Option bit of a stored definition, from version 4 on: the rows are counted by block.
+/// Option bit of a stored definition, from version 4 on: the rows are counted by block (key range).
 const BLOCKS_BIT: u8 = 8;
-/// Option bit of a stored definition, from version 5 on: the blocks have sums.
+/// Option bit of a stored definition, from version 5 on: sums over groups of blocks are stored.
 const SUMS_BIT: u8 = 16;
 /// Maximum depth of nested types in a stored definition. CQL types in use have a depth of two or three.
 const MAX_TYPE_DEPTH: u32 = 32;
@@ -33,9 +33,9 @@ const MAX_TYPE_DEPTH: u32 = 32;
 /// Definition of a table of the store, and the engine's tables that contain its data.
 #[derive(Debug)]
 pub(crate) struct StoredTable {
-    /// Number of the table. No number is used twice in a store.
+    /// Id of the table. A store never uses an id twice.
     pub(crate) id: u32,
-    /// Name of the engine's table that stores its rows.
+    /// Name of the engine's table that stores the rows.
     pub(crate) rows: String,
     pub(crate) definition: Arc<Table>,
     /// Blocks (row counts by key range), if the table counts its rows. They are stored like rows, by their
@@ -44,15 +44,16 @@ pub(crate) struct StoredTable {
     /// Sums over groups of blocks, if the table has many blocks. They are stored like rows, by the lower
     /// bounds of the groups.
     pub(crate) sums: Option<Arc<StoredTable>>,
-    /// Word for an entry of this table in error messages.
+    /// Word for an entry of this table in error messages: `row`, `block` or `sum`.
     pub(crate) entry: &'static str,
-    /// Checksum of the table's number. All checksums of rows begin with it, so that a row of another table is
-    /// not mistaken for a row of this table.
+    /// Checksum of the table's id. The checksum of each row begins with it, so that a row of another table is
+    /// never taken for one of this table.
     pub(crate) checksum: u32,
 }
 
 impl StoredTable {
-    /// Creates a table with the number `id`. `has_sums` is true if its blocks have sums.
+    /// Returns the description of a table with the id `id`. `has_sums` is true if its blocks (row counts by
+    /// key range) have sums.
     pub(crate) fn new(id: u32, definition: Arc<Table>, has_sums: bool) -> Self {
         let checksum = crc32c::crc32c(&id.to_le_bytes());
         let options = definition.options();
@@ -92,13 +93,14 @@ impl StoredTable {
     }
 }
 
-/// Prefix of the names of the engine's tables that contain blocks. The checksums of blocks include it after
-/// the table's number, so that a row is never mistaken for a block.
+/// Prefix of the names of the engine's tables that contain blocks. The checksums of blocks include the prefix
+/// after the table's id, so that a row is never mistaken for a block.
 const BLOCKS: &str = "blocks";
-/// Prefix of the names of the engine's tables that contain sums over blocks. It is used like [`BLOCKS`].
+/// Prefix of the names of the engine's tables that contain sums over blocks. The checksums of sums include
+/// the prefix, so that a row or a block is never mistaken for a sum.
 const SUMS: &str = "sums";
 
-/// Tables of a store, by name.
+/// Tables of a store (catalog), by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Catalog {
     tables: BTreeMap<String, Arc<StoredTable>>,
@@ -167,7 +169,8 @@ fn version_of(bits: u8) -> u8 {
     }
 }
 
-/// Returns the stored form of a table's definition.
+/// Returns the bytes in which the engine stores a table's definition: version, id, name, options, columns,
+/// and a checksum.
 pub(crate) fn encode(stored: &StoredTable) -> Vec<u8> {
     let (id, table) = (stored.id, &stored.definition);
     let options = table.options();
@@ -200,7 +203,7 @@ pub(crate) fn encode(stored: &StoredTable) -> Vec<u8> {
     out
 }
 
-/// Returns the table of a stored definition.
+/// Decodes a stored definition of a table. Fails if the definition is damaged, or has an unknown version.
 pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let (bytes, checksum) = bytes.split_last_chunk().ok_or_else(damaged)?;
     if crc32c::crc32c(bytes) != u32::from_le_bytes(*checksum) {
@@ -437,7 +440,7 @@ impl Reader<'_> {
 /// Table of the engine that stores the definitions of all tables, by name.
 pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
 
-/// Returns the existing tables.
+/// Reads the definitions of all tables from the engine.
 pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let definitions = transaction.open_table(CATALOG).map_err(engine)?;

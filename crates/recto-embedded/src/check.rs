@@ -23,22 +23,22 @@ use crate::row::{Damage, Row, StoredRow};
 use crate::scan::partition_of;
 use crate::state::State;
 
-/// Bytes of the cache for the check of pages.
+/// Size of the engine's cache during the check of pages, in bytes.
 const CHECK_CACHE_BYTES: usize = 64 << 20;
 
-/// Result of a check.
+/// Result of a check of a store for damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// Damage of the pages of the file, if there is any.
     pub page_damage: Option<String>,
-    /// Tables, by name, with the number of rows of each.
+    /// Checked tables, sorted by name, each with its number of rows.
     pub tables: Vec<CheckedTable>,
     /// Number of rows that the check read.
     pub rows: u64,
     /// Number of read rows that have expired, but were not yet overwritten or removed by compaction.
     pub ended_rows: u64,
-    /// Bytes of the keys and values of the read rows.
+    /// Number of bytes of the keys and values of the read rows.
     pub bytes: u64,
     /// Number of problems found in the tables, including the ones that `problems` leaves out.
     pub problem_count: u64,
@@ -47,13 +47,13 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Returns whether there is no damage.
+    /// Returns whether the check found no damage.
     pub fn is_sound(&self) -> bool {
         self.page_damage.is_none() && self.problem_count == 0
     }
 }
 
-/// Table that was checked.
+/// Table whose rows a check for damage has read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedTable {
@@ -63,8 +63,7 @@ pub struct CheckedTable {
     pub rows: u64,
     /// Number of read rows that have expired.
     pub ended_rows: u64,
-    /// Number of unexpired rows that contain static columns. They mark partitions, and a user does not see
-    /// them.
+    /// Number of unexpired rows that contain static columns. A user does not see these rows.
     pub static_rows: u64,
 }
 
@@ -80,8 +79,9 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Reads every page of the data file at `path`, and verifies the checksums that the engine keeps of the pages. Returns
-/// a description of the damage. No process may write the file meanwhile. The file is not changed.
+/// Reads every page of the data file at `path`, and verifies the checksums that the engine keeps of the
+/// pages. Returns a description of the damage. No process may write the file during the check. The check does
+/// not change the file.
 pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
     let backend = Overlay::new(path).map_err(|error| file("cannot open the data file", error))?;
     let opened = guarded(|| {
@@ -101,7 +101,8 @@ pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Checks every row of every table of a snapshot.
+/// Checks every row of every table of a snapshot, and the row counts by key range. Damage is in the returned
+/// report.
 pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreError> {
     let mut check = Check {
         state,
@@ -114,7 +115,7 @@ pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreEr
     for stored in state.catalog.iter() {
         let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
         check.static_rows = 0;
-        // A damaged page ends the check of its table, but not the check of the other tables.
+        // Report a damaged page, which ends the check of its table, and continue with the other tables.
         if let Err(error) = guarded(|| check.table(stored)) {
             if error.kind() == StoreErrorKind::Storage {
                 return Err(error);
@@ -271,7 +272,7 @@ impl Check<'_> {
     }
 }
 
-/// Bytes of a block of changed data.
+/// Size of the units in which an [`Overlay`] keeps written data in memory, in bytes.
 const BLOCK_BYTES: usize = 4_096;
 
 /// Data file that is opened for reading only. Writes of the engine stay in memory. The engine must be able to

@@ -33,7 +33,8 @@ impl<'a> Deadline<'a> {
         })
     }
 
-    /// Counts a visited row. Returns an error if the deadline has passed.
+    /// Counts a visited row. Reads the clock after each `ROWS_PER_LOOK` rows, and returns an error if the
+    /// deadline has passed.
     #[inline]
     pub(crate) fn visit(&mut self) -> Result<(), StoreError> {
         self.visited += 1;
@@ -53,7 +54,8 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// Current second. The clock is read once, and only if a row can expire.
+/// Current time in seconds since 1970. A read uses one value for all rows. The clock is read only if a row
+/// can expire.
 pub(crate) struct Now<'a> {
     environment: &'a Environment,
     seconds: Option<u32>,

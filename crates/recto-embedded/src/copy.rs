@@ -32,7 +32,7 @@ pub struct Progress {
 /// Number of processed rows between two reports of progress.
 pub const ROWS_PER_REPORT: u64 = 65_536;
 
-/// Function that receives the progress.
+/// Callback that receives the progress of an operation at intervals.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
 /// Counter of processed rows, which reports the progress at intervals.
@@ -60,16 +60,16 @@ impl Counter {
     }
 }
 
-/// Selection of the rows to copy.
+/// Selection of the rows to copy into a new data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// All rows.
+    /// All rows, including expired rows.
     All,
     /// Rows that have not expired.
     Living,
 }
 
-/// Returns the number of stored rows of a snapshot.
+/// Returns the number of stored rows of all tables of a snapshot, including expired rows.
 pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     let mut total = 0;
     for stored in state.catalog.iter() {
@@ -176,7 +176,8 @@ fn copy_rows(
     cursor.close().map_err(engine)
 }
 
-/// Blocks that are built from the copied rows. The blocks of the source are not copied.
+/// Builder of the blocks (row counts by key range) of a copied table. It counts the copied rows. The blocks
+/// of the source are not copied.
 struct BlockCopy<'t, 'c> {
     blocks: &'t StoredTable,
     builder: Builder<'t>,

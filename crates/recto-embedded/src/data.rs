@@ -25,7 +25,7 @@ fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<Fi
     Ok(Verified::new(file, Arc::clone(met)))
 }
 
-/// Opens the data file of a store.
+/// Opens the data file of a store for writing. The engine repairs the file if it was not closed properly.
 pub(crate) fn open_data(
     path: &Path,
     options: EmbeddedOptions,
@@ -49,7 +49,7 @@ pub(crate) fn open_data(
     })
 }
 
-/// Returns whether a read-only open failed because the file was not closed.
+/// Returns whether a read-only open failed because the data file was not closed properly, and needs a repair.
 pub(crate) fn is_unclean(error: &StoreError) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     matches!(cause, Some(redb::DatabaseError::RepairAborted))
@@ -77,7 +77,7 @@ pub(crate) fn open_read_only(
     Ok(Engine::read_only_of(opened?))
 }
 
-/// Creates an empty data file.
+/// Creates and opens a data file without tables at `path`.
 pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Result<Database, StoreError> {
     drop(open_private(path).map_err(|error| file("cannot create the data file", error))?);
     Builder::new()
@@ -86,7 +86,7 @@ pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Re
         .map_err(engine)
 }
 
-/// Creates the data file of a new store.
+/// Creates the data file of a new store, under a temporary name until it is complete.
 pub(crate) fn make_data(
     directory: &Directory,
     options: EmbeddedOptions,
@@ -101,7 +101,7 @@ pub(crate) fn make_data(
     Ok(database)
 }
 
-/// Creates the tables that every store has.
+/// Creates the engine's tables that every store has: the catalog and the single values.
 pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(engine)?;
     transaction.open_table(CATALOG).map_err(engine)?;

@@ -25,7 +25,8 @@ pub(crate) fn slice(slice: &Slice) -> String {
     )
 }
 
-/// Returns `before (…)` or `after (…)`; `None` for the edge of the partition.
+/// Describes an edge of a slice to users, as `before (…)` or `after (…)` with the values of the key. `None`:
+/// the edge is at the start or end of the partition.
 fn edge(columns: &[Column], bound: &Bound) -> Option<String> {
     let cells = bound.cells();
     let side = match bound {

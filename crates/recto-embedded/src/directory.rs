@@ -21,7 +21,7 @@ use crate::error::{corrupt, file};
 /// Version of the directory's format, and of all its content that has no own version.
 pub const STORE_FORMAT_VERSION: u32 = 1;
 
-/// First words of the `format` file.
+/// First words of the `format` file, which show that the directory is a store.
 const FORMAT_WORDS: &str = "recto-embedded";
 const FORMAT_FILE: &str = "format";
 const NEW_FORMAT_FILE: &str = "format.new";
@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
     Write,
     /// Write a store, which is created if it does not exist.
     Create,
-    /// Copy another store into the directory.
+    /// Copy another store into the directory, which must not contain a store yet.
     Backup,
 }
 
@@ -63,10 +63,10 @@ pub(crate) struct Directory {
     lock: File,
 }
 
-/// Kind of content of a directory: whether it is a store.
+/// Kind of content of a directory that is to be opened as a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// A store.
+    /// A store: the directory has a valid `format` file.
     Store,
     /// There is no directory.
     Nothing,
@@ -80,7 +80,7 @@ pub(crate) enum Contents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreHolder {
-    /// Process, with its number, its machine and its command: `process 123 on host: recto load`.
+    /// Process, with its id, its machine and its command: `process 123 on host: recto load`.
     pub process: String,
     /// Address at which the process serves the store, if it is a server: `http://127.0.0.1:8080`.
     pub url: Option<String>,
@@ -185,7 +185,8 @@ impl Directory {
         Ok((directory, contents))
     }
 
-    /// Releases the lock before this value is dropped.
+    /// Releases the lock of a closed store, so that another process can open the store before this value is
+    /// dropped.
     pub(crate) fn give_up(&self) -> Result<(), StoreError> {
         self.lock
             .unlock()
@@ -219,8 +220,8 @@ impl Directory {
         self.path.join(BACKUP_FILE)
     }
 
-    /// Checks the content again, because another process may have changed it before this process locked the
-    /// directory. Completes an operation that a crash interrupted.
+    /// Checks the content of the directory again, because another process may have changed it before this
+    /// process took the lock. Completes an operation that a crash interrupted.
     fn settle(&self, purpose: Purpose) -> Result<Contents, StoreError> {
         let contents = check_contents(&self.path)?;
         let (data, new) = (self.data_file(), self.new_data_file());
@@ -247,7 +248,8 @@ impl Directory {
         self.publish_first()
     }
 
-    /// Renames the first data file of a new store to its final name, so that the directory becomes a store.
+    /// Writes the format file of a new store, and renames its first data file to the final name. The
+    /// directory is then a store.
     pub(crate) fn publish_first(&self) -> Result<(), StoreError> {
         write_format(&self.path)?;
         self.publish()
@@ -303,7 +305,7 @@ pub(crate) fn write_format(path: &Path) -> Result<(), StoreError> {
     sync_directory(path)
 }
 
-/// Makes the names in a directory durable.
+/// Syncs a directory, so that created and renamed files keep their names after a crash.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     File::open(path)
@@ -430,7 +432,8 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Takes the lock of a directory: exclusively for writing, or shared for reading.
+/// Locks a directory, exclusively for writing or shared for reading. A writer also writes its description
+/// into the lock file. The lock is held until the returned file is closed.
 fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     let place = path.join(LOCK_FILE);
     let what = |error| file("cannot open the lock file", error);

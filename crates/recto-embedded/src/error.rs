@@ -1,4 +1,5 @@
-//! Translation of the engine's errors into store errors, and the place where panics of the engine are caught.
+//! Translation of the errors of the engine (redb) into store errors, and the place where panics of the engine
+//! are caught.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,7 +12,7 @@ use recto_store::{StoreError, StoreErrorKind};
 pub(crate) const DAMAGE_HINT: &str = "stop writing to the store, run a check of it, and restore the last \
     backup if the check finds damage";
 
-/// Returns the store error of an error of the engine.
+/// Converts an error of the engine (redb) to a store error with a hint.
 #[cold]
 pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     let error = error.into();
@@ -59,7 +60,7 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     }
 }
 
-/// Returns whether the engine rejects all calls after this error.
+/// Returns whether the engine (redb) rejects all calls after this error, so that it must be reopened.
 pub(crate) fn stops_engine(error: &StoreError) -> bool {
     let source = std::error::Error::source(error);
     let is_poisoned = |panic: &Panicked| panic.0.contains(POISONED);
@@ -144,9 +145,9 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result
     caught(work).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
 }
 
-/// Wrapper of a value of the engine, which is closed when it is dropped. Catches panics while it closes,
-/// because after a panic the engine may panic again. Such a panic loses nothing, because acknowledged writes
-/// are on disk.
+/// Wrapper of a database or a transaction of the engine, which the engine closes when it is dropped. The
+/// wrapper catches a panic of the close, because the engine may panic again after an earlier panic. The panic
+/// loses nothing, because acknowledged writes are on disk.
 pub(crate) struct Closing<T>(Option<T>);
 
 impl<T> Closing<T> {
@@ -193,7 +194,7 @@ pub(crate) fn page_damage(offset: u64) -> String {
     format!("the page at byte {offset} of the data file is damaged: its checksum is wrong")
 }
 
-/// Panic of the engine, with its message.
+/// Message of a panic of the engine, as the source of a store error.
 #[derive(Debug)]
 struct Panicked(String);
 

@@ -15,21 +15,23 @@ use crate::meta;
 use crate::shared::Shared;
 use crate::state::RowsDefinition;
 
-/// Minimum time between the beginnings of two passes over the store.
+/// Minimum time between the starts of two passes over the store that delete expired rows.
 pub(crate) const PASS_EVERY: Duration = Duration::from_secs(600);
-/// Minimum time between two steps of a pass while requests wait.
+/// Minimum time between two steps of a pass that deletes expired rows, while requests wait.
 pub(crate) const STEP_EVERY: Duration = Duration::from_secs(1);
-/// Maximum number of rows that one step visits, apart from the rest of a block.
+/// Maximum number of rows that one step of the deletion visits. A step ends after the block (group of
+/// adjacent rows) in which it reaches the limit.
 const MAX_STEP_ROWS: u64 = 5_000;
-/// Maximum time of one step, apart from the rest of a block and the commit.
+/// Maximum time of one step of the deletion, without its commit. A step ends after the block (group of
+/// adjacent rows) in which it reaches the limit.
 const MAX_STEP_TIME: Duration = Duration::from_millis(20);
 
-/// Position of a pass. The default is the beginning.
+/// Position of a pass over the store that deletes expired rows. The default is the start of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Number of the table.
+    /// Id of the table.
     table: u32,
-    /// Key in the table.
+    /// Key in the table from which the pass continues.
     key: Vec<u8>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn step(shared: &Shared, from: Position) -> Result<Option<Position>, 
     transaction.set_quick_repair(shared.wants_quick_repair());
     let (mut position, mut rows) = (Some(from), 0);
     while let Some(at) = position.take() {
-        // The catalog is in the order of names, and a pass is in the order of numbers.
+        // Search for the next id, because the catalog is sorted by name and a pass visits the tables by id.
         let tables = catalog.iter().filter(|table| table.id >= at.table);
         let Some(table) = tables.min_by_key(|table| table.id) else {
             break;

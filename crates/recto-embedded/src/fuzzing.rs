@@ -22,8 +22,7 @@ pub fn stored_row(data: &[u8]) {
     };
     let now_seconds = u32::from_le_bytes([*a, *b, *c, *d]);
     let columns = usize::from(*columns) % MAX_COLUMNS;
-    // Open the unchanged bytes first: their checksum is wrong, except for one input of four
-    // thousand million.
+    // Open the unchanged bytes first. Their checksum is wrong, except for one of four billion inputs.
     let _ = StoredRow::open(KEY_CHECKSUM, rest).map(|row| row.decode(columns));
     let (left, right) = rest.split_at(rest.len() / 2);
     let halves = (decoded(left), decoded(right));
@@ -55,7 +54,8 @@ fn with_checksum(bytes: &[u8]) -> Vec<u8> {
     [bytes, &checksum.to_le_bytes()].concat()
 }
 
-/// Returns the row without the expiry and the value of parts that were never written. No writer stores these.
+/// Returns the row without the expiries and values of parts that were never written, because no writer stores
+/// them.
 fn plain(mut row: Row<'_>) -> Row<'_> {
     if row.marker.stamp == NEVER {
         row.marker = Life::NONE;

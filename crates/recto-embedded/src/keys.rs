@@ -7,7 +7,7 @@ use recto_store::{StoreError, StoreErrorKind};
 
 /// Kind byte of a partition's static row, which comes before the other rows of the partition.
 pub(crate) const STATIC: u8 = 0x00;
-/// Kind byte of a row.
+/// Kind byte, between the partition and the clustering components of a key, of a row that is not static.
 pub(crate) const ROW: u8 = 0x01;
 
 /// Returns the error for a key part whose type differs from the type of its column.
@@ -20,12 +20,12 @@ fn invalid(table: &Table, error: KeyError) -> StoreError {
     .with_source(error)
 }
 
-/// Appends the partition's components.
+/// Appends the encoded components of a partition key to `out`.
 pub(crate) fn push_partition(table: &Table, partition: &Cells, out: &mut Vec<u8>) -> Result<(), StoreError> {
     key::encode_partition(table, partition.as_row(), out).map_err(|error| invalid(table, error))
 }
 
-/// Appends the components of a prefix of the clustering columns.
+/// Appends the encoded components of a clustering key, or of a prefix of one, to `out`.
 pub(crate) fn push_clustering(
     table: &Table,
     clustering: &Cells,
@@ -34,7 +34,7 @@ pub(crate) fn push_clustering(
     key::encode_clustering(table, clustering.as_row(), out).map_err(|error| invalid(table, error))
 }
 
-/// Appends the key of a row.
+/// Appends the whole key of a row to `out`: partition components, kind byte, clustering components.
 pub(crate) fn push_row(
     table: &Table,
     partition: &Cells,

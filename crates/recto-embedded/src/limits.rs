@@ -25,18 +25,18 @@ pub const MAX_REQUEST_BYTES: usize = 256 << 20;
 /// larger request waits in the queue alone.
 pub const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// Maximum number of requests in the writer's queue.
+/// Maximum number of requests in the writer's queue. Further requests wait until the queue has space.
 pub const MAX_WAITING_REQUESTS: usize = 4_096;
 
-/// Maximum bytes of requests that are committed together.
+/// Maximum bytes of write requests that the writer commits in one transaction.
 pub const MAX_GROUP_BYTES: usize = 16 << 20;
 
-/// Maximum number of requests that are committed together.
+/// Maximum number of write requests that the writer commits in one transaction.
 pub const MAX_GROUP_REQUESTS: usize = 1_024;
 
 /// Bytes of relaxed writes after which the next commit is durable. This limits how much a crash can lose, and
 /// the memory for data that is not on disk yet.
 pub const MAX_RELAXED_BYTES: usize = 64 << 20;
 
-/// Maximum number of problems that a report describes. It counts all problems.
+/// Maximum number of problems that a report of damage describes. Further problems are only counted.
 pub const MAX_PROBLEMS: usize = 100;

@@ -7,16 +7,16 @@ use crate::error::{corrupt, engine};
 
 /// Table of the engine that stores single values by name.
 pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("meta");
-/// Name in [`META`] of the number that the next table gets.
+/// Name in [`META`] of the id that the next table gets.
 const NEXT_TABLE: &[u8] = b"next table";
 /// Name in [`META`] of the newest timestamp of a plain write.
 const NEWEST_STAMP: &[u8] = b"newest stamp";
 /// Name in [`META`] of the clock record: the time that the store recorded last.
 const CLOCK: &[u8] = b"clock";
-/// Version of the stored form of the clock record.
+/// Version of the stored form of the clock record (the time that the store recorded last).
 const CLOCK_FORMAT_VERSION: u8 = 1;
 
-/// Returns the number for the next table, and increases the stored number.
+/// Returns the id for a new table, and increases the stored id, so that no id is used twice.
 pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, StoreError> {
     let mut meta = transaction.open_table(META).map_err(engine)?;
     let stored = meta.get(NEXT_TABLE).map_err(engine)?;
@@ -36,7 +36,7 @@ pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, S
     Ok(number)
 }
 
-/// Name of a single value, and the value.
+/// Name and stored bytes of an entry of [`META`].
 pub(crate) type MetaValue = (Vec<u8>, Vec<u8>);
 
 /// Returns the newest timestamp of a plain write. Returns `None` if there was no plain write, or if only
@@ -57,7 +57,7 @@ pub(crate) fn newest_stamp(database: &impl ReadableDatabase) -> Result<Option<i6
     }
 }
 
-/// Stores `stamp` as the newest timestamp.
+/// Stores `stamp` as the newest timestamp of a plain write, with a checksum.
 pub(crate) fn set_newest_stamp(transaction: &WriteTransaction, stamp: i64) -> Result<(), StoreError> {
     let bytes = stamp.to_le_bytes();
     let value = [bytes.as_slice(), stamp_checksum(bytes).as_slice()].concat();

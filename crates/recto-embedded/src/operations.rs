@@ -30,9 +30,9 @@ const COPY_CACHE_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// Number of rows.
+    /// Number of rows that were copied, including static rows and expired rows.
     pub rows: u64,
-    /// Bytes of the data file.
+    /// Size of the data file, in bytes.
     pub bytes: u64,
 }
 
@@ -40,9 +40,9 @@ pub struct BackupReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of the data file before the compaction.
+    /// Size of the data file before the compaction, in bytes.
     pub bytes_before: u64,
-    /// Bytes of the data file after the compaction.
+    /// Size of the data file after the compaction, in bytes.
     pub bytes_after: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct CompactReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Bytes of the data file.
+    /// Size of the data file, in bytes.
     pub file_bytes: u64,
     /// Tables, sorted by name.
     pub tables: Vec<TableStatistics>,
@@ -81,8 +81,9 @@ impl EmbeddedStore {
     /// Copies the current content of the store into the directory `to`. The directory is then a normal store: open it
     /// to read the backup.
     ///
-    /// Readers and writers continue meanwhile. Their writes are not in the backup. The snapshot that is copied keeps
-    /// pages that are overwritten meanwhile, so the data file may grow. Every row is verified when it is copied.
+    /// Readers and writers continue during the backup. Their writes are not in the backup. The copied
+    /// snapshot keeps pages that writers replace, so the data file of this store may grow. Every row is
+    /// verified when it is copied.
     ///
     /// # Errors
     /// `Invalid`: there is something at `to` already. `Conflict`: another process has the store at `to` open.
@@ -98,9 +99,9 @@ impl EmbeddedStore {
         blocking(move || backup(&state, &to, Box::new(progress))).await
     }
 
-    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder next to `to`. It
-    /// gets the name `to` after it is complete and on disk, so that a crash leaves no incomplete store there. Every row
-    /// is verified when it is copied.
+    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder next
+    /// to `to`, which is renamed to `to` when the copy is complete and on disk. A crash therefore leaves no
+    /// incomplete store at `to`. Every row is verified when it is copied.
     ///
     /// # Errors
     /// `Invalid`: there is something at `to` already. `Conflict`: another process has the store at `to` open.
@@ -131,10 +132,10 @@ impl EmbeddedStore {
     /// Writes the data file again, without the space of deleted, expired and replaced rows. The pages of the
     /// new file are full and in key order.
     ///
-    /// Readers continue meanwhile. Writers wait, for about a second per million rows. A write that reaches
-    /// its timeout meanwhile gets an error. The compaction needs free disk space of the size of the new file.
-    /// The space of the old file becomes free when the last snapshot of the store is dropped. If the process
-    /// crashes, either the complete old file or the complete new file remains.
+    /// Readers continue during the compaction. Writers wait, for about a second per million rows. A write
+    /// that reaches its timeout gets an error. The compaction needs free disk space of the size of the new
+    /// file. The space of the old file becomes free when the last snapshot of the store is dropped. If the
+    /// process crashes, either the complete old file or the complete new file remains.
     ///
     /// # Errors
     /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system failed. `Invalid`: the store is open
@@ -158,8 +159,8 @@ impl EmbeddedStore {
 
     /// Reads the whole store, and reports the damage: first of every page of the file on disk, then of every row.
     ///
-    /// Readers continue meanwhile. Writers wait while the pages are read, about as long as reading the file takes. A
-    /// write that reaches its timeout meanwhile gets an error. Writers continue while the rows are read.
+    /// Readers continue during the check. Writers wait while the pages are read, about as long as reading the
+    /// file takes. A write that reaches its timeout gets an error. Writers continue while the rows are read.
     ///
     /// # Errors
     /// `Storage`: the file system failed. Damage is not an error; it is in the report.
@@ -212,7 +213,8 @@ impl EmbeddedStore {
         Ok(Statistics { file_bytes, tables })
     }
 
-    /// Deletes the expired rows of the whole store now. Otherwise, the writer does this in the background.
+    /// Deletes the expired rows of the whole store now. Without this call, the writer deletes them in the
+    /// background.
     ///
     /// # Errors
     /// The errors of a write.
@@ -268,7 +270,8 @@ fn backup(state: &State, to: &Path, report: Report) -> Result<BackupReport, Stor
     made
 }
 
-/// Makes a directory without a data file a store with the rows of the snapshot.
+/// Copies all rows of the snapshot `state` into a directory without a data file. The directory is then a
+/// store.
 fn copy_into(directory: &Directory, state: &State, report: Report) -> Result<BackupReport, StoreError> {
     let rows = copy::copy(
         state,

@@ -1,5 +1,5 @@
-//! Layout of the engine's pages in its file, as far as their verification needs it: the roots of the trees,
-//! the children of a page, and the checksum of each page, which its parent stores.
+//! Layout of the engine's pages in its file, as far as their verification needs it. This is the roots of the
+//! trees, the children of a page, and the checksum of each page, which its parent stores.
 //!
 //! The engine writes these checksums, and trusts its pages without verifying them. It verifies them only when it opens
 //! a file after a crash, and in a check. `docs/format.md` describes the layout, which is the third version of the
@@ -15,7 +15,7 @@ pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const LEAF: u8 = 1;
 /// First byte of a page that refers to other pages.
 pub(crate) const BRANCH: u8 = 2;
-/// Order of the largest page, which has 2^20 units.
+/// Order of the largest page, which has 2^20 units of [`PAGE_BYTES`].
 const MAX_ORDER: u8 = 20;
 
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -135,7 +135,7 @@ impl Header {
     }
 }
 
-/// Description of one commit, which the start of the file contains.
+/// Roots of the two trees at one commit, as the start of the file stores them.
 struct Slot {
     ours: Option<(u64, u128)>,
     system: Option<(u64, u128)>,
@@ -185,7 +185,8 @@ pub(crate) fn children(page: &[u8], layout: Layout, geometry: Geometry) -> Vec<C
     }
 }
 
-/// Returns the root of a table; `None` if the table is empty, or of an unknown kind.
+/// Decodes the root page of a table from its entry in a page of table names. `None` if the table is empty, or
+/// of an unknown kind.
 pub(crate) fn table_root(definition: &[u8], entries: Entries, geometry: Geometry) -> Option<Child> {
     // Layout of a table definition: type, length, root, fixed width of keys, fixed width of values.
     if *definition.first()? != NORMAL_TABLE || *definition.get(9)? == 0 {

@@ -67,10 +67,10 @@ fn begins_before(partition: &[u8], edge: &[u8]) -> bool {
     partition.iter().chain(&[keys::STATIC]).lt(edge)
 }
 
-/// Existing partition: it has a row or a static cell.
+/// Partition that the search found: it has a row or a static cell that has not expired.
 struct Found {
     partition: Vec<u8>,
-    /// Cells of its key, followed by its static cells.
+    /// Cells of the partition key, followed by the static cells.
     cells: Cells,
 }
 
@@ -103,7 +103,7 @@ impl Seek<'_> {
         }
     }
 
-    /// Searches for the first partition at or after the edge.
+    /// Searches for the first existing partition whose keys are at or after `edge`.
     fn look(&mut self) -> Result<Look, StoreError> {
         let edge = if self.edge.is_empty() {
             Bound::Unbounded

@@ -17,10 +17,11 @@ use crate::writer;
 /// Minimum time between two attempts to reopen the store because reads fail.
 pub const REVIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Unit of the queue's capacity, in bytes.
+/// Unit of the queue's capacity, in bytes. Each permit of the semaphore stands for one unit of requests.
 const ROOM_BYTES: usize = 1_024;
 
-/// Sender of requests to the writer of a store. Dropping it makes all writes durable.
+/// Sender of requests to the writer of a store. Dropping the queue waits until the writer has executed all
+/// requests and made them durable.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
     /// Channel to the writer. `None` if the store has no writer.
@@ -101,8 +102,8 @@ impl Queue {
         }
     }
 
-    /// Requests that the writer reopens the store, without waiting for it. Does nothing if a read requested
-    /// this within the last [`REVIVE_INTERVAL`].
+    /// Asks the writer to reopen the store after a failure of the disk, without waiting for the result. Does
+    /// nothing if a read has asked for it within the last [`REVIVE_INTERVAL`].
     pub(crate) fn revive(&self) {
         let Some(requests) = &self.requests else { return };
         let now = self.shared.environment.monotonic_nanos();

@@ -24,7 +24,7 @@ const ROW_ROOM_BYTES: usize = 160;
 /// Position, in the buffer of cells, of a cell that many rows share. `None`: the cell is null.
 type Shared = Option<Range<usize>>;
 
-/// Builder of the rows of a read. The cells of the partition key and the static cells are copied into the
+/// Builder of the result of a read. The cells of the partition key and the static cells are copied into the
 /// buffer once, and every row refers to them.
 pub(crate) struct Collector<'a> {
     table: &'a StoredTable,
@@ -96,7 +96,8 @@ impl<'a> Collector<'a> {
         !partition.is_empty() && key.starts_with(partition)
     }
 
-    /// Reads the static row of the current partition. Returns whether it contains a value.
+    /// Takes the static cells of the current partition from the stored static row `value`. Returns whether
+    /// the row contains a value.
     pub(crate) fn set_statics(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let columns = self.definition.statics().len();
         let stored = StoredRow::open(self.table.key_checksum(key), value)
@@ -207,14 +208,14 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
 }
 
 /// Maximum number of rows of a slice that is read immediately, on the caller's thread, if it is in memory.
-/// Reading so many rows from memory takes less than a millisecond. A longer slice, or a slice that is on
-/// disk, is read on a thread that may block.
+/// Reading this number of rows from memory takes less than a millisecond. A longer slice, or a slice that is
+/// on disk, is read on a thread that may block.
 pub const INLINE_ROWS: u32 = 2_000;
 
 /// Permission of a read to wait for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Disk {
-    /// The read may wait.
+    /// The read may wait until pages are read from the disk.
     Wait,
     /// The read ends at the next row after a page was not in memory, or after more than [`INLINE_ROWS`] rows.
     /// The second condition is necessary because the limit of a slice does not count expired rows.
@@ -274,7 +275,8 @@ pub(crate) fn slice(
     Ok(Some(collector.into_read(false)))
 }
 
-/// Enters a partition, and reads its static cells if the caller uses them.
+/// Makes `partition` the current partition of the collector, and reads its static cells if the caller uses
+/// them.
 fn enter(
     open: &OpenTable,
     partition: &Cells,
@@ -292,7 +294,7 @@ fn enter(
     Ok(())
 }
 
-/// Reads the static row at `key`, if it exists. Returns whether it contains a value.
+/// Reads the static row at `key`, if it exists, into `collector`. Returns whether the row contains a value.
 pub(crate) fn take_statics(
     open: &OpenTable,
     key: &[u8],

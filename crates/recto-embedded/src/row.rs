@@ -10,15 +10,18 @@ use recto_model::RowSet;
 /// Version of the format of stored rows.
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// Flag: the row marker and the cells expire. The header contains their expiry, after the timestamp.
+/// Flag of a stored row: the row marker and the cells expire. The header contains their expiry, after the
+/// timestamp.
 const EXPIRES: u8 = 0x01;
-/// Flag: the row has no marker, so it exists only as long as one of its cells has a value.
+/// Flag of a stored row: the row has no marker, so it exists only as long as one of its cells has a value.
 const NO_MARKER: u8 = 0x02;
-/// Flag: cells that are null were never written. Without the flag, they were deleted at the row's timestamp.
+/// Flag of a stored row: cells that are null were never written. Without the flag, these cells were deleted
+/// at the row's timestamp.
 const UNWRITTEN: u8 = 0x04;
-/// Flag: each cell has a byte with its state.
+/// Flag of a stored row: each cell has a byte with its state, because its timestamp or expiry may differ from
+/// the header.
 const STATES: u8 = 0x08;
-/// Flag: each length has four bytes.
+/// Flag of a stored row: each cell length has four bytes, because a cell is longer than 254 bytes.
 const WIDE: u8 = 0x10;
 const KNOWN_FLAGS: u8 = EXPIRES | NO_MARKER | UNWRITTEN | STATES | WIDE;
 
@@ -34,7 +37,7 @@ const CHECKSUM_BYTES: usize = 4;
 const NARROW_NULL: u8 = 0xFF;
 const WIDE_NULL: u32 = u32::MAX;
 
-/// Timestamp of data that was never written: any write is newer.
+/// Write timestamp that stands for data that was never written. Any real timestamp is newer.
 pub(crate) const NEVER: i64 = i64::MIN;
 
 /// Reason why bytes are not a stored row.
@@ -48,10 +51,10 @@ pub(crate) enum Damage {
     Layout,
 }
 
-/// Timestamp and expiry of written data.
+/// Write timestamp and expiry of a cell or of a row marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Timestamp in microseconds; [`NEVER`] if there was no write.
+    /// Write timestamp in microseconds; [`NEVER`] if there was no write.
     pub(crate) stamp: i64,
     /// Expiry in seconds since 1970; 0 if the data does not expire.
     pub(crate) expiry: u32,
@@ -78,7 +81,7 @@ impl Life {
     }
 }
 
-/// Cell of a decoded row.
+/// Cell of a decoded row: its value, and the timestamp and expiry of its last write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
     pub(crate) life: Life,
@@ -156,7 +159,7 @@ impl<'a> Row<'a> {
         changed
     }
 
-    /// Removes the data that was written at `stamp` or before.
+    /// Removes the marker and the cells that were written at the timestamp `stamp` or before.
     pub(crate) fn delete(&mut self, stamp: i64) {
         if self.marker.stamp <= stamp {
             self.marker = Life::NONE;
@@ -173,7 +176,7 @@ impl<'a> Row<'a> {
         self.marker.stamp != NEVER || self.cells.iter().any(|cell| cell.value.is_some())
     }
 
-    /// Returns the newest timestamp in the row.
+    /// Returns the newest write timestamp of the marker and the cells; [`NEVER`] if nothing was written.
     pub(crate) fn newest(&self) -> i64 {
         self.cells
             .iter()
@@ -181,7 +184,7 @@ impl<'a> Row<'a> {
             .fold(self.marker.stamp, i64::max)
     }
 
-    /// Sets all timestamps of written data to `stamp`.
+    /// Sets the timestamps of the marker and of all written cells to `stamp`.
     pub(crate) fn restamp(&mut self, stamp: i64) {
         let cells = self.cells.iter_mut().map(|cell| &mut cell.life);
         for life in cells.chain([&mut self.marker]) {
@@ -191,7 +194,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the time at which the whole row has expired, marker and values; 0 if it does not expire.
+    /// Returns the time at which the marker and all values have expired, in seconds since 1970; 0 if the row
+    /// does not expire.
     fn expiry(&self) -> u32 {
         let values = self.cells.iter().filter(|cell| cell.value.is_some());
         let lives = values.map(|cell| cell.life).chain([self.marker]);
@@ -300,8 +304,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the time at which a stored row expires; 0 if it does not expire, or is damaged. `key_checksum` is
-/// the checksum of its key.
+/// Returns the time at which a stored row expires, in seconds since 1970; 0 if it does not expire, or is
+/// damaged. `key_checksum` is the checksum of the row's key.
 #[inline]
 pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
     // The flags of most rows show that the row never expires, so no decoding is necessary.
@@ -312,7 +316,8 @@ pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
     row.map_or(0, |row| row.expiry())
 }
 
-/// Returns the later of two expiry times. An expiry of 0 means never, and is the latest.
+/// Returns the later of two expiry times, in seconds since 1970. An expiry of 0 means never, and is the
+/// latest.
 fn later_expiry(one: u32, other: u32) -> u32 {
     if one == 0 || other == 0 { 0 } else { one.max(other) }
 }
@@ -487,8 +492,9 @@ impl<'a> StoredRow<'a> {
     /// matters only if the row [may expire](Self::may_end). Returns the newest timestamp of the appended
     /// values, and the time when the last of them expires.
     ///
-    /// The table has `table_columns` columns. `columns` is smaller if columns were added since the reader
-    /// read the definition. The row has fewer cells if columns were added since the row was written.
+    /// The table has `table_columns` columns. `columns` is smaller than `table_columns` if columns were added
+    /// after the reader read the table's definition. The row has fewer cells than the table has columns if
+    /// columns were added after the row was written.
     #[inline]
     pub(crate) fn push_cells(
         &self,

@@ -124,8 +124,8 @@ proptest! {
         prop_assert!(StoredRow::open(checksum.wrapping_add(1), &stored).is_err());
     }
 
-    /// Copying cells returns the same as decoding the row, for a reader that knows fewer columns than the row has
-    /// cells, the same number, or more.
+    /// Copying the cells of a row gives the same result as decoding the row. The reader may know fewer or
+    /// more columns than the row has cells.
     #[test]
     fn both_ways_of_reading_agree(row in any_row(4), columns in 0_usize..7, now in 0_u32..5) {
         let row = row.row();

@@ -16,13 +16,13 @@ use crate::catalog::StoredTable;
 use crate::error::engine;
 use crate::walk::{Found, RowsTable, search};
 
-/// Minimum number of rows of a run. Fewer rows do not fill a page that they split.
+/// Minimum number of rows of a run (adjacent new rows). Fewer rows do not fill a page that they split.
 const MIN_RUN_ROWS: usize = 16;
 
-/// Maximum number of rows that are inserted one by one before the next search for a run.
+/// Maximum number of rows that are inserted one by one before the next search for a run (adjacent new rows).
 const MAX_ROWS_WITHOUT_LOOKING: usize = 16;
 
-/// Searches for the runs of a batch, and inserts them.
+/// Finder of runs (adjacent new rows) in a batch, which inserts each run at once.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     /// Number of further changes to insert one by one before the next search for a run.
@@ -32,8 +32,8 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Inserts the run at the start of `changes`, which are in key order, if there is one. Returns the number of its
-    /// rows.
+    /// Inserts the run at the start of `changes`, which are in key order, if there is a run. Returns the
+    /// number of inserted rows; 0 if the caller must insert the first change itself.
     pub(crate) fn insert(
         &mut self,
         batch: &Batch,

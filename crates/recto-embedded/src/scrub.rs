@@ -22,7 +22,7 @@ use crate::store::EmbeddedStore;
 use crate::walk::verify;
 use crate::work::Exclusive;
 
-/// Maximum depth of a tree. No possible file has a deeper tree.
+/// Maximum depth of a tree of pages. A deeper tree cannot be valid, so the scrub reports damage.
 const MAX_DEPTH: usize = 128;
 
 /// Position of a scrub in the data file. The default is the start.
@@ -30,17 +30,17 @@ const MAX_DEPTH: usize = 128;
 pub struct ScrubPosition {
     /// Name of the current table in the engine; `None` at the start.
     table: Option<Vec<u8>>,
-    /// Last key of that table that was verified.
+    /// Last verified key of the table in `table`. Empty: no key was verified yet.
     after: Vec<u8>,
 }
 
-/// Result of a step of a scrub.
+/// Result of a step of a scrub (a check of the data file in small steps).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScrubStep {
-    /// Bytes of the pages that were read.
+    /// Number of bytes of the pages that the step has read.
     pub bytes: u64,
-    /// Number of verified entries: rows, and row counts.
+    /// Number of verified entries: rows, and row counts by key range.
     pub rows: u64,
     /// True if the scrub has read the whole file since its start.
     pub is_last: bool,
@@ -50,12 +50,12 @@ pub struct ScrubStep {
 
 impl EmbeddedStore {
     /// Reads the next `most_bytes` of the data file, and up to a page more. Verifies every page and every row
-    /// in them. Returns the position from which the next step continues. After the last step, that is the
-    /// start.
+    /// that it reads. Returns the position from which the next step continues. After the last step, the
+    /// position is the start of the file.
     ///
-    /// Data that is written meanwhile is read in its old or its new state. Pages that the operating system
-    /// caches are read from its cache, not from the disk. Relaxed writes are read only after they are on
-    /// disk.
+    /// Data that is written during the step is read in its old or its new state. Pages that the operating
+    /// system caches are read from its cache, not from the disk. Relaxed writes are read only after they are
+    /// on disk.
     ///
     /// # Errors
     /// `Storage`: the file system failed. `Invalid`: the store has no file. Damage is not an error; it is in the step.
@@ -94,7 +94,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Executes a step. Returns `None` if a page or a row is not valid but a concurrent commit may be the reason.
+/// Executes a step of a scrub. If `alone` is true, nothing is committed during the step. Returns `None` if a
+/// page or a row is not valid but a concurrent commit may be the reason.
 fn step(
     path: &Path,
     catalog: &Catalog,
@@ -131,7 +132,7 @@ fn step(
 /// Signal that a page or a row is not valid, but that a concurrent commit may be the reason.
 struct Suspected;
 
-/// Whether a step may read more bytes.
+/// Whether a step of a scrub may read more bytes before it reaches its limit.
 #[derive(PartialEq)]
 enum Room {
     Left,
@@ -191,7 +192,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Collects the tables that a tree of table names contains.
+    /// Adds the name and the root page of each table in a tree of table names to `tables`.
     fn tables(
         &mut self,
         page: &Child,

@@ -23,7 +23,7 @@ use crate::verified::Met;
 /// completely after a crash, which takes about 2 ms per MiB, and its commits take half as long.
 pub const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
-/// State that changes when the store is written.
+/// Engine, catalog and snapshot of the last commit. Commits and reopening the data file replace them.
 struct Current {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
@@ -33,12 +33,12 @@ struct Current {
     refuses: bool,
 }
 
-/// Function that opens the data file again.
+/// Function that opens the data file again, after the disk failed and the engine was closed.
 pub(crate) type Reopen = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
 
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
-    /// Guard against a wrong local clock.
+    /// Guard against a wrong local clock, which would delete data too early.
     pub(crate) clock: RecordedClock,
     reopen: Reopen,
     current: RwLock<Current>,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     /// Set when the store was closed. A closed store is not reopened. The reference count of the value
     /// becomes zero when the data file is closed.
     closed: OnceLock<Weak<()>>,
-    /// Damaged pages that were read.
+    /// Record of damaged pages that were read since the store was opened.
     pub(crate) met: Arc<Met>,
     // Keep this field last, so that the data file is closed before the lock of the directory is
     // released.
@@ -122,7 +122,8 @@ impl Shared {
         self.data_bytes.store(QUICK_REPAIR_BYTES, Ordering::Relaxed);
     }
 
-    /// Returns whether a durable commit should save the state that makes opening after a crash quick.
+    /// Returns whether a durable commit should save the allocator's state, which makes opening after a crash
+    /// quick.
     pub(crate) fn wants_quick_repair(&self) -> bool {
         self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES
     }

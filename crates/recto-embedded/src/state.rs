@@ -13,7 +13,7 @@ use crate::catalog::{Catalog, StoredTable};
 use crate::error::{Closing, corrupt, engine, guarded, stopped, stops_engine};
 use crate::meta::{META, MetaValue};
 
-/// Definition of one of Recto's tables in the engine.
+/// Name and types of a table of the engine that contains entries of Recto: rows, blocks or sums.
 pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
 /// Rows of one table, as a snapshot reads them.
 pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
@@ -22,11 +22,12 @@ pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 /// becomes zero after the file is closed. The reference count of the engine becomes zero before that.
 pub(crate) type HoldsFile = Arc<()>;
 
-/// Open data file.
+/// Open data file of a store, with the access that the engine has to it.
 pub(crate) enum Engine {
     Writable(Closing<Database>, HoldsFile),
     ReadOnly(Closing<ReadOnlyDatabase>, HoldsFile),
-    /// Closed because the disk failed. It can be opened again.
+    /// Closed, because the disk failed or the store was closed. A data file of a store that is not closed can
+    /// be opened again.
     Stopped,
 }
 
@@ -66,7 +67,7 @@ impl Engine {
     }
 }
 
-/// Table of a snapshot that is open in the engine.
+/// Table that a snapshot has opened in the engine, for reading.
 pub(crate) struct OpenTable {
     pub(crate) stored: Arc<StoredTable>,
     pub(crate) rows: Rows,
@@ -77,9 +78,10 @@ pub(crate) struct OpenTable {
 /// A state prevents the engine from freeing the pages that later commits replace. The store therefore drops
 /// its own state when it commits, and a reader holds a state only while it reads one page of a result.
 pub(crate) struct State {
-    /// Open tables of rows, by the number of the table.
+    /// Open tables of rows, by the id of the table.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
-    /// Open tables of blocks and of their sums, by the name of the engine's table.
+    /// Open tables of blocks (row counts by key range) and of sums over blocks, by the name of the engine's
+    /// table.
     companions: RwLock<HashMap<String, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
     transaction: Closing<ReadTransaction>,
@@ -146,7 +148,7 @@ impl State {
         self.open_in(&self.tables, &stored.id, stored)
     }
 
-    /// Opens the blocks of a table, or the sums over them.
+    /// Opens the blocks (row counts by key range) of a table, or the sums over these blocks.
     pub(crate) fn open_companion(&self, companion: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
         self.open_in(&self.companions, &companion.rows, companion)
     }

@@ -39,7 +39,7 @@ const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum number of attempts of a reader to open a store that another process is repairing.
 const ORDERING_ATTEMPTS: u32 = 50;
-/// Pause between two attempts of a reader to open such a store.
+/// Pause between two attempts of a reader to open a store that another process is repairing.
 const ORDERING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum time for which closing the store waits for operations that began earlier.
@@ -116,8 +116,8 @@ impl EmbeddedStore {
         )
     }
 
-    /// Opens a store read-only although it was not closed properly. First opens it once for writing, which
-    /// repairs it.
+    /// Opens a store read-only although it was not closed properly. First opens the store once for writing,
+    /// which repairs it.
     fn open_in_order(
         path: &Path,
         options: EmbeddedOptions,
@@ -279,8 +279,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Prepares the writes of a transaction, which were checked before. Plain writes come first, so that the
-    /// numbers of conflicting mutations count only plain writes.
+    /// Encodes the writes of a transaction, whose limits the caller has checked. Plain writes come first, so
+    /// that the index of a conflicting mutation counts only plain writes.
     fn prepare(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<Conditional, StoreError> {
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);

@@ -1,9 +1,9 @@
 //! File of the engine, whose pages are verified whenever they are read.
 //!
-//! The engine stores a checksum of each page next to the number that refers to the page, and does not verify
-//! it when it reads the page. On a damaged page it then skips rows, or panics, or overwrites pages that are
-//! in use. If it panics while it holds a lock, it panics again while it unwinds, which ends the process. This
-//! module therefore verifies the checksum, below the engine. When it reads a valid page, it records the
+//! The engine stores the checksum of each page in the page that refers to it. It does not verify the checksum
+//! when it reads the page. On a damaged page, the engine skips rows, panics, or overwrites pages that are in
+//! use. If the engine panics while it holds a lock, it panics again while it unwinds, which ends the process.
+//! This module therefore verifies the checksum, below the engine. When it reads a valid page, it records the
 //! checksums of the pages to which that page refers. It also records the checksum of each page that is
 //! written. Instead of a damaged page, the engine gets a page of an unknown kind, which it rejects before it
 //! has changed anything.
@@ -26,7 +26,8 @@ use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, Child, Entries, Geometry, Header, LEAF, Layout, PAGE_BYTES};
 
 /// Maximum number of units of a file whose checksums are recorded: the units of 128 GiB, with five bytes of
-/// memory for each. Pages beyond are read without verification. The scrub and a check verify them.
+/// memory for each. Reads do not verify pages beyond this part of the file. The scrub and a check verify all
+/// pages.
 pub const MAX_VERIFIED_PAGES: usize = 1 << 25;
 
 /// Number of reads of a page before it is reported as damaged.
@@ -50,7 +51,7 @@ pub(crate) struct Met {
     /// True if the store is open. While the store is being opened after a crash, pages may be written only in
     /// part, which is not damage.
     is_open: AtomicBool,
-    /// Offsets of the damaged pages in the file.
+    /// Offsets of the damaged pages in the file, in bytes.
     offsets: Mutex<BTreeSet<u64>>,
 }
 
@@ -97,21 +98,22 @@ pub(crate) struct Verified<B> {
 struct Known {
     geometry: Option<Geometry>,
     layouts: Vec<Layout>,
-    /// Low bytes of the checksums, by unit.
+    /// Low four bytes of the recorded checksums, by unit (4 KiB) of the file.
     sums: Vec<u32>,
-    /// Kinds of the checksums, by unit: one of the constants below.
+    /// Kinds of the checksums, by unit: [`UNKNOWN`], [`WRITTEN`], or [`FIRST_LAYOUT`] plus the index of a
+    /// layout.
     kinds: Vec<u8>,
 }
 
-/// Kind: no checksum is recorded.
+/// Kind of a recorded checksum: none is recorded.
 const UNKNOWN: u8 = 0;
-/// Kind: checksum of the whole page, as it was written.
+/// Kind of a recorded checksum: of the whole page, as it was written.
 const WRITTEN: u8 = 1;
-/// Kind: checksum of the used part of the page, as its parent stores it, in the first recorded layout. Each
-/// further layout has the next number.
+/// Kind of a recorded checksum: of the used part of the page, as its parent stores it, in the first recorded
+/// layout. Each further layout has the next kind.
 const FIRST_LAYOUT: u8 = 2;
 
-/// Expected checksum of a page.
+/// Checksum that a page must have, and the bytes of the page that it covers.
 #[derive(Debug, Clone, Copy)]
 enum Expected {
     Written(u32),
@@ -216,7 +218,8 @@ impl<B: StorageBackend> Verified<B> {
         }
     }
 
-    /// Returns whether this is a page of rows, each of which has a checksum.
+    /// Returns whether the page is a leaf of rows, each of which has its own checksum. Such a page is passed
+    /// to the engine although it is damaged.
     fn is_rows(&self, offset: u64, page: &[u8]) -> bool {
         let of_rows = match self.known().expected(offset) {
             Some(Expected::Child(_, layout)) => layout.entries == Entries::Rows,

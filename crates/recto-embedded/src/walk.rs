@@ -1,11 +1,12 @@
-//! Entries of a table in key order, starting at an edge whose position in the table is verified.
+//! Entries of a table in key order, starting at an edge (bound of a key range) whose position in the table is
+//! verified.
 //!
 //! The engine finds an edge by binary search. A damaged key misleads the search: rows would be skipped
 //! without an error. The search ends between two entries that it compared with the edge. An entry is
-//! undamaged if its checksum, which covers its key, is valid. If both entries are undamaged and are on
-//! different sides of the edge, then the search ended at the edge, even if it met damaged keys before. The
-//! reader verifies the entry after the edge. This module verifies the entry before the edge, in the same
-//! descent.
+//! undamaged if its checksum, which covers its key, is valid. If both entries are undamaged and on different
+//! sides of the edge, the search ended at the edge. Damaged keys that the search met before do not matter.
+//! The reader verifies the entry after the edge. This module verifies the entry before the edge, in the same
+//! descent of the tree.
 
 use std::ops::Bound;
 
@@ -24,7 +25,7 @@ type Guard<'a> = AccessGuard<'a, Bytes>;
 /// Key and value of an entry.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// Table of the engine that contains rows, in a write transaction.
+/// Table of the engine that contains rows, as a write transaction opens it.
 pub(crate) type RowsTable<'t> = Table<'t, Bytes, Bytes>;
 
 /// Table of the engine that contains rows, in a snapshot or in a write transaction.
@@ -70,7 +71,8 @@ pub(crate) enum Found<'r> {
     Gap(Option<Guard<'r>>),
 }
 
-/// Searches for `key`.
+/// Searches for `key`. If the key does not exist, verifies the entries on both sides of its position, because
+/// a damaged key could hide it.
 #[inline]
 pub(crate) fn search<'r>(
     stored: &StoredTable,
@@ -125,7 +127,8 @@ pub(crate) fn find_edge(
 
 type Peeked<'a> = Result<Option<(Guard<'a>, Guard<'a>)>, redb::StorageError>;
 
-/// Verifies the entry before an edge. Returns whether such an entry exists.
+/// Verifies the entry next to an edge that the read does not return, on the side of the edge where the read
+/// does not go. Returns whether such an entry exists.
 fn check_behind(
     stored: &StoredTable,
     peeked: Peeked<'_>,
@@ -142,7 +145,7 @@ fn check_behind(
     }
 }
 
-/// Returns whether a key satisfies a lower bound.
+/// Returns whether `key` satisfies the lower bound `edge`.
 fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
     match edge {
         Bound::Included(edge) => key >= edge,
@@ -159,13 +162,13 @@ pub(crate) struct Walk<'a> {
     edge: Bound<&'a [u8]>,
     direction: ReadDirection,
     has_behind: bool,
-    /// Entry that was returned last.
+    /// Key and value that the walk returned last.
     last: Option<(Guard<'a>, Guard<'a>)>,
 }
 
 impl<'a> Walk<'a> {
     /// Starts at the gap before the first key that satisfies the lower bound `edge`. A forward walk returns
-    /// the keys that satisfy it, and a backward walk returns the other keys.
+    /// the keys that satisfy the bound, and a backward walk returns the other keys.
     pub(crate) fn begin(
         open: &'a OpenTable,
         edge: Bound<&'a [u8]>,

@@ -17,7 +17,7 @@ pub(crate) struct Conditional {
     pub(crate) batch: Batch,
 }
 
-/// Conditions of one conditional write.
+/// Conditions of one conditional write, which the writer checks before it applies anything.
 pub(crate) struct Guard {
     pub(crate) table: Arc<StoredTable>,
     /// Conditions, each with the key of its row.
@@ -57,11 +57,11 @@ pub(crate) enum Work {
     Exclusive(Exclusive),
 }
 
-/// Result of a request that was executed.
+/// Reply of the writer to a request that it has executed.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done,
-    /// The writes are applied, row by row. Contains the counts of existing rows that they found.
+    /// The writes are applied, row by row. Contains the counts of existing rows that the writes found.
     Counted(RowsMet),
     /// Nothing is written, because the mutation with this index inserts a row that exists with other values.
     Conflict(usize),
@@ -76,7 +76,8 @@ pub(crate) struct Request {
     pub(crate) work: Work,
     /// True if the caller does not wait for the disk.
     pub(crate) relaxed: bool,
-    /// Time after which no caller waits for the reply. A request that is still queued then is not executed.
+    /// Deadline, in nanoseconds of the monotonic clock. The writer does not execute a request that is still
+    /// queued then, because no caller waits for the reply.
     pub(crate) deadline_nanos: u64,
     pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
     /// Part of the queue's capacity that the request uses. It is released when the request is answered.

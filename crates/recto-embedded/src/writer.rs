@@ -28,7 +28,7 @@ use crate::state::RowsDefinition;
 use crate::walk::find;
 use crate::work::{Conditional, Guard, Reply, Request, Work};
 
-/// Runs the writer, until all senders of requests are dropped.
+/// Runs the writer on its thread: executes requests until all senders of requests are dropped.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let mut writer = Writer {
         shared,
@@ -80,11 +80,13 @@ struct Writer<'a> {
     /// Reason why acknowledged relaxed writes were lost, if they were. The store then rejects all writes
     /// until it is opened again, so that the callers of the lost writes notice the loss.
     lost_relaxed: Option<String>,
-    /// Position of the deletion of expired rows. `None` between two passes.
+    /// Position of the current pass over the store that deletes expired rows. `None` between two passes.
     expired: Option<expired::Position>,
-    /// Earliest time at which the next pass begins, on the monotonic clock.
+    /// Earliest time at which the next pass that deletes expired rows begins, in nanoseconds of the monotonic
+    /// clock.
     next_pass_nanos: u64,
-    /// Earliest time at which the next step is done while requests wait, on the monotonic clock.
+    /// Earliest time of the next step of the deletion of expired rows while requests wait, in nanoseconds of
+    /// the monotonic clock.
     next_step_nanos: u64,
 }
 
@@ -93,7 +95,7 @@ fn after(shared: &Shared, wait: Duration) -> u64 {
     shared.environment.monotonic_nanos().saturating_add(nanos)
 }
 
-/// Result of applying a group in a transaction.
+/// Result of applying a group of requests in a transaction, before the commit.
 struct Applied {
     replies: Vec<Reply>,
     /// Catalog after the transaction, if it changed.
@@ -169,7 +171,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Does one step of the deletion of expired rows. After a failure, the next pass begins again.
+    /// Does one step of the deletion of expired rows. After a failure, the next pass begins at the start of
+    /// the store.
     fn delete_expired(&mut self) {
         let Some(position) = self.expired.take() else {
             return;
@@ -196,7 +199,7 @@ impl Writer<'_> {
         self.shared.stop();
     }
 
-    /// Applies and commits a group in one transaction.
+    /// Applies and commits a group of requests in one transaction. Returns a reply for each request.
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
         // Reopen a stopped engine before all checks, so that reads continue even if writes are not
         // possible.
@@ -322,13 +325,14 @@ fn lost_relaxed(cause: &str) -> StoreError {
 
 /// Reason why a group of requests failed.
 enum Failure {
-    /// The request with this index failed. The other requests of the group are executed without it.
+    /// The request with this index failed. The other requests of the group are applied again without this
+    /// request.
     Request(usize, StoreError),
     /// The group failed before its commit. Nothing is written.
     Begin(StoreError),
     /// The store rejects all writes because relaxed writes were lost, although the engine works.
     Closed(StoreError),
-    /// The commit failed. It may have taken effect.
+    /// The commit failed. The writes of the group may be applied or not.
     Commit(StoreError),
 }
 
@@ -346,14 +350,15 @@ fn answer_all(
     }
 }
 
-/// State of applying one request.
+/// Transaction and time with which one request of a group is applied.
 struct Step<'t> {
     transaction: &'t WriteTransaction,
     now: Moment,
 }
 
 impl<'t> Step<'t> {
-    /// Checks all conditions before anything is written.
+    /// Applies conditional writes if all their conditions hold. Otherwise writes nothing, and returns the
+    /// current cells.
     fn conditional(
         &self,
         conditional: &Conditional,
@@ -508,15 +513,16 @@ fn define(
     Ok(())
 }
 
-/// Builds sums over the blocks of a table that has none, and records in the table's definition that it has
-/// sums.
+/// Builds sums over the blocks (row counts by key range) of a table that has no sums. Records in the table's
+/// definition that sums exist.
 fn create_sums<'t>(
     transaction: &'t WriteTransaction,
     table: &StoredTable,
     catalog: &mut Catalog,
     tables: &mut OpenTables<'t>,
 ) -> Result<(), StoreError> {
-    // A later request of the group may have changed the definition, or dropped the table.
+    // Skip the table if a later request of the group dropped it. Use its current definition, which a later
+    // request may have changed.
     let Some(stored) = catalog
         .get(table.definition.name())
         .filter(|now| now.id == table.id)

@@ -1,4 +1,4 @@
-//! Comparison of the blocks of a table with its rows.
+//! Comparison of the blocks (row counts by key range) of a table with its rows, for a check of the store.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,13 +15,15 @@ use crate::state::State;
 
 type Bytes = &'static [u8];
 
-/// Callback that receives each problem: the key of the damaged row or block, and a description.
+/// Callback that receives each problem that a check finds: the key of the damaged row or block, and a
+/// description.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
 /// Lower bound of a stored block, and its content. The content is `None` if it is damaged.
 type StoredBlock = (Vec<u8>, Option<Block>);
 
-/// Comparison of blocks with rows. The caller passes the rows in key order.
+/// Comparison of stored blocks (row counts by key range) with the rows of a table. The caller passes the rows
+/// in key order.
 pub(crate) struct BlockAudit<'a> {
     table: &'a StoredTable,
     blocks: &'a StoredTable,
@@ -123,7 +125,7 @@ impl<'a> BlockAudit<'a> {
         }
     }
 
-    /// Ends the comparison after the last row of the table.
+    /// Ends the comparison after the last row of the table: compares the remaining blocks and their number.
     pub(crate) fn finish(mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         self.compare(tell);
         while self.next.is_some() {

@@ -1,12 +1,12 @@
-//! Blocks of rows that arrive in key order.
+//! Division of rows, which arrive in key order, into blocks (key ranges with row counts).
 
 use super::{Block, EntrySize, is_row};
 use crate::catalog::StoredTable;
 
-/// Builder that divides rows, which arrive in key order, into blocks.
+/// Builder that divides rows, which arrive in key order, into blocks (key ranges with row counts).
 pub(crate) struct Builder<'t> {
     table: &'t StoredTable,
-    /// Number of rows of each block.
+    /// Number of rows after which the next block begins.
     size: u64,
     lower: Vec<u8>,
     block: Block,
@@ -15,7 +15,7 @@ pub(crate) struct Builder<'t> {
 }
 
 impl<'t> Builder<'t> {
-    /// Creates a builder of blocks of `size` rows. The first one begins at `lower`.
+    /// Creates a builder of blocks of `size` rows. The first block begins at the key `lower`.
     pub(crate) fn new(table: &'t StoredTable, lower: Vec<u8>, size: u64) -> Self {
         Self {
             table,
@@ -45,7 +45,7 @@ impl<'t> Builder<'t> {
         done
     }
 
-    /// Returns the last block and its lower bound.
+    /// Returns the last block, which is not full, and its lower bound.
     pub(crate) fn finish(self) -> (Vec<u8>, Block) {
         (self.lower, self.block)
     }

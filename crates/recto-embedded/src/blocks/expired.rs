@@ -61,7 +61,7 @@ pub(crate) fn delete_expired(
     }))
 }
 
-/// Makes the content of a block exact, and that of its group.
+/// Counts the rows of a block again, so that its stored content, and the sum of its group, are exact.
 fn count_again(
     table: &StoredTable,
     blocks: &StoredTable,
@@ -93,7 +93,8 @@ fn next_block(
     now_seconds: u32,
 ) -> Result<Option<Placed<Block>>, StoreError> {
     let mut from = from.to_vec();
-    // Upper bound of the group that contains `from`, if its blocks are to be read.
+    // Upper bound of the group that contains `from`, if the blocks of the group must be read. The last group
+    // has the bound `None`.
     let mut group_end: Option<Option<Vec<u8>>> = None;
     loop {
         let is_in_group = group_end

@@ -1,4 +1,4 @@
-//! Number of rows by block, for tables that count their rows.
+//! Row counts by block, for tables that count their rows.
 //!
 //! A block is a range of keys, in the key order of the whole table, with about [`TARGET_ROWS`] rows. A small
 //! table of the engine has an entry for each block: its lower bound, and its number of rows, their bytes and
@@ -51,35 +51,35 @@ use crate::row::{Cell, Damage, Life, Row, StoredRow};
 use crate::scan::partition_of;
 use crate::walk::RowsOfTable;
 
-/// Number of rows of a new block.
+/// Number of rows of a new block (key range whose rows are counted).
 pub(crate) const TARGET_ROWS: u64 = 1_000;
-/// Maximum number of rows of a block. A larger block is split.
+/// Maximum number of rows of a block (key range whose rows are counted). A larger block is split.
 const MAX_ROWS: u64 = 2_000;
-/// Minimum number of rows of a block. A smaller block is joined with a neighbor if the two together have less
-/// than [`TARGET_ROWS`] rows.
+/// Minimum number of rows of a block (key range whose rows are counted). A smaller block is joined with a
+/// neighbor if the two together have less than [`TARGET_ROWS`] rows.
 const MIN_ROWS: u64 = 250;
 
 /// Content of a block or of a group of blocks. It is stored as a row with a fixed number of cells.
 trait Content: Copy + Default {
-    /// Appends the stored form. `key_checksum` is the checksum of the entry's key.
+    /// Appends the stored form of the content to `out`. `key_checksum` is the checksum of the entry's key.
     fn encode(self, key_checksum: u32, out: &mut Vec<u8>);
 
-    /// Returns the content of a stored value. `key_checksum` is the checksum of its key.
+    /// Returns the content of a stored value. `key_checksum` is the checksum of the entry's key.
     fn decode(key_checksum: u32, value: &[u8]) -> Result<Self, Damage>;
 }
 
-/// Number of rows of a block, their bytes, and their earliest expiry.
+/// Content of a block (key range of a table): the number of its rows, their bytes, and their earliest expiry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) rows: u64,
-    /// Bytes of the keys and the stored values of the rows.
+    /// Number of bytes of the keys and the stored values of the rows.
     pub(crate) bytes: u64,
     /// Time before which no row expires, in seconds since 1970. 0: no row expires.
     pub(crate) earliest_expiry: u32,
 }
 
-/// Stored block or group of blocks: the bounds of its key range, and its content. The last one has no upper
-/// bound.
+/// Stored block or group of blocks: the bounds of its key range, and its content. The last block or group of
+/// a table has no upper bound (`None`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Placed<T> {
     lower: Vec<u8>,
@@ -88,7 +88,7 @@ struct Placed<T> {
 }
 
 impl<T> Placed<T> {
-    /// Returns the key range.
+    /// Returns the key range of the block or group.
     fn range(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let upper = self.upper.as_deref();
         (
@@ -110,7 +110,7 @@ impl Block {
         self.earliest_expiry = earlier(self.earliest_expiry, size.expiry);
     }
 
-    /// Returns the combined content of two blocks.
+    /// Returns the content of a block that contains the rows of both blocks.
     fn plus(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,
@@ -188,8 +188,8 @@ fn is_row(table: &StoredTable, key: &[u8]) -> bool {
         || partition_of(table, key).map_or(true, |partition| key.get(partition.len()) == Some(&keys::ROW))
 }
 
-/// Returns the block or group whose range contains `key`. If none is stored, returns the first one, without
-/// rows and for all keys.
+/// Returns the block or group whose range contains `key`. If the table has no stored entry, returns an empty
+/// one whose range contains all keys.
 ///
 /// # Errors
 /// `Corrupt`: the entry, or the next one, is damaged.

@@ -18,8 +18,8 @@ use crate::row::{Damage, StoredRow};
 use crate::state::{OpenTable, State};
 use crate::walk::Walk;
 
-/// Maximum number of rows that one count visits. It visits the rows of blocks that the slice contains only in
-/// part, and of blocks whose rows may have expired.
+/// Maximum number of rows that one count of a slice visits. The count visits the rows of blocks that the
+/// slice contains only in part, and of blocks whose rows may have expired.
 pub(crate) const MAX_VISITED_ROWS: u64 = 100_000;
 
 /// Returns the number of rows of a slice, regardless of its limit.
@@ -50,7 +50,8 @@ pub(crate) fn sizes(
     Ok(sizes)
 }
 
-/// Returns the clustering key of the row that has `rank` rows of the slice before it, in the direction of the slice.
+/// Returns the clustering key of the row that has `rank` rows of the slice before it, in the direction of the
+/// slice. `None`: the slice has too few rows.
 pub(crate) fn row_at(
     state: &State,
     slice: &Slice,
@@ -103,7 +104,7 @@ struct Counting<'s> {
     to: Vec<u8>,
     now: Now<'s>,
     deadline: Deadline<'s>,
-    /// Number of rows that were visited.
+    /// Number of rows that the count has visited so far. Above [`MAX_VISITED_ROWS`], the count fails.
     visited: u64,
 }
 
@@ -136,7 +137,7 @@ impl<'s> Counting<'s> {
         })
     }
 
-    /// Calls `work` for each part of the slice, in key order.
+    /// Calls `work` for each part of the slice (some blocks, or a part of one), in key order.
     fn each_part(
         &mut self,
         mut work: impl FnMut(&mut Self, Part) -> Result<ControlFlow<()>, StoreError>,
@@ -192,8 +193,8 @@ impl<'s> Counting<'s> {
         }
     }
 
-    /// Returns the upper bound of the group that contains a block. Returns `None` for the last group, and if
-    /// there are no sums.
+    /// Returns the upper bound of the group of blocks that contains the key `lower`. Returns `None` for the
+    /// last group, and for a table without sums.
     fn group_end(&self, lower: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match &self.sums {
             Some(sums) => Ok(group_at(&sums.stored, &sums.rows, lower)?.upper),
@@ -223,7 +224,8 @@ impl<'s> Counting<'s> {
             passed.push((end.to_vec(), total));
             sum = read_entry(&sums.stored, end, value)?;
         }
-        // The last block of a group may reach beyond the end of the group.
+        // The last block of a group may reach beyond the end of the group. End the part where that block
+        // ends, if this is within the slice; otherwise leave out the group.
         while let Some((end, total)) = passed.pop() {
             let block = entry_at::<Block>(&self.blocks.stored, &self.blocks.rows, &end)?;
             let to = if block.lower == end {

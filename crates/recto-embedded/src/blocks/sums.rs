@@ -1,4 +1,4 @@
-//! Sums over groups of blocks, for tables with many blocks.
+//! Sums over groups of blocks (row counts by key range), for tables with many blocks.
 //!
 //! A group contains the blocks whose lower bounds are in the key range of the group. The group's lower bound
 //! was the lower bound of a block when the group was created. The block may since have been joined with the
@@ -20,7 +20,7 @@ use crate::error::engine;
 use crate::row::Damage;
 use crate::walk::{RowsOfTable, RowsTable};
 
-/// Number of blocks of a new group.
+/// Number of blocks (row counts by key range) in a new group.
 const TARGET_BLOCKS: u64 = if cfg!(feature = "testing") { 4 } else { 256 };
 /// Maximum number of blocks of a group, and of a table without sums. Tests use small groups, so that small tables have
 /// several.
@@ -39,8 +39,8 @@ impl Sum {
         self.content = self.content.plus(block);
     }
 
-    /// Returns whether this sum agrees with `exact`, which was computed from the blocks. Its earliest expiry
-    /// may be earlier than the exact one.
+    /// Returns whether this sum agrees with `exact`, which was computed from the blocks. The earliest expiry
+    /// of this sum may be earlier than the exact one.
     pub(super) fn covers(&self, exact: &Self) -> bool {
         let (expiry, earliest) = (self.content.earliest_expiry, exact.content.earliest_expiry);
         let is_early = earliest == 0 || (expiry != 0 && expiry <= earliest);
@@ -103,7 +103,7 @@ pub(crate) fn needs_sums(blocks: &RowsTable<'_>) -> Result<bool, StoreError> {
     Ok(blocks.len().map_err(engine)? > MAX_BLOCKS)
 }
 
-/// Builds the sums over the blocks of a table, and replaces existing ones.
+/// Builds the sums over the blocks of a table from the stored blocks, and replaces existing sums.
 ///
 /// # Errors
 /// `Corrupt`: a block is damaged.
@@ -125,10 +125,11 @@ pub(crate) fn build(
     })
 }
 
-/// Applies changes of blocks to the sums.
+/// Applies changes of blocks to the stored sums of their groups. Divides groups that then have too many
+/// blocks.
 ///
 /// # Errors
-/// `Corrupt`: a block or a sum is damaged. The caller builds the sums again.
+/// `Corrupt`: a block or a sum is damaged. The caller then builds all sums again.
 pub(super) fn put_down(
     blocks: (&StoredTable, &RowsTable<'_>),
     sums: (&StoredTable, &mut RowsTable<'_>),
@@ -170,8 +171,8 @@ pub(super) fn put_down(
     Ok(())
 }
 
-/// Computes the sum of the group whose range contains `lower` from its blocks, so that its earliest expiry is
-/// exact.
+/// Computes the sum of the group whose range contains `lower` from its blocks, and stores the sum. Its
+/// earliest expiry is then exact.
 ///
 /// # Errors
 /// `Corrupt`: a block or a sum is damaged.
@@ -262,7 +263,7 @@ impl SumUpkeep<'_, '_, '_> {
     }
 }
 
-/// Returns the group whose range contains `lower`, in a snapshot.
+/// Returns the group of blocks whose range contains the key `lower`, as a snapshot contains it.
 pub(super) fn group_at(
     sums: &StoredTable,
     entries: &impl RowsOfTable,

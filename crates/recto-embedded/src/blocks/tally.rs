@@ -1,4 +1,4 @@
-//! Changes of blocks by a request, and by a transaction.
+//! Changes of blocks (row counts by key range) by a request, and by a transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -16,7 +16,7 @@ use crate::walk::RowsTable;
 /// Size and expiry of a stored row, as its block counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntrySize {
-    /// Bytes of the stored value.
+    /// Number of bytes of the stored value, without the key.
     pub(super) bytes: u64,
     /// Time at which the row expires, in seconds since 1970. 0: it does not expire.
     pub(super) expiry: u32,
@@ -32,7 +32,8 @@ impl EntrySize {
     }
 }
 
-/// Change of the content of a block.
+/// Change of the content of a block: of its rows, of their bytes, and an earliest expiry of new rows (0:
+/// none).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Delta {
     pub(super) rows: i64,
@@ -48,10 +49,10 @@ impl Delta {
     }
 }
 
-/// Changes of the blocks of a table.
+/// Changes that a transaction makes to the blocks (row counts by key range) of one table.
 #[derive(Debug, Default)]
 pub(crate) struct BlockTableDeltas {
-    /// Changes by lower bound, as the bounds were before the transaction.
+    /// Change of each block, by the lower bound that the block had before the transaction.
     pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
     /// True if a damaged block was found. All blocks of the table are then built again from its rows.
     pub(super) recount: bool,
@@ -59,7 +60,8 @@ pub(crate) struct BlockTableDeltas {
     pub(crate) request: usize,
 }
 
-/// Changes of blocks that one transaction makes. The key is the number of the table whose rows the blocks count.
+/// Changes of blocks (row counts by key range) that one transaction makes. The key is the id of the table
+/// whose rows the blocks count.
 #[derive(Default)]
 pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, BlockTableDeltas)>);
 
@@ -69,7 +71,7 @@ impl BlockDeltas {
         &mut self.0.entry(table.id).or_insert_with(new).1
     }
 
-    /// Removes and returns the changes of one table.
+    /// Removes and returns the changes of the blocks of one table. `None`: there are no more changes.
     pub(crate) fn pop(&mut self) -> Option<(Arc<StoredTable>, BlockTableDeltas)> {
         self.0.pop_first().map(|(_, deltas)| deltas)
     }
@@ -80,7 +82,7 @@ impl BlockDeltas {
     }
 }
 
-/// Record of the changes of blocks by one request.
+/// Record of the changes that one request makes to blocks (row counts by key range).
 #[derive(Default)]
 pub(crate) struct BlockTally<'t> {
     current: Option<Counting<'t>>,
@@ -100,7 +102,7 @@ struct Counting<'t> {
     is_damaged: bool,
 }
 
-/// Bounds of a block, and its change.
+/// Bounds of the key range of a block, and the change of the block's numbers so far.
 struct Range {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
@@ -121,7 +123,7 @@ impl<'t> BlockTally<'t> {
         self.current.as_ref().map(|_| EntrySize::of(key_checksum, value))
     }
 
-    /// Records a new row at `key`.
+    /// Records that a row with the stored form `value` was added at `key`.
     #[inline]
     pub(crate) fn note_new(
         &mut self,
@@ -132,7 +134,7 @@ impl<'t> BlockTally<'t> {
         self.note(key, None, after)
     }
 
-    /// Returns whether changes of `table` can be noted. If not, call `enter` first.
+    /// Returns whether changes of `table` can be recorded now. If not, call `enter` first.
     #[inline]
     pub(crate) fn is_in(&self, table: &StoredTable) -> bool {
         match &self.current {
@@ -141,7 +143,7 @@ impl<'t> BlockTally<'t> {
         }
     }
 
-    /// Makes `table` the current table, whose stored blocks are `entries`. Returns the number and the stored
+    /// Makes `table` the current table, whose stored blocks are `entries`. Returns the id and the stored
     /// blocks of the previous table.
     pub(crate) fn enter(
         &mut self,
@@ -162,7 +164,7 @@ impl<'t> BlockTally<'t> {
         before
     }
 
-    /// Ends the changes of the current table. Returns its number and its stored blocks.
+    /// Ends the record for the current table. Returns the id and the stored blocks of the table.
     pub(crate) fn leave(&mut self) -> Option<(u32, RowsTable<'t>)> {
         let mut current = self.current.take()?;
         if let Some(range) = current.at.take() {
@@ -200,8 +202,8 @@ impl<'t> BlockTally<'t> {
         Ok(())
     }
 
-    /// Reads the bounds of the blocks of a key range in advance. They cannot be read later, while the engine
-    /// visits the rows of the range.
+    /// Reads the bounds of the blocks of a key range in advance. The bounds cannot be read later, while the
+    /// engine visits the rows of the range.
     pub(crate) fn look_ahead(&mut self, from: &[u8], to: &[u8]) -> Result<(), StoreError> {
         let Some(current) = &mut self.current else {
             return Ok(());

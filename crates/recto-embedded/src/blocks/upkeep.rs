@@ -13,8 +13,8 @@ use crate::catalog::StoredTable;
 use crate::error::engine;
 use crate::walk::RowsTable;
 
-/// Writes the changes of the blocks of a table to its `entries`, and to its `sums` if it has some. `rows` are
-/// the rows after the changes.
+/// Writes the changes of the blocks of a table to its stored blocks `entries`, and to its `sums` if it has
+/// some. `rows` are the rows after the changes.
 ///
 /// # Errors
 /// The engine failed. Damage is no error: damaged blocks of the table, or damaged sums, are built again.
@@ -67,9 +67,9 @@ pub(crate) fn build_sums(
     sums::build((blocks, &*entries), (stored, sums))
 }
 
-/// Changes of blocks that must be applied to the sums.
+/// Changes of blocks that must be applied to the stored sums over groups of blocks.
 pub(super) enum SumChanges {
-    /// The table has no sums.
+    /// The table has no sums, so changes are not listed.
     Untracked,
     Listed(Vec<BlockChange>),
     /// All blocks were built again, so the sums must be built again, too.
@@ -114,7 +114,7 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
         }
     }
 
-    /// Lists the changes of blocks from now on, for the sums.
+    /// Starts the list of changes of blocks, which the caller then applies to the sums.
     pub(super) fn list_changes(&mut self) {
         self.changes = SumChanges::Listed(Vec::new());
     }
@@ -165,8 +165,8 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
         self.put(&found.lower, block)
     }
 
-    /// Returns whether all blocks of the table were lost: no block is stored, although the table had rows
-    /// before `delta`.
+    /// Returns whether damage has removed all blocks of the table: no block is stored, although the table had
+    /// rows before `delta`.
     fn are_lost(&self, delta: Delta) -> Result<bool, StoreError> {
         let has_blocks = !self.entries.is_empty().map_err(engine)?;
         if has_blocks {
@@ -190,7 +190,8 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
         self.put(&lower, block)
     }
 
-    /// Counts the rows of a block again, so that its content is exact.
+    /// Counts the rows of a block again, so that its stored content is exact. Removes the block if it has no
+    /// rows, or joins it with a neighbor if it is small.
     pub(super) fn recount(&mut self, found: &Placed<Block>) -> Result<(), StoreError> {
         let mut builder = Builder::new(self.table, found.lower.clone(), u64::MAX);
         for entry in self.rows.range::<&[u8]>(found.range()).map_err(engine)? {
@@ -242,7 +243,8 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
         Ok(true)
     }
 
-    /// Builds all blocks of the table from its rows.
+    /// Removes all blocks of the table, and builds them from its rows, because stored blocks are damaged or
+    /// missing.
     pub(super) fn build_again(&mut self) -> Result<(), StoreError> {
         self.entries.retain(|_, _| false).map_err(engine)?;
         let whole = Placed {

@@ -504,7 +504,7 @@ fn are_built_by_backups_and_compaction() {
 /// Function that returns the changed key and value of an entry, or `None` to remove the entry.
 type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
 
-/// Returns a change of one bit in the stored number of rows.
+/// Returns a function that flips one bit in the row count of a stored block or sum.
 fn change_number() -> Change {
     Box::new(|key, mut value| {
         value[20] ^= 0x20;
@@ -512,7 +512,7 @@ fn change_number() -> Change {
     })
 }
 
-/// Returns the removal of the first entry.
+/// Returns a function that removes the first entry, which has the empty key, and keeps the others.
 fn remove_first() -> Change {
     Box::new(|key, value| (!key.is_empty()).then_some((key, value)))
 }

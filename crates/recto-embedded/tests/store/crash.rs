@@ -24,7 +24,7 @@ use recto_store::{
 /// Environment variable with the directory of the child's store.
 const DIRECTORY: &str = "RECTO_TEST_CRASH_DIRECTORY";
 const WRITERS: i64 = 8;
-/// Number of kills in a normal run.
+/// Number of times that a normal run kills the child process.
 const KILLS: u64 = 12;
 
 /// Returns the table `turns`. It has one row for each writer, with the number of the newest pair that the
@@ -69,7 +69,7 @@ fn turn(writer: i64, before: Option<i64>, number: i64) -> Cas {
     }
 }
 
-/// Returns the number in a writer's row of `turns`.
+/// Returns the number in a writer's row of the table `turns`; `None` if there is no row.
 async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
     let read = PointRead {
         table: Arc::new(turns()),

@@ -66,7 +66,7 @@ fn a_changed_value_is_an_error_that_names_table_and_key() {
     });
 }
 
-/// A put of every column, or a deletion, repairs a damaged row, because it does not depend on the damaged value.
+/// A put of every column, or a deletion, repairs a damaged row, because neither depends on the damaged value.
 #[test]
 fn a_damaged_row_is_replaced_or_deleted() {
     let directory = tempfile::tempdir().unwrap();
@@ -122,8 +122,8 @@ const RUN_ROWS: i64 = 20;
 /// Number of bits that a normal run flips.
 const DRAWS: u64 = 60;
 
-/// Returns the positions of the page numbers in inner pages of the file. In such a page, they follow the page
-/// kind, the number of keys, and one checksum for each child.
+/// Returns the positions of the page numbers in inner pages of the file. In an inner page, the page numbers
+/// follow the page kind, the number of keys, and one checksum for each child.
 fn page_numbers(data: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     for (page, bytes) in data.chunks(PAGE_BYTES).enumerate().skip(1) {

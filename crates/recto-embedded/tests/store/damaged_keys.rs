@@ -12,7 +12,7 @@ use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice, Table};
 use recto_store::{PointRead, ScanPosition, Snapshot, Store, StoreError, StoreErrorKind};
 
-/// Number of rows of carrier AA. Their numbers are the even numbers below twice this number.
+/// Number of rows of carrier AA. The rows have the even numbers below `2 * ROWS`.
 const ROWS: i64 = 1_500;
 const MIDDLE: i64 = ROWS;
 /// Number of rows of each neighboring carrier.
@@ -55,7 +55,8 @@ fn fresh(path: &Path) -> Vec<u8> {
     fs::read(path.join("data.redb")).unwrap()
 }
 
-/// Returns the key of a row of carrier AA, as in `docs/format.md`. Numbers descend.
+/// Returns the stored key of a row of carrier AA, as in `docs/format.md`. The order of the numbers is
+/// descending.
 fn stored_key(number: i64) -> Vec<u8> {
     let mut stored = b"AA\0\0\x01".to_vec();
     stored.extend((number ^ i64::MIN).to_be_bytes().map(|byte| !byte));

@@ -155,13 +155,13 @@ fn compaction_gives_space_back_while_readers_read() {
             let store = Arc::clone(&store);
             tokio::spawn(async move { store.compact(move |now| seen.lock().unwrap().push(now)).await })
         };
-        // During the compaction, reads continue, and a write is done at the latest after it.
+        // Reads continue during the compaction. The write ends at the latest after the compaction.
         let expected: Vec<i64> = (0..60_000).step_by(10).collect();
         assert_eq!(numbers(&store, &table(), "AA").await, expected);
         done(&store, vec![write(&table(), "BB", vec![put(1, 1)])]).await;
         let report = compacting.await.unwrap().unwrap();
         assert!(report.bytes_after * 3 < report.bytes_before, "{report:?}");
-        // The row of the write is copied if the write came first.
+        // The compaction has copied the row of carrier BB too if its write came before the compaction.
         let copied = progress.lock().unwrap().last().unwrap().rows;
         assert!((6_000..=6_001).contains(&copied), "{copied}");
 

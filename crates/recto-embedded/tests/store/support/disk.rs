@@ -57,7 +57,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`.
+    /// Returns a random number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -157,7 +157,7 @@ impl Disk {
             .unwrap_or(0)
     }
 
-    /// Returns the number of reads.
+    /// Returns the number of reads by all threads.
     pub(crate) fn reads(&self) -> u64 {
         self.lock().reads.values().sum()
     }
@@ -183,7 +183,7 @@ impl Disk {
     pub(crate) fn cut_power(&self, random: &mut Random) -> Self {
         let state = self.lock();
         let mut bytes = state.synced.clone();
-        // Probability that an operation is stored, in quarters, from never to always.
+        // Number of quarters (0 to 4) of the unsynced operations that the disk has probably stored.
         let quarters = random.below(5);
         for pending in &state.pending {
             let is_there = random.below(4) < quarters;
