@@ -1,21 +1,26 @@
-//! Choice of the shard in which a process works. No process owns a shard. A process that loses a conditional write to
-//! another process leaves the shard. Processes therefore spread over the shards without knowing of each other, and a
-//! process that ends blocks no other process.
+//! Choice of the shard (part of a queue) in which a process sends or begins to receive. No process
+//! owns a shard. A process that loses a conditional write to another process leaves the shard.
+//! Processes therefore spread over the shards without knowing of each other, and a process that
+//! ends blocks no other process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::totals::Counter;
 
-/// Time after which receives of a process begin at the next shard of the queue, in nanoseconds. They move on
-/// even if the current shard has more messages, so that no shard starves.
+/// Time after which the receives of a process begin at the next shard of the queue, in nanoseconds.
+/// The process changes the shard even if the current one has more messages, so that no shard
+/// starves.
 const STAY_NANOS: u64 = 1_000_000_000;
 
-/// Number of conditional writes of this process that failed in a shard because another process wrote first.
+/// Number of conditional writes to a shard that failed in this process because another process
+/// wrote first.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// Failed writes of logs, which append messages. Appends that failed for other reasons count, too.
+    /// Number of appends to the shard's logs that failed, for example because another process wrote
+    /// first, or because the shard was full.
     pub(crate) appends: Counter,
-    /// Failed writes of states, which claim messages or execute commands of receivers.
+    /// Number of failed conditional writes of segment states, which record claimed and acknowledged
+    /// messages.
     pub(crate) claims: Counter,
 }
 
@@ -27,15 +32,15 @@ pub(crate) struct Affinity(Mutex<Option<Stay>>);
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     shard: usize,
-    /// Number of failed writes in the shard when the process chose it. A greater number makes the process
-    /// leave.
+    /// Number of failed writes in the shard when the process chose it. When the number has risen,
+    /// the process leaves the shard.
     losses: u64,
     since_nanos: u64,
 }
 
-/// Input of the choice of a shard: the shards to choose from, and the time.
+/// Input of the choice of a shard (part of a queue): the shards to choose from, and the time.
 pub(crate) struct Choice<L, D> {
-    /// Number of shards, at least 1.
+    /// Number of shards (parts) of the queue, at least 1.
     pub(crate) count: usize,
     /// Function that returns the number of failed conditional writes in a shard.
     pub(crate) losses: L,
@@ -63,7 +68,8 @@ impl Affinity {
         shard
     }
 
-    /// Returns the shard of this process like [`shard`](Self::shard), but moves to the next shard after [`STAY_NANOS`].
+    /// Returns the shard of this process, or the next shard after [`STAY_NANOS`]. Moves to a random
+    /// other shard after lost writes, as [`shard`](Self::shard) does.
     pub(crate) fn next_shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
         let shard = self.shard(choice);
         let mut stay = self.stay();
@@ -102,7 +108,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a choice among four shards, with the number of failed writes in each, at this time.
+    /// Returns the input for a choice among four shards. `losses` has the number of failed writes
+    /// in each shard.
     fn at(losses: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let drawn = Cell::new(0);
         Choice {
@@ -120,7 +127,7 @@ mod tests {
         assert_eq!(affinity.shard(&at([0, 7, 7, 7], STAY_NANOS * 10)), 0);
         let left = affinity.shard(&at([1, 7, 7, 7], 0));
         assert_ne!(left, 0);
-        // The process stays at this shard: losses from before it came here do not count.
+        // The process stays at its new shard: writes that failed there before it came do not count.
         assert_eq!(affinity.shard(&at([1, 7, 7, 7], 0)), left);
     }
 

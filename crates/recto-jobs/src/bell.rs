@@ -22,8 +22,8 @@ use crate::tables::{bell_clustering, bell_partition, mutation};
 
 /// Number of bytes of a row of the notifier. Queues that share a byte have their receivers woken together.
 const SLOTS: usize = 64;
-/// Distance in a row of the notifier between the bytes of successive shards of a queue. It is large, so that
-/// queues with neighboring slots use different bytes.
+/// Distance between the bytes of successive shards of a queue in a row of the notifier. The
+/// distance is large, so that queues with neighboring registry slots use different bytes.
 const SLOTS_APART: usize = 17;
 /// Number of rows of the notifier. Each process chooses a row at random. Processes with the same row may miss
 /// each other's changes if their clocks differ.
@@ -32,15 +32,16 @@ const ROWS: u32 = 256;
 const RING_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval at which a process reads the rows of the notifier while receivers wait.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of successive reads without a waiting receiver after which a process stops reading the notifier. It
-/// does not stop at once, because most receivers soon wait again.
+/// Number of successive reads without a waiting receiver after which a process stops reading the
+/// notifier. A process does not stop at once, because most receivers soon wait again.
 const MAX_IDLE_READS: u32 = 50;
 
-/// State of the notifier in this process.
+/// Notifier in this process: the writes of the process's own row, and its reads of the rows of all
+/// processes.
 #[derive(Default)]
 pub(crate) struct Bell {
     state: Mutex<State>,
-    /// Notification that a write of this process's row succeeded or failed.
+    /// Wakes tasks that wait until a write of this process's row has succeeded or failed.
     written: Notify,
 }
 
@@ -52,17 +53,17 @@ struct State {
     is_ringing: bool,
     /// Number of notifications that were requested since the start.
     changes: u64,
-    /// Number of notifications whose write was started.
+    /// Number of notifications whose write to the store was started.
     sent: u64,
-    /// Number of notifications whose write has succeeded or failed.
+    /// Number of notifications whose write to the store has succeeded or failed.
     told: u64,
     /// Number of receivers of this process that wait.
     listeners: usize,
     /// True while a task reads the rows of all processes.
     is_listening: bool,
-    /// Number of the current period in which all reads of the rows succeeded, so that this process misses no
-    /// notification. `None`: the process may miss notifications, because the last read failed or no task
-    /// reads. Each period has another number.
+    /// Id of the current period in which every read of the rows succeeded, so that this process has
+    /// missed no notification. `None`: the process may miss notifications, because the last read
+    /// failed or no task reads the rows.
     hearing: Option<u64>,
     last_hearing: u64,
 }
@@ -81,11 +82,13 @@ struct Own {
     is_changed: [bool; SLOTS],
 }
 
-/// Knowledge of this process that a shard has no message to receive until some time. It becomes invalid when
-/// a notification arrives, or may have been missed.
+/// Cached result of a poll that found no message in a shard: the time until which receivers need
+/// not poll the shard. A notification of new messages makes the result invalid, and so does a
+/// failed read of the notifications.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// Counter that rises whenever a message may have become available in the shard.
+    /// Counter that rises whenever a message may have become available in the shard. A changed
+    /// counter makes the cached result of a poll invalid.
     news: AtomicU64,
     known: Mutex<Option<Known>>,
 }
@@ -98,8 +101,8 @@ struct Known {
     is_due: bool,
 }
 
-/// Reference point of a poll: shows later whether a message may have become available in the shard since the
-/// poll began.
+/// Mark of the time at which a poll began. It shows later whether a message may have become
+/// available in the shard since then.
 #[derive(Clone, Copy)]
 pub(crate) struct NewsMark {
     news: u64,
@@ -116,13 +119,13 @@ impl Drop for Listener {
 }
 
 impl Quiet {
-    /// Records that a message may have become available in the shard, which ends the knowledge that it has
-    /// none.
+    /// Makes the cached result "no message until …" invalid, because a message may have become
+    /// available in the shard.
     pub(crate) fn ends(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the reference point for a poll of the shard that begins now.
+    /// Returns the mark for a poll of the shard that begins now.
     pub(crate) fn since(&self, bell: &Bell) -> NewsMark {
         NewsMark {
             news: self.news.load(Ordering::Acquire),
@@ -170,8 +173,8 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the write of this process's row has succeeded or failed, and wakes tasks that wait for
-    /// it.
+    /// Records that the write of this process's row has succeeded or failed, and wakes tasks that
+    /// wait for the write.
     fn is_written(&self) {
         let mut state = self.lock();
         state.told = state.sent;
@@ -187,8 +190,8 @@ fn slot(address: Address) -> usize {
 }
 
 impl QueueStore {
-    /// Notifies other processes that the shard may have messages for receivers. A background task does this, at most
-    /// once in [`RING_INTERVAL`].
+    /// Notifies other processes that the shard may have messages for receivers. A background task
+    /// writes the notification, at most once in [`RING_INTERVAL`].
     pub(crate) fn rings(&self, address: Address) {
         if !self.has_ring() {
             return;
@@ -254,8 +257,8 @@ impl QueueStore {
         }
         state.sent = state.changes;
         let own = state.own.as_mut()?;
-        // Raise a byte once in each write, and not once for each notification: after 256 steps, it would have
-        // its old value again.
+        // Raise a changed byte once in each write, and not once for each notification: after 256
+        // notifications, the byte would have its old value again.
         for (slot, is_changed) in own.slots.iter_mut().zip(&mut own.is_changed) {
             *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
         }
@@ -271,8 +274,8 @@ impl QueueStore {
         })
     }
 
-    /// Registers a receiver that waits for messages of other processes, and starts the task that reads the
-    /// rows if none runs. `None`: the store needs no notifier.
+    /// Registers a receiver that waits for messages of other processes. Starts the task that reads
+    /// the rows of the notifier if no such task runs. `None`: the store needs no notifier.
     pub(crate) fn listens(&self) -> Option<Listener> {
         if !self.has_ring() {
             return None;
@@ -353,10 +356,11 @@ impl QueueStore {
     }
 }
 
-/// Bytes of the rows of the notifier, by row number.
+/// Rows of the notifier: the bytes of each row, by the index (from 0) of the row.
 type Rows = BTreeMap<i32, Vec<u8>>;
 
-/// Guard of the task that reads the rows. When it is dropped, it records that no task reads them anymore.
+/// Guard of the task that reads the rows of the notifier. Dropping the guard records that no task
+/// reads the rows.
 struct Deaf(Option<Arc<Bell>>);
 
 impl Drop for Deaf {

@@ -17,7 +17,7 @@ const DEDUPLICATION: u8 = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body(Vec<u8>);
 
-/// Decoded content of a stored message.
+/// Message as it is decoded from its stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Content {
     pub(crate) group: Option<String>,
@@ -43,7 +43,7 @@ impl Unread {
         !matches!(self, Self::Newer(_))
     }
 
-    /// Returns the error for a caller that needs the body of this message.
+    /// Returns the error for a caller that needs the body of the message `id`.
     pub(crate) fn of(self, id: MessageId) -> QueueError {
         let id = id.0;
         let (what, hint) = match self {
@@ -66,13 +66,13 @@ impl Unread {
 }
 
 impl Body {
-    /// Encodes a message. The caller has checked its limits.
+    /// Encodes a message. The caller has checked that the message is within the size limits.
     pub(crate) fn of(message: &NewMessage) -> Self {
         let (group, id) = (&message.group, &message.deduplication_id);
         Self::encode([group, id], &message.attributes, &message.body)
     }
 
-    /// Encodes a body. The names are those of the group and the deduplication id.
+    /// Encodes a body. `names` are the group and the deduplication id.
     fn encode(names: [&Option<String>; 2], attributes: &BTreeMap<String, String>, body: &[u8]) -> Self {
         let mut bytes = vec![BODY_FORMAT_VERSION];
         let flags = names.into_iter().zip([GROUP, DEDUPLICATION]);
@@ -101,7 +101,7 @@ fn push_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 impl Content {
-    /// Encodes the content in the stored form.
+    /// Encodes the message in its stored form.
     pub(crate) fn encode(&self) -> Body {
         let names = [&self.group, &self.deduplication_id];
         Body::encode(names, &self.attributes, &self.body)

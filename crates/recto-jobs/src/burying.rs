@@ -1,6 +1,6 @@
-//! Dead-lettering: messages that were received the maximum number of times go to the dead-letter queue.
-//! Interrupted moves are completed, too. Polls do this in the segments that they read. The maintenance does
-//! it in segments that no receiver polls.
+//! Dead-lettering: moves messages that were received the maximum number of times to the dead-letter
+//! queue, and completes interrupted moves. A poll starts the moves out of each segment that it
+//! reads. The maintenance (periodic task) moves messages out of segments that no receiver polls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,11 +21,11 @@ const MAX_BURIED: usize = 1_024;
 /// Error text of a dead letter whose last receiver let its visibility timeout end.
 pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
-/// Progress of dead-lettering by the maintenance. Each run continues where the previous run stopped, over all
-/// queues.
+/// Progress of dead-lettering by the maintenance: where the next run starts. Each run continues
+/// where the previous run stopped, over all queues.
 #[derive(Default)]
 pub(crate) struct Burials {
-    /// Shard and segment at which the next run starts; `None`: the first queue.
+    /// Shard and segment at which the next run starts. `None`: it starts at the first queue.
     next: Option<Next>,
 }
 
@@ -36,8 +36,8 @@ struct Next {
     segment: Segment,
 }
 
-/// Sort key of a shard in the order of the maintenance runs: name of the queue, name of its work unit, and
-/// number of the shard.
+/// Sort key of a shard in the order of the maintenance runs: name of the queue, name of its work
+/// unit (temporary queue), and number of the shard.
 type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
 /// Remaining limits of one maintenance run: segments to inspect (`looks`) and messages to move (`moves`).
@@ -46,16 +46,16 @@ struct Left {
     moves: usize,
 }
 
-/// Messages that one task moves out of a segment, each with its number of attempts. While this value exists,
-/// no other task of this process moves messages out of the segment.
+/// Messages that one task moves out of a segment: the index and the number of attempts of each.
+/// While this value exists, no other task of this process moves messages out of the segment.
 struct Burying {
     segment: Arc<LiveSegment>,
     leaving: Vec<(Seq, u16)>,
 }
 
 impl Burials {
-    /// Runs dead-lettering once in these queues, which are sorted by their names. The next run retries moves that fail
-    /// now.
+    /// Moves dead letters once in `queues`, which are sorted by name. Moves that fail are tried
+    /// again by the next run.
     pub(crate) async fn turn(&mut self, queues: &[Queue]) {
         let mut left = Left {
             looks: MAX_LOOKS,
@@ -98,9 +98,9 @@ impl Next {
 }
 
 impl Shard {
-    /// Starts a task that moves exhausted messages of the segment to the dead-letter queue. These were
-    /// received the maximum number of times. The task also completes interrupted moves. After a failure, the
-    /// next poll of the segment or the maintenance tries again.
+    /// Starts a task that moves the exhausted messages of the segment to the dead-letter queue, and
+    /// completes interrupted moves. A message is exhausted when it was received the maximum number
+    /// of times. After a failure, the next poll of the segment or the maintenance tries again.
     pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
         let Some(burying) = Burying::new(segment) else {
             return;
@@ -109,17 +109,19 @@ impl Shard {
         tokio::spawn(async move { shard.bury_all(&burying, live).await });
     }
 
-    /// Moves exhausted messages to the dead-letter queue, and completes interrupted moves. It does so in all
-    /// segments of the shard from `from` on, within the limits of this run. Returns the segment at which a
-    /// limit stopped it, or `None` at the end.
+    /// Moves exhausted messages to the dead-letter queue and completes interrupted moves, in the
+    /// segments of the shard from `from` on. `left` has the remaining limits of the maintenance
+    /// run. Returns the segment at which a limit stopped the moves, or `None` if no segments
+    /// remain.
     ///
     /// # Errors
     /// The store is unreachable.
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
         let attempts = match self.common.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
-            // Without a dead-letter queue, a redrive began the moves. Another process may still be executing
-            // that redrive, so leave its moves alone.
+            // Without a dead-letter queue, unfinished moves belong to a redrive (a move of dead
+            // letters back to a queue). Another process may still be executing that redrive, so
+            // leave its moves alone.
             None if self.is_shared() => return Ok(None),
             None => u16::MAX,
         };
@@ -133,7 +135,7 @@ impl Shard {
             }
             match self.bury_in(*number, *live, attempts, left).await {
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // Continue with the other segments, even if the data of this segment is damaged: a
+                // Continue with the other segments, even if the data of one segment is damaged: a
                 // receive reports the damage.
                 _ => {}
             }
@@ -150,7 +152,8 @@ impl Shard {
     ) -> Result<()> {
         left.looks -= 1;
         let segment = self.segment(number, live);
-        // The state alone shows whether there are messages to move, so do not read the log yet.
+        // The state of the segment shows whether there are messages to move, so do not read the log
+        // yet.
         segment.load_state(self.is_shared()).await?;
         if !self.is_shared() {
             segment.learn_keeps_all(attempts);
@@ -181,8 +184,8 @@ impl Shard {
 }
 
 impl Burying {
-    /// Collects the messages to move. Returns `None` if there are none, or if another task moves them
-    /// already.
+    /// Collects the messages to move, and reserves the segment for the calling task. Returns `None`
+    /// if there are no messages to move, or if another task moves them already.
     fn new(segment: &Arc<LiveSegment>) -> Option<Self> {
         let leaving = segment.leaving();
         if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {

@@ -47,8 +47,8 @@ impl Shard {
         Ok(head.live().len())
     }
 
-    /// Removes the segments of a deleted queue's shard, so that another queue can use its slot. `deletion` is
-    /// the epoch of the deletion.
+    /// Removes the segments of a deleted queue's shard, so that another queue can use its registry
+    /// slot. `deletion` is the epoch (version of the registry) at which the queue was deleted.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
         for shard in self.queues.known_at(self.address) {
             if shard.tenure < deletion {

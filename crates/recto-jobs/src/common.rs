@@ -15,7 +15,8 @@ use crate::totals::Counters;
 pub(crate) struct Common {
     /// Work unit (temporary queue) that the shards belong to; not set for the shards of a queue.
     pub(crate) unit: OnceLock<QueueId>,
-    /// Newest options of the queue that this process knows.
+    /// Newest options of the queue that this process knows. All users of the queue in this process
+    /// share them.
     pub(crate) options: Arc<NewestOptions>,
     /// Counters of the work that this process did in the queue.
     pub(crate) counters: Counters,
@@ -23,7 +24,7 @@ pub(crate) struct Common {
     pub(crate) is_deleted: AtomicBool,
     /// Notification for waiting receivers that a message may have become available in a shard.
     pub(crate) news: Notify,
-    /// Shard to which this process currently sends.
+    /// Choice of the shard to which this process sends messages that may go to any shard.
     pub(crate) sends: Affinity,
     /// Shard at which the next receive of this process begins.
     pub(crate) receives: Affinity,
@@ -32,16 +33,17 @@ pub(crate) struct Common {
     claiming: Mutex<usize>,
 }
 
-/// Reservation of messages in flight for a claim that is in progress. The messages count as claimed until
-/// this value is dropped.
+/// Reservation of a part of the queue's limit of messages in flight, for a claim that is in
+/// progress. The reserved messages count as claimed until this value is dropped.
 pub(crate) struct Room<'c> {
     common: &'c Common,
     count: usize,
 }
 
 impl Common {
-    /// Reserves messages in flight for a receiver. `find_room` gets the number of messages that other
-    /// receivers of this process are claiming now, and returns the number of messages to reserve.
+    /// Reserves a part of the queue's limit of messages in flight for a receiver. `find_room` gets
+    /// the number of messages that other receivers of this process are claiming now, and returns
+    /// the number of messages to reserve.
     pub(crate) fn take_room(&self, find_room: impl FnOnce(usize) -> usize) -> Room<'_> {
         let mut claiming = self.claiming.lock().unwrap_or_else(PoisonError::into_inner);
         let count = find_room(*claiming);

@@ -13,10 +13,11 @@ use crate::place::Written;
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
-/// Messages that are sent or moved together, as one chunk. The protocol's action names the chunk.
+/// Messages that are sent or moved together, as one chunk (bodies that are written together). The
+/// action of the protocol has the id of the chunk.
 pub(crate) struct Load {
     pub(crate) bodies: Arc<[Body]>,
-    /// True if a message has a deduplication id.
+    /// True if one of the messages has a deduplication id.
     pub(crate) is_deduplicated: bool,
 }
 
@@ -24,9 +25,8 @@ impl Shard {
     /// Executes one action of the protocol within a time limit, and returns its result as the next event.
     ///
     /// # Errors
-    /// The action cannot be executed in time. No message was added, except that the outcome of an append may
-    /// be unknown.
-    /// messages came in.
+    /// The action cannot be executed in time. No message was added, except that the outcome of an
+    /// append may be unknown.
     pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
         match action {
             ShardAction::Head(wishes) => {

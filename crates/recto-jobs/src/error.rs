@@ -9,17 +9,18 @@ use recto_store::{StoreError, StoreErrorKind};
 /// Result of a request to a queue.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
-/// Hint for an error about versioned cells that were restored from backups of different times.
+/// Hint for an error about versioned cells (rows changed by compare-and-set) that were restored
+/// from backups of different times.
 pub(crate) const RESTORE_ALL: &str = "restore all tables of the queue, not only some, or delete the queue";
 
 /// Hint for a redrive that failed after it moved some messages.
 const REDRIVE_AGAIN: &str = "redrive again: messages that were moved are not moved twice";
 
-/// Kind of an error of a queue.
+/// Kind of an error of a request to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueErrorKind {
-    /// A message, an option or a number is invalid. Nothing was done.
+    /// A message, an option or another argument is invalid. Nothing was done.
     InvalidArgument,
     /// The queue does not exist, or was deleted.
     NotFound,

@@ -1,4 +1,5 @@
-//! Retention: messages that exceed the retention of their queue are resolved.
+//! Retention: resolves messages that are older than the retention of their queue, so that no
+//! receiver gets them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,8 +12,8 @@ use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// For each segment, the time from which the retention of its oldest unresolved message counts. The last
-/// check of the segment found it.
+/// For each segment, the due time of its oldest unresolved message, as the last check of the
+/// segment found it. The retention of a message counts from its due time.
 pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 
 impl Shard {
@@ -35,8 +36,8 @@ impl Shard {
                 continue;
             }
             match self.expire_in(*number, *live, by).await {
-                // Continue with the other segments if the data of this segment is damaged: a
-                // receive reports the damage.
+                // Continue with the other segments if the data of one segment is damaged: a receive
+                // reports the damage.
                 Err(error) if error.kind() != QueueErrorKind::Corrupt => return Err(error),
                 _ => {}
             }
@@ -51,8 +52,8 @@ impl Shard {
         }
     }
 
-    /// Returns the retention bound: messages that were due by this time have expired. `None`: the queue has
-    /// no retention, or the local clock is not trusted.
+    /// Returns the retention bound: messages whose due time is at or before the bound have expired.
+    /// `None`: the queue has no retention, or the local clock is not trusted.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.common.options.get().retention_seconds?;
         if !self.queues.may_expire(retention) {
@@ -61,8 +62,9 @@ impl Shard {
         Some(expired_by(retention, self.queues.environment.now_micros()))
     }
 
-    /// Resolves the expired messages of a segment during a poll. A poll must do this because single commands
-    /// run no maintenance, and an expired message would block its group in an ordered queue.
+    /// Resolves the expired messages of a segment during a poll. Polls do this because single
+    /// commands run no maintenance, and because an expired message would block its group in an
+    /// ordered queue.
     pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
         self.compare_clocks().await;
         match self.expired_by() {
@@ -96,7 +98,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Seals the segment and records this in the head, so that further messages go to the next segment.
+    /// Seals the segment and records the seal in the head (manifest of the shard), so that further
+    /// messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
         let time = self.queues.request_timeout;
         if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
@@ -108,8 +111,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Records when the first message of a sealed segment can expire. The maintenance checks the segment
-    /// again only then.
+    /// Records when the first message of a sealed segment can expire. The maintenance does not
+    /// check the segment before that time.
     fn learn_first_due(&self, segment: &LiveSegment) {
         if segment.with_log(|log| log.sealed().is_some()) == Some(true) {
             let first = segment.first_due().unwrap_or(Micros::MAX);

@@ -1,10 +1,12 @@
-//! Segment merging: moves the last unresolved messages of old segments to newer segments, so that the old
-//! ones can be released. A queue with few messages that wait for a long time therefore has few segments.
+//! Segment merging: moves the last unresolved messages of old segments to newer segments, so that
+//! the old segments can be released. A queue with few messages that wait for a long time therefore
+//! has few segments.
 //!
-//! Merging applies only to unordered queues, and only if a shard has many live segments. It moves the
-//! messages of a segment only if each of them was given back, or was never received and is not due yet. A new
-//! message that can be received now keeps its position, so a segment with such a message is left alone. So is
-//! a segment with a message that a receiver has.
+//! Merging applies only to unordered queues, and only if a shard has many live segments. It moves
+//! either all unresolved messages of a segment or none. Each of them must have been given back, or
+//! must not be due yet and never received. Merging therefore skips two kinds of segments: those
+//! with a message that can be received for the first time, which must keep its position, and those
+//! with a message that a receiver has.
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use crate::redriving::MOVES_AT_ONCE;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// Maximum number of segments whose states one maintenance run inspects, in all queues.
+/// Maximum number of segments, in all queues, that one maintenance run inspects for a merge.
 const MAX_LOOKS: usize = 512;
 /// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
 /// because the messages of a segment are moved together.
@@ -38,11 +40,12 @@ struct Left {
     moves: usize,
 }
 
-/// Unresolved message of an old segment, and the kind of target segment that it moves to.
+/// Unresolved message of an old segment, by its index, and the kind of segment that it moves to
+/// (due soon or much later).
 type Straggler = (Seq, Reach);
 
-/// Merges segments of these queues once. A later maintenance run, or another process, retries moves that
-/// fail.
+/// Merges segments of the queues `queues` once. A later maintenance run, or another process,
+/// retries moves that fail.
 pub(crate) async fn turn(queues: &[Queue]) {
     let mut left = Left {
         looks: MAX_LOOKS,
@@ -65,8 +68,8 @@ impl Shard {
     /// The store is unreachable.
     async fn gather(self: &Arc<Self>, left: &mut Left) -> Result<()> {
         let most = self.queues.protocol.scattered_segments;
-        // The cached head suffices here: a process that opens many segments has them in its cached head, and
-        // merges them.
+        // The cached head suffices to decide: a process that opens many segments has them in its
+        // cached head.
         if self.common.options.get().is_ordered || self.head(false).await?.live().len() <= most {
             return Ok(());
         }
@@ -82,7 +85,7 @@ impl Shard {
             match self.gather_from(*number, *live, left).await {
                 Ok(is_done) => surplus -= usize::from(is_done),
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // Continue with the other segments, even if the data of this segment is damaged: a
+                // Continue with the other segments, even if the data of one segment is damaged: a
                 // receive reports the damage.
                 Err(_) => {}
             }
@@ -90,8 +93,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Moves the unresolved messages out of a segment. Returns whether the segment has no unresolved message
-    /// afterward.
+    /// Moves the unresolved messages of a segment to newer segments. Returns whether no unresolved
+    /// message remains.
     async fn gather_from(self: &Arc<Self>, number: Segment, live: Live, left: &mut Left) -> Result<bool> {
         left.looks -= 1;
         let segment = self.segment(number, live);
@@ -124,8 +127,8 @@ impl Shard {
 }
 
 impl LiveSegment {
-    /// Returns the number of unresolved messages in a segment of `count` messages, as the cached state shows
-    /// it.
+    /// Returns the number of unresolved messages in a segment that contains `count` messages,
+    /// according to the cached state. `None`: `count` is not known, because the segment is open.
     fn count_left(&self, count: Option<Seq>) -> Option<u32> {
         let resolved = self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);
@@ -134,8 +137,9 @@ impl LiveSegment {
         Some(u32::from(count?).saturating_sub(resolved))
     }
 
-    /// Returns the unresolved messages of the segment, each with the reach of its target. `None`: some
-    /// message may not be moved, or the messages are too large.
+    /// Returns the unresolved messages of the segment, each with the kind of its target segment
+    /// (near or far, by the due time of the message). `None`: one of the messages may not be moved,
+    /// or the messages are too large.
     fn stragglers(&self, address: Address, now: Micros) -> Option<Vec<Straggler>> {
         let exhausted = self.leaving();
         let seen = self.seen()?;

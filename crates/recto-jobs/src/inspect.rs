@@ -1,4 +1,5 @@
-//! Inspection of queues: counts and lists of messages, which are not received, and removal of single messages.
+//! Inspection of queues: counts and lists messages without receiving them, and removes single
+//! messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
 
-/// Maximum number of segments of which `Shards::stats` counts the messages one by one. It counts all
-/// messages of a further segment that is sealed, and none of a further segment that is open.
+/// Maximum number of segments of which `Shards::stats` counts the messages one by one. Of a further
+/// segment, `Shards::stats` counts all messages if the segment is sealed, and none if it is open.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
 /// Numbers of messages in a queue, and counters of this process.
@@ -36,7 +37,8 @@ pub struct Stats {
     /// sent, plus its delay. A message that was given back counts from its first due time. `None`: no message
     /// is due.
     pub oldest_due_at: Option<Micros>,
-    /// Number of live segments, which contain the unresolved messages.
+    /// Number of live segments (runs of consecutive messages of a shard), which contain the
+    /// unresolved messages.
     pub segments: usize,
     /// True if the numbers are exact. Otherwise, some segments were not read: the resolved messages of
     /// further sealed segments count, too, and the messages of further open segments do not.
@@ -50,7 +52,7 @@ pub struct Stats {
 /// Message that was listed without being received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {
-    /// Identifier of the message.
+    /// Identifier of the message. It is unique, and stays if the message moves to another queue.
     pub id: MessageId,
     /// Position of the message in the queue.
     pub position: Position,
@@ -82,26 +84,26 @@ pub struct PeekedContent {
 pub enum PeekedStanding {
     /// The message can be received.
     Ready,
-    /// The message can be received from this time on.
+    /// The message can be received from the contained time on.
     Delayed(Micros),
-    /// A receiver has the message until this time, by the clock of the receiver's process.
+    /// A receiver has the message until the contained time, by the clock of the receiver's process.
     InFlight(Micros),
     /// The message is being moved to another queue or segment.
     Leaving,
 }
 
-/// Position of a message in its queue.
+/// Position of a message in its queue. It identifies the message for [`Shards::remove`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Shard of the message.
+    /// Index (from 0) of the shard (part of the queue) that contains the message.
     pub shard: ShardNumber,
-    /// Segment of the message.
+    /// Id of the segment (run of consecutive messages of the shard) that contains the message.
     pub segment: Segment,
-    /// Index of the message in its segment.
+    /// Index of the message in the segment.
     pub seq: Seq,
 }
 
-/// Unresolved message, as the cached log and state of its segment describe it.
+/// Message that is not resolved yet, as the cached log and state of its segment describe it.
 pub(crate) struct Seen {
     pub(crate) seq: Seq,
     chunk: Chunk,
@@ -147,7 +149,7 @@ fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     merged
 }
 
-/// Unresolved message, with its shard and segment.
+/// Unresolved message of a queue, with its shard and segment.
 struct Found {
     shard: Arc<Shard>,
     segment: Segment,
@@ -182,7 +184,7 @@ impl Found {
     }
 }
 
-/// Live segment, with its shard and its data from the head.
+/// Live segment, with its shard and its data from the head (shard manifest).
 type LiveOf<'s> = (&'s Arc<Shard>, Segment, Live);
 
 impl Shards {
@@ -261,7 +263,8 @@ impl Shards {
     /// Returns the heads (manifests) of all shards.
     ///
     /// # Errors
-    /// The queue was deleted, so another queue may use its slot, or the store is unreachable.
+    /// The queue was deleted, so another queue may use its registry slot, or the store is
+    /// unreachable.
     async fn serving(&self) -> Result<Vec<(&Arc<Shard>, Head)>> {
         let heads = self
             .all()
@@ -303,10 +306,11 @@ impl Shard {
     /// Returns the head (manifest) of the shard.
     ///
     /// # Errors
-    /// The queue was deleted, so another queue may use its slot, or the store is unreachable.
+    /// The queue was deleted, so another queue may use its registry slot, or the store is
+    /// unreachable.
     pub(crate) async fn serving(&self) -> Result<Head> {
-        // Taking a snapshot fails if the store is closed, so this call fails then, even if the head
-        // is cached.
+        // Take a snapshot, which fails if the store is closed. Otherwise, a call with a cached head
+        // would succeed on a closed store.
         self.queues.store.snapshot()?;
         let head = self.head(true).await?;
         if head.serves(self.tenure) && !self.common.is_deleted.load(Ordering::Acquire) {
@@ -316,7 +320,7 @@ impl Shard {
         }
     }
 
-    /// Returns the first unresolved messages of the shard, at most `most`.
+    /// Returns the first unresolved messages of the shard, at most `most`, segment by segment.
     async fn first_seen(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         for (number, live) in head.live() {
@@ -334,7 +338,8 @@ impl Shard {
         Ok(found)
     }
 
-    /// Returns the unresolved messages of a segment.
+    /// Reads the log and the state of a segment, and returns its messages that are not resolved
+    /// yet.
     pub(crate) async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;

@@ -1,9 +1,10 @@
 //! Engine of queues: it runs the protocol of `recto_protocol::queues` on a store.
 //!
-//! The protocol decides which step comes next, and this crate executes the steps. It reads versioned cells and changes
-//! them by conditional writes. It writes and reads bodies, caches the data of shards, and wakes waiting receivers. A
-//! shard is a part of a queue with its own order. [`Shards`] has the operations on all shards of a queue.
-//! `docs/design/queues.md` gives the reasons for this design.
+//! The protocol decides which step comes next, and this crate executes the steps. It reads
+//! versioned cells (rows that are overwritten by compare-and-set) and changes them by conditional
+//! writes. It writes and reads bodies, caches the data of shards, and wakes waiting receivers. A
+//! shard is a part of a queue with its own order. [`Shards`] has the operations on all shards of a
+//! queue. `docs/design/queues.md` gives the reasons for this design.
 //!
 //! Each operation runs in a task of its own. If the caller goes away, nothing stays half done, and messages that were
 //! claimed for it are given back. Callers have deadlines. If an operation has no result by its deadline, either nothing
@@ -12,11 +13,11 @@
 //! | module | content |
 //! |---|---|
 //! | [`error`] | [`QueueError`] |
-//! | [`message`] | [`NewMessage`], [`Message`], and the outcomes of sending and of showing receipts |
+//!  [`message`] | [`NewMessage`], [`Message`], and the outcomes of sending and of operations with receipts |
 //! | `queues` | [`Queues`]: operations that create, change, delete and find queues |
 //! | `units` | work units (temporary queues): operations that begin, end and find them |
 //! | `registry` | storage of the registry of queues in its table |
-//! | [`inspect`] | counts and lists of messages, which are not received, and removal of single messages |
+//!  [`inspect`] | counts and lists messages without receiving them, and removes single messages |
 //! | [`options`] | [`ShardOptions`]: options of shards |
 //! | [`shards`] | [`Shards`]: the messages of a queue, in all its shards |
 //! | `affinity` | choice of the shard in which a process works |
@@ -32,7 +33,7 @@
 //! | `bell` | notifier: waiting receivers learn of messages that other processes sent |
 //! | `bodies` | byte format of bodies |
 //! | `segment` | cached data of one live segment |
-//! | `entering` | actions of the protocol that bring messages into a shard |
+//!  `entering` | actions of the protocol that add messages to a shard |
 //! | `reading` | reads of bodies |
 //! | `send`, `receive`, `settle` | sending, receiving, and operations with receipts |
 //! | `look` | poll of one shard, which claims the messages that can be received |

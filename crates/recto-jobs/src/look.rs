@@ -33,46 +33,49 @@ const KNOWN_NANOS: u64 = 1_000_000_000;
 /// Maximum random delay of a poll, which spreads the polls of receivers that wait for the same shard.
 const LOOK_APART: Duration = Duration::from_secs(2);
 
-/// Maximum number of live segments that a poll of an ordered queue reads. It equals the number of segments
-/// that a process caches. Groups whose messages are all in later segments wait until earlier messages are
+/// Maximum number of live segments that a poll of an ordered queue reads: as many as a process
+/// caches. A group of messages that is only in later segments waits until earlier messages are
 /// resolved.
 const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
-/// Parameters of a poll.
+/// Parameters of a poll, which searches one shard for messages to receive.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'q> {
-    /// Queue that the shard belongs to.
+    /// Queue that contains the polled shard.
     pub(crate) queue: &'q Shards,
     /// Number of messages that the receive still needs, at least 1.
     pub(crate) most: usize,
     /// Total number of messages that the receive requests.
     pub(crate) total: usize,
-    /// Visibility timeout of the claimed messages.
+    /// Visibility timeout of the claimed messages, in microseconds.
     pub(crate) visibility: Micros,
     /// True to read the shard again if cached data shows no message, even if it was read less than
     /// `KNOWN_NANOS` ago.
     pub(crate) is_urgent: bool,
 }
 
-/// Result of a poll.
+/// Result of a poll of one shard.
 #[derive(Default)]
 pub(crate) struct Look {
     pub(crate) messages: Vec<Message>,
-    /// Number of bytes of all messages of the receive, those of earlier polls included.
+    /// Number of bytes of all messages of the receive, including those of its earlier polls.
     pub(crate) bytes: u64,
-    /// True if the bodies of some messages are lost. The shard may have other messages behind these messages.
+    /// True if the bodies of some claimed messages are lost. The shard may then have other messages
+    /// behind the lost ones.
     pub(crate) is_lossy: bool,
     /// Number of messages of the receive that failed before, minus the number of messages that are received
     /// for the first time.
     failed_surplus: isize,
-    /// Number of messages of the receive that failed before.
+    /// Number of messages of the receive that were received before and given back or not
+    /// acknowledged.
     failed: usize,
     /// Earliest time at which a message may be available, as far as this process knows.
     due: Option<Micros>,
 }
 
 impl Look {
-    /// Creates the empty result of the next poll of the same receive, with the counters of this poll.
+    /// Creates the empty result for the next poll of a receive, with the counters of this earlier
+    /// poll.
     pub(crate) fn next(&self) -> Self {
         Self {
             bytes: self.bytes,
@@ -82,7 +85,7 @@ impl Look {
         }
     }
 
-    /// Adds the result of the next poll of the same receive.
+    /// Adds the result of a later poll of the receive.
     pub(crate) fn add(&mut self, next: Self) {
         self.messages.extend(next.messages);
         self.bytes = next.bytes;
@@ -102,8 +105,8 @@ impl Look {
         self.failed_surplus > 0 && self.failed * 2 > total
     }
 
-    /// Returns whether another message may exceed the byte limit of a claim. If a segment returned fewer messages for
-    /// this reason, it may have more.
+    /// Returns whether the next message may exceed the byte limit of a claim. If so, the poll ends,
+    /// although the shard may have more messages.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
     }
@@ -115,7 +118,8 @@ impl Look {
 }
 
 impl Wish<'_> {
-    /// Returns the number of messages that the poll may still claim; 0 at the byte limit.
+    /// Returns the number of messages that the poll may still claim (reserve for the receiver); 0
+    /// at the byte limit.
     fn wanted(&self, look: &Look) -> usize {
         if look.is_full() {
             0
@@ -125,7 +129,7 @@ impl Wish<'_> {
     }
 }
 
-/// Outcome of the poll of one segment.
+/// Outcome of the poll of one segment of a shard.
 enum Looked {
     /// The messages of the segment were claimed, or it had no messages to claim.
     Done,
@@ -134,7 +138,8 @@ enum Looked {
 }
 
 impl Shard {
-    /// Returns how long no message can be received from the shard. `None`: this process does not know.
+    /// Returns the time for which, as this process knows, no message can be received from the
+    /// shard. `None`: not known.
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
@@ -143,7 +148,7 @@ impl Shard {
         let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
         let left = Duration::from_micros(left.unsigned_abs());
         // Unless a message is due at a known time, add a random delay. Then one of many waiting
-        // receivers polls first, and the others learn its result.
+        // receivers polls first, and the other receivers learn its result.
         let apart = if is_due {
             Duration::ZERO
         } else {
@@ -174,7 +179,8 @@ impl Shard {
         most.mul_f64(f64::from(drawn) / 256.0)
     }
 
-    /// Records that a receiver polls the shard now, so that other waiting receivers need not poll it.
+    /// Records that a receiver polls the shard now, so that other waiting receivers need not poll
+    /// the shard.
     pub(crate) fn will_look(&self) -> NewsMark {
         let since = self.quiet.since(&self.queues.bell);
         let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
@@ -189,7 +195,8 @@ impl Shard {
         looked_nanos > 0 && now_nanos.saturating_sub(looked_nanos) < KNOWN_NANOS
     }
 
-    /// Polls the shard once. `before` is the result of the earlier polls of the same receive.
+    /// Polls the shard once. `before` is the result of earlier polls of the receive that needs
+    /// messages.
     pub(crate) async fn look(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
         let look = self.look_once(wish, before).await?;
         if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
@@ -239,9 +246,9 @@ impl Shard {
                     continue;
                 }
                 if !is_without_new && !prefers_new {
-                    // More than half of the received messages failed before, and this segment may
-                    // have new messages. Then at least half of the messages of a receive must be
-                    // new, so end the receive.
+                    // More than half of the received messages failed before, and the segment may
+                    // have new messages. End the receive, because at least half of its messages
+                    // must be new.
                     return Ok(look);
                 }
             }
@@ -434,7 +441,8 @@ impl Shard {
         late.collect()
     }
 
-    /// Resolves a claim with an unknown outcome: repeats it, and then gives its messages back.
+    /// Resolves a claim (reservation of messages for a receiver) with an unknown outcome: repeats
+    /// the claim, and then gives its messages back.
     fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
@@ -477,9 +485,9 @@ impl Shard {
         }
     }
 
-    /// Reads the bodies of claimed messages, and adds the messages to the result. A message that a newer
-    /// release wrote is left out, and is received again later. It is an error only if no other message was
-    /// read.
+    /// Reads the bodies of claimed messages, and adds the messages to the result. A message that a
+    /// newer release wrote is left out, and is received again later. The call fails because of such
+    /// a message only if no other message was read.
     async fn read(
         self: &Arc<Self>,
         look: &mut Look,

@@ -1,4 +1,5 @@
-//! Treatment of messages whose bodies are lost. Without it, receivers would get them again and again.
+//! Removal of messages whose bodies are missing or damaged. Otherwise, receivers would get such
+//! messages again and again.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Starts a task that resolves messages whose bodies are lost. They move to the dead-letter queue, with
-    /// the lost body as the reason, or are deleted if the queue has none. After a failure, the next receive
-    /// of the message tries again.
+    /// Starts a task that resolves messages whose bodies are lost. The messages move to the
+    /// dead-letter queue, with the lost body as the reason, or are deleted if the queue has none.
+    /// After a failure, the next receive of the message tries again.
     pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, lost: Vec<Delivery>) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {

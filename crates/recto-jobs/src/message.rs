@@ -60,9 +60,9 @@ impl NewMessage {
         self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
     }
 
-    /// Checks that the message may be sent to a queue with these options. `committed_bytes` is the maximum
-    /// size of a commit of the store. `number` is the index of the message among the messages that are sent
-    /// together.
+    /// Checks that the message may be sent to a queue with the options `options`. `committed_bytes`
+    /// is the maximum size of a commit of the store. `number` is the index of the message among the
+    /// messages that are sent together.
     pub(crate) fn check(&self, number: usize, options: &ShardOptions, committed_bytes: u64) -> Result<()> {
         if options.is_ordered && self.group.is_none() {
             return Err(refused(
@@ -156,7 +156,7 @@ pub struct Message {
     pub sent_at: Micros,
     /// Time at which the message was received for the first time.
     pub first_received_at: Micros,
-    /// Number of times that the message was received, including this time.
+    /// Number of times that the message was received, including the current receive.
     pub attempts: u16,
     /// Receipt, with which the receiver acknowledges the message, gives it back, or extends its visibility
     /// timeout.

@@ -24,7 +24,7 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
 /// Error text of a dead letter whose body is missing or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
-/// Target of a move.
+/// Target of a moved message.
 #[derive(Clone, Copy)]
 pub(crate) enum MoveTarget<'t> {
     /// Another queue. The second field is the claim by which the message was received, if it was received.
@@ -34,11 +34,12 @@ pub(crate) enum MoveTarget<'t> {
 }
 
 impl Shard {
-    /// Moves one message to the dead-letter queue. Only completes the move that was begun if the queue has no
-    /// dead-letter queue, or if the message is being moved within its shard.
+    /// Moves one message to the dead-letter queue. In two cases, the function only completes a move
+    /// that was begun: if the queue has no dead-letter queue, and if the message is being moved
+    /// within its shard.
     ///
-    /// Returns `None` if no move was begun, this process moves the message already, or it does not know the
-    /// message.
+    /// Returns `None` if there is no move to complete, this process moves the message already, or
+    /// it does not know the message.
     pub(crate) async fn bury_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -92,7 +93,8 @@ impl Shard {
         self.move_one(segment, live, seq, goes, as_it_was_sent).await
     }
 
-    /// Moves one message unchanged to a later segment of its shard; see [`move_one`](Self::move_one).
+    /// Moves one message unchanged to a later segment of its shard, with the result of
+    /// [`move_one`](Self::move_one).
     pub(crate) async fn move_on(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -149,8 +151,8 @@ impl Shard {
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let (target, claim, arrived) = match goes {
-            // The other queue counts its retention from this time, regardless of the message's age, so it
-            // keeps the message for the full retention.
+            // The other queue counts its retention from the current time, regardless of the
+            // message's age, so it keeps the message for the full retention.
             MoveTarget::To(to, claim) => {
                 let now = self.queues.environment.now_micros();
                 (to.to_move(entry.group), claim, Some(now))

@@ -6,10 +6,11 @@ use std::time::Duration;
 use recto_api::queues::DeduplicationScope;
 use recto_protocol::queues::{Place, QueueOptions, Tenure, Version};
 
-/// Options of a queue, as its shards use them.
+/// Options of a queue, in the form that its shards use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardOptions {
-    /// Version of the registry that contained these options. Options of an older version never replace them.
+    /// Version of the registry that contained the options. Options of an older version never
+    /// replace them.
     pub version: Version,
     /// Visibility timeout of received messages, unless a receive sets its own.
     pub visibility: Duration,
@@ -38,24 +39,26 @@ pub struct ShardOptions {
 pub struct DeadLetters {
     /// Number of times that a message is received before it goes to the dead-letter queue.
     pub attempts: u16,
-    /// Dead-letter queue.
+    /// Queue to which messages go that were received too often.
     pub to: Destination,
 }
 
-/// Target queue of moved messages. A shard of it is chosen for each message.
+/// Target queue of moved messages. The shard of the queue is chosen for each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
-    /// Slot of the queue in the registry.
+    /// Slot (numbered place for a queue) in the registry.
     pub place: Place,
-    /// Epoch of the slot, which identifies its use by this queue.
+    /// Epoch, which distinguishes the queue from other queues that use the registry slot before or
+    /// after it.
     pub tenure: Tenure,
     /// Number of shards of the queue.
     pub shards: u16,
 }
 
 impl ShardOptions {
-    /// Creates the shard options from the options of a queue and the slot of its dead-letter queue. Both must
-    /// be from `version` of the registry.
+    /// Creates the shard options from the options of a queue and the registry slot of its
+    /// dead-letter queue. `version` is the version of the registry from which the options and the
+    /// slot were read.
     pub fn of(options: &QueueOptions, version: Version, dead_letters: Option<Destination>) -> Self {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let said = options.dead_letters.as_ref().zip(dead_letters);

@@ -25,9 +25,11 @@ use crate::trains::Trains;
 
 /// Time limit of one request to the store. An operation on a queue may need several requests.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// Maximum number of bytes that one read of a versioned cell returns: about the size of a whole log.
+/// Maximum number of bytes that one read of a versioned cell (row changed by compare-and-set)
+/// returns: about the size of a whole log.
 const MAX_READ_BYTES: u64 = 32 << 20;
-/// Number of bytes of a commit that are reserved for the versioned cell and for the keys of all rows.
+/// Number of bytes of a commit that are reserved for the versioned cell (row changed by
+/// compare-and-set) and for the keys of all rows.
 const REGISTER_BYTES: usize = 64 << 10;
 /// Average wait before the first retry of a request to the store. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
@@ -39,7 +41,7 @@ const MAX_TABLE_ATTEMPTS: u32 = 10;
 /// Shards that this process uses, each with one shared instance, and the data of their queues.
 #[derive(Default)]
 struct Known {
-    /// Shards by address, and by the epoch of their slot, which identifies the queue.
+    /// Shards by address, and by the epoch of their registry slot (one use of the slot by a queue).
     shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
     commons: BTreeMap<(Place, Tenure), Weak<Common>>,
 }
@@ -59,7 +61,7 @@ pub struct QueueStore {
     pub(crate) protocol: Protocol,
     /// Time limit of a request, without the wait of a receive.
     pub(crate) request_timeout: Duration,
-    /// Group commit: conditional writes that are in progress.
+    /// Conditional writes in progress, which share commits (group commit).
     pub(crate) trains: Arc<Trains>,
     /// Notifier, by which processes learn of messages that other processes sent.
     pub(crate) bell: Arc<Bell>,
@@ -122,7 +124,8 @@ impl QueueStore {
         Ok(self)
     }
 
-    /// Returns the tables that are created when queues are first opened, except the tables of the ring.
+    /// Returns the tables that are created when queues are first opened. The result does not
+    /// include body tables of the ring (tables that are used in rotation).
     fn first(&self) -> Vec<Table> {
         let tables = self.tables.of(self.has_ring());
         tables.iter().map(|table| Table::clone(table)).collect()
@@ -187,13 +190,13 @@ impl QueueStore {
         }
     }
 
-    /// Returns whether bodies are stored in the ring: tables that are emptied as a whole, in rotation.
-    /// Otherwise bodies are deleted with their segments.
+    /// Returns whether bodies are stored in the ring: tables that are used in rotation, and emptied
+    /// as a whole. A store without the ring deletes bodies with their segments.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
     }
 
-    /// Compares the local clock with the store's clocks, unless that was done recently.
+    /// Compares the local clock with the store's clocks, unless they were compared recently.
     pub(crate) async fn compare_clocks(&self) {
         if let Some(guard) = self.store.clock_guard() {
             guard.compare(self.clock_time()).await;
@@ -216,7 +219,7 @@ impl QueueStore {
         }
     }
 
-    /// Returns the time limit for comparing or recording clocks.
+    /// Returns the maximum time for a comparison of the clocks, or for recording the current time.
     fn clock_time(&self) -> Duration {
         self.request_timeout.min(REQUEST_TIME)
     }
@@ -229,7 +232,7 @@ impl QueueStore {
         self
     }
 
-    /// Changes the limits of the protocol, for tests.
+    /// Returns the store with the limits of the queue protocol changed by `limits`, for tests.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_limits(mut self, limits: impl FnOnce(Protocol) -> Protocol) -> Self {
@@ -237,14 +240,15 @@ impl QueueStore {
         self
     }
 
-    /// Creates the tables of versioned cells, which hold all decisions. Each table must be created only once:
-    /// a second table of the same name would lose decisions.
+    /// Creates the tables of versioned cells (rows changed by compare-and-set), which hold all
+    /// decisions. Each table must be created only once: a second table of the same name would lose
+    /// decisions.
     async fn make_first(&self) -> Result<()> {
         let tables = self.first();
         self.until_made(|| self.store.create_tables_once(&tables)).await
     }
 
-    /// Creates a body table.
+    /// Creates a table of message bodies.
     pub(crate) async fn make(&self, table: &Table) -> Result<()> {
         self.until_made(|| self.store.create_table(table)).await
     }
@@ -272,8 +276,8 @@ impl QueueStore {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the shard at this address, for the queue that the epoch `tenure` of the slot identifies. All
-    /// users in this process share the shard and its cached data.
+    /// Returns the shard at `address`, for the queue that used the registry slot in the epoch
+    /// `tenure`. All users in this process share the shard and its cached data.
     pub(crate) fn shard(&self, address: Address, tenure: Tenure) -> Arc<Shard> {
         let mut known = self.known();
         if let Some(shard) = known.shards.get(&(address, tenure)).and_then(Weak::upgrade) {
@@ -292,7 +296,8 @@ impl QueueStore {
         shard
     }
 
-    /// Returns the shards of this process at this address, of all queues that have used the slot.
+    /// Returns the shards of this process at `address`, of all queues that have used the registry
+    /// slot.
     pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Shard>> {
         let known = self.known();
         let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
@@ -311,7 +316,8 @@ impl QueueStore {
         }
     }
 
-    /// Returns the shard at this address, for the newest queue with this slot that the process knows.
+    /// Returns the shard at `address`, for the newest queue with this registry slot that the
+    /// process knows.
     pub(crate) fn shard_at(&self, address: Address) -> Arc<Shard> {
         let newest = self
             .known_at(address)
@@ -328,7 +334,7 @@ impl QueueStore {
         }
     }
 
-    /// Returns the deadline that ends after this duration.
+    /// Returns the deadline that ends after the duration `time`.
     pub(crate) fn deadline(&self, time: Duration) -> Deadline {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Deadline {
@@ -353,7 +359,8 @@ impl QueueStore {
         usize::from(drawn) % end.max(1)
     }
 
-    /// Returns the options for reads of versioned cells. Such a read sees every conditional write that was decided.
+    /// Returns the options for reads of versioned cells (rows changed by compare-and-set). Such a
+    /// read sees every conditional write that was decided.
     pub(crate) fn read_options(&self) -> ReadOptions {
         ReadOptions {
             consistency: self.store.serial_consistency(),
@@ -394,8 +401,9 @@ impl QueueStore {
         }
     }
 
-    /// Returns whether a body table that a node [does not know](is_unknown) was dropped, according to the ring. A node
-    /// that was down does not know the tables that were created in the meantime, either, until it learns of them.
+    /// Returns whether a body table that a node [does not know](is_unknown) was dropped, according
+    /// to the ring of body tables. A node that was down does not know the tables that were created
+    /// in the meantime, either, until it learns of them.
     pub(crate) async fn is_dropped(&self, table: &str) -> Result<bool> {
         if !self.has_ring() {
             return Ok(true);
@@ -407,8 +415,8 @@ impl QueueStore {
         Ok(!ring.tables().iter().any(is_kept))
     }
 
-    /// Reads a table of versioned cells. Retries if the node does not know the table yet, because the table
-    /// was just created. Such tables are never dropped.
+    /// Reads a table of versioned cells (rows changed by compare-and-set). Retries if the node does
+    /// not know the table yet, because the table was just created. Such tables are never dropped.
     pub(crate) async fn until_heard<T, F>(&self, read: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
@@ -437,8 +445,8 @@ impl QueueStore {
 }
 
 impl Known {
-    /// Returns the data that the shards of a queue share. `place` and `tenure` are the queue's slot and its
-    /// epoch.
+    /// Returns the data that the shards of a queue share. `place` is the queue's registry slot, and
+    /// `tenure` the epoch (use of the slot by one queue).
     fn common(&mut self, place: Place, tenure: Tenure) -> Arc<Common> {
         if let Some(common) = self.commons.get(&(place, tenure)).and_then(Weak::upgrade) {
             return common;
@@ -450,7 +458,7 @@ impl Known {
     }
 }
 
-/// Outcome of a write of bodies.
+/// Outcome of a write of message bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     /// The bodies are written.
@@ -482,7 +490,7 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
     )
 }
 
-/// Returns the options for reads of bodies.
+/// Returns the options for reads of message bodies.
 pub(crate) fn body_options() -> ReadOptions {
     ReadOptions {
         timeout: REQUEST_TIME,

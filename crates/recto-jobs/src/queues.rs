@@ -48,7 +48,8 @@ pub struct Queue {
     pub unit: Option<QueueName>,
     /// Options of the queue.
     pub options: QueueOptions,
-    /// Version of the registry that last changed the queue. Each change has another version.
+    /// Version of the registry (list of queues) at the last change of the queue. Each change of the
+    /// queue has another version.
     pub changed: Version,
     /// Shards, which hold the messages of the queue.
     pub shards: Shards,
@@ -64,7 +65,8 @@ pub enum Created {
 }
 
 impl Queue {
-    /// Returns the name of the queue, and the name of the work unit if this is one.
+    /// Returns the name of the queue, and the name of the work unit (temporary queue). The second
+    /// name is `None` for a queue that is no work unit.
     pub(crate) fn names(&self) -> (&QueueName, Option<&QueueName>) {
         (&self.name, self.unit.as_ref())
     }
@@ -106,7 +108,7 @@ impl Queues {
         }
     }
 
-    /// Opens the queues of a store that is open already.
+    /// Opens the queues of an opened queue store, and starts the maintenance.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -141,7 +143,8 @@ impl Queues {
         Ok(Self::of(queues, None).0)
     }
 
-    /// Returns whether the store has the tables of queues. They are created when its queues are first opened.
+    /// Returns whether the store has the tables of queues. The tables are created when the queues
+    /// of the store are first opened.
     pub fn has_tables(&self) -> bool {
         self.0.queues.has_tables
     }
@@ -188,7 +191,7 @@ impl Queues {
         self.0.queues.has_rung().await;
     }
 
-    /// Creates a queue. Does nothing if a queue with this name and these options exists.
+    /// Creates a queue. Does nothing if a queue with the name and the options exists.
     ///
     /// # Errors
     /// - A queue with this name has other options.
@@ -299,9 +302,9 @@ impl Queues {
         }
     }
 
-    /// Moves messages from one queue to another, for example dead letters back to their queue. Returns the
-    /// number of moved messages, at most `most`. `None`: no limit. An ordered queue gets only messages that
-    /// have a group.
+    /// Moves messages from one queue to another, for example dead letters back to their queue.
+    /// Returns the number of moved messages, at most `most`. If `most` is `None`, the number has no
+    /// limit. An ordered queue gets only messages that have a group.
     ///
     /// # Errors
     /// Both queues are the same, or they are in different stores. Otherwise, the errors of [`Shards::redrive`].
@@ -340,7 +343,8 @@ impl Queues {
         Ok(all)
     }
 
-    /// Returns the queue with this name, or the work unit with the name `QUEUE/UNIT`.
+    /// Returns the queue with this name, or the work unit (temporary queue) with the name
+    /// `QUEUE/UNIT`.
     ///
     /// # Errors
     /// The queue or the work unit does not exist.
@@ -365,7 +369,8 @@ impl Queues {
         })
     }
 
-    /// Returns the queue or work unit with this identifier, and its current options.
+    /// Returns the queue or work unit (temporary queue) with this identifier, and its current
+    /// options.
     ///
     /// # Errors
     /// The queue or the work unit was deleted.
@@ -406,8 +411,8 @@ impl Queues {
         known
     }
 
-    /// Returns the queue or the work unit that uses this slot. A work unit has the options of its queue,
-    /// `queue`.
+    /// Returns the queue or the work unit (temporary queue) that uses this registry slot. A work
+    /// unit has the options of its queue, `queue`.
     pub(crate) fn known(
         &self,
         registry: &Registry,
@@ -446,8 +451,8 @@ impl Queues {
         self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
     }
 
-    /// Clears the slots of deleted queues, so that new queues can use them. If that fails for a slot, a later
-    /// call tries again.
+    /// Clears the registry slots of deleted queues, so that new queues can use the slots. If that
+    /// fails for a slot, a later call tries again.
     pub(crate) async fn clear_deleted(&self) -> Result<()> {
         let deleting = self.with_registry(|registry| {
             let places = registry.places().filter(|(_, row)| row.deleting().is_some());

@@ -13,8 +13,8 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
-/// Maximum number of times that a read of missing bodies is repeated in another table, because the bodies
-/// were moved there after the head was read.
+/// Maximum number of times that a read of missing bodies is repeated in another table, because the
+/// bodies were moved there after the head (shard manifest) was read.
 const MAX_MOVES: u32 = 4;
 
 impl Shard {
@@ -109,7 +109,8 @@ impl Shard {
         Ok(Some(found.into_iter().map(body).collect()))
     }
 
-    /// Reads the content of one message. Returns `None` if its body is missing or damaged.
+    /// Reads the content of one message of a segment. Returns `None` if its body is missing or
+    /// damaged.
     pub(crate) async fn content(
         &self,
         segment: Segment,

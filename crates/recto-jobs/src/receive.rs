@@ -95,8 +95,8 @@ impl Shards {
         }
     }
 
-    /// Reserves at most `wanted` messages in flight, as far as the queue's limit allows. Messages that other
-    /// receivers of this process are claiming count against the limit.
+    /// Reserves up to `wanted` messages of the queue's limit of messages in flight. Messages that
+    /// other receivers of this process are claiming count against the limit.
     pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
         let find_room = |claiming| self.room_in_flight(wanted, claiming);
         self.common().take_room(find_room)
@@ -141,8 +141,8 @@ impl Shards {
         held.take().ok_or_else(QueueError::ended)
     }
 
-    /// Polls one shard after another until there are enough messages. If one shard fails, messages are still
-    /// received from the others.
+    /// Polls one shard after another until there are enough messages. If one shard fails, the
+    /// receive still gets messages from the other shards.
     async fn look_at_each(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (mut found, mut failed) = (Found::default(), None);
         for index in self.to_receive() {
@@ -151,15 +151,15 @@ impl Shards {
             let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
             if wanted == 0 || found.look.is_full() || found.look.has_failed_half(most) {
                 if quiet.is_none() {
-                    // This receive ends, but the shard may have more messages, so wake another
+                    // The receive ends, but the shard may have more messages, so wake another
                     // waiting receiver.
                     self.common().news.notify_one();
                     break;
                 }
                 continue;
             }
-            // Another receiver polled this shard and found nothing, and no notification came afterward, so a
-            // receiver that can wait skips the shard.
+            // Another receiver polled the shard and found nothing, and no notification came
+            // afterward, so a receiver that can wait skips the shard.
             if let Some(pause) = quiet.filter(|_| waits) {
                 found.pauses(pause);
                 continue;

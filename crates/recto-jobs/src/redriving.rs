@@ -26,8 +26,8 @@ impl Shards {
     /// - An ordered queue gets only messages that have a group.
     /// - Messages that are larger than the other queue allows stay.
     ///
-    /// Interrupted moves are completed first, to their own targets, because the process that began them may
-    /// be gone. They count, too.
+    /// Interrupted moves are completed first, to the targets of those moves, because the process
+    /// that began them may be gone. Completed moves count, too.
     ///
     /// # Errors
     /// The store is unreachable, stored data is damaged, or a newer release wrote it. The other queue is
@@ -98,7 +98,8 @@ impl Shard {
         count_moved(join_all(moves).await, moved)
     }
 
-    /// Completes at most `most` interrupted moves of messages in a segment.
+    /// Completes at most `most` interrupted moves of messages out of a segment, and adds the number
+    /// of completed moves to `moved`.
     async fn end_moves(
         self: &Arc<Self>,
         segment: &LiveSegment,

@@ -1,4 +1,6 @@
-//! Storage of heads, logs and states in their tables, and the data by which their commands are evaluated.
+//! Storage of three kinds of versioned cells (rows changed by compare-and-set) in their tables:
+//! heads (manifests of shards), and the logs and states of segments. Also collects the data with
+//! which commands to these cells are evaluated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -22,35 +24,37 @@ use crate::tables::{
 };
 use crate::waits::Waits;
 
-/// Maximum number of rows that one read of a log returns: more than a log has.
+/// Maximum number of rows that one read of a segment's log returns: more than a log has.
 const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
 
-/// Maximum number of reads of a log whose header and rows are from different times.
+/// Maximum number of reads of a log. A log is read again if its header and its rows are from
+/// different times.
 const MAX_LOG_READS: u32 = 3;
 
-/// Backend of a shard's head.
+/// Storage of a shard's head (manifest), for its compare-and-set loop.
 pub(crate) struct HeadGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
 }
 
-/// Backend of a live segment's log.
+/// Storage of a live segment's log (list of the sent messages), for its compare-and-set loop.
 pub(crate) struct LogGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
-    /// Deduplication ids of the earlier segments. They are read when a message with a deduplication id is
-    /// first sent.
+    /// Deduplication ids of the earlier segments of the shard. The first append of a message with a
+    /// deduplication id reads these ids.
     pub(crate) recent: OnceLock<Recent>,
-    /// Bodies of appends that are in progress. On a store with transactions, the write of the log's rows
-    /// includes them. Their callers own the bodies while they wait for the append.
+    /// Bodies of appends that are in progress. On a store with transactions, the write that appends
+    /// the log rows also stores these bodies. The callers that wait for the appends own the bodies.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
 }
 
-/// Backend of a live segment's state.
+/// Storage of a live segment's state (which messages are resolved, claimed or moving), for its
+/// compare-and-set loop.
 pub(crate) struct StateGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
@@ -59,9 +63,10 @@ pub(crate) struct StateGround {
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) options: Arc<NewestOptions>,
-    /// Groups of an ordered queue whose messages in this segment must wait, as of the last poll.
+    /// Groups of an ordered queue whose messages in the segment must wait for earlier segments, as
+    /// the last poll found.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
-    /// Segments that polls and maintenance skip because no message in them needs work yet.
+    /// Segments that polls and maintenance skip because their messages need no work yet.
     pub(crate) waits: Arc<Waits>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
@@ -92,8 +97,9 @@ impl Ground for HeadGround {
         Ok(read.unwrap_or_else(Head::absent))
     }
 
-    /// Returns the request that replaces the head `before` by `put`. On a store with transactions, the
-    /// request also deletes the bodies of segments that `put` no longer lists.
+    /// Returns the request that replaces the head (shard manifest) `before` by `put`. On a store
+    /// with transactions, the request also deletes the bodies of segments that `put` no longer
+    /// lists.
     fn request(&self, before: &Head, put: &Head) -> Request {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
@@ -237,8 +243,8 @@ impl StateGround {
     }
 }
 
-/// Reads the log in a versioned cell, even if another segment uses the cell now. Reads only rows that `copy`
-/// lacks.
+/// Reads the log in a versioned cell (row changed by compare-and-set), even if another segment uses
+/// the cell now. Reads only rows that `copy` lacks.
 pub(crate) async fn read_log(
     queues: &QueueStore,
     address: Address,
@@ -270,7 +276,7 @@ async fn read_log_once(
     };
     let header = stored::decode_log_header(version, &content)?;
     if header.needed_from(copy) == header.rows() {
-        // The copy has all rows, so no row has to be read.
+        // The cached copy of the log has all rows, so no row has to be read.
         return Ok(stored::decode_log(header, copy, [])?);
     }
     // Read no rows behind the last row of the header. They may have been appended since, or may be
@@ -300,8 +306,8 @@ async fn read_log_once(
     Ok(stored::decode_log(header, copy, rows)?)
 }
 
-/// Reads the header of a versioned cell that has several rows: its version, and the content of the static
-/// column. Returns `None` if the cell was never written.
+/// Reads the header of a versioned cell (row changed by compare-and-set) that has several rows: its
+/// version, and the content of the static column. Returns `None` if the cell was never written.
 pub(crate) async fn read_header(
     queues: &QueueStore,
     snapshot: &dyn Snapshot,
@@ -316,7 +322,8 @@ pub(crate) async fn read_header(
     row.map(|row| header_at(row, 0, table)).transpose()
 }
 
-/// Returns the version and the content of a versioned cell from the static columns of a row.
+/// Returns the version and the content of a versioned cell (row changed by compare-and-set) from
+/// the static columns of a row.
 pub(crate) fn header_of(row: RowRef<'_>, table: &Table) -> Result<(Version, Vec<u8>)> {
     header_at(row, table.key_len(), table)
 }
@@ -329,7 +336,8 @@ fn header_at(row: RowRef<'_>, first: usize, table: &Table) -> Result<(Version, V
     }
 }
 
-/// Returns the mutation that writes the header of a versioned cell: its version and content.
+/// Returns the mutation that writes the header of a versioned cell (row changed by
+/// compare-and-set): its version and content.
 pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     let put = Operation::PatchStatic {
         columns: vec![COMPARED, CONTENT],
@@ -341,7 +349,7 @@ pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     mutation(put, None)
 }
 
-/// Reads a versioned cell that is stored in a single row.
+/// Reads a versioned cell (row changed by compare-and-set) that is stored in a single row.
 async fn read_row<R>(
     queues: &QueueStore,
     table: &Arc<Table>,

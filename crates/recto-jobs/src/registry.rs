@@ -13,13 +13,13 @@ use crate::registers::{condition, damaged, header_of, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
-/// Number of rows per page in a read of the registry.
+/// Number of rows per page in a read of the registry (list of queues).
 const READ_ROWS: u32 = 1_000;
 /// Maximum number of attempts to read the registry. An attempt fails if the registry changes between the
 /// reads of its pages.
 const MAX_READS: u32 = 3;
 
-/// Backend of the registry of a keyspace.
+/// Storage of the registry (list of the queues of a keyspace), for its compare-and-set loop.
 pub(crate) struct RegistryGround {
     pub(crate) queues: QueueStore,
 }

@@ -1,5 +1,5 @@
-//! Release of segments: a segment is removed from the head of its shard when all its messages are resolved or
-//! purged.
+//! Release of segments: removes a segment from the head (manifest) of its shard when all its
+//! messages are resolved or purged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ impl Shard {
         }
     }
 
-    /// Releases a segment if all its messages are resolved. If `purges` is set, resolves its messages first.
+    /// Releases a segment (removes it from its shard) if all its messages are resolved. If `purges`
+    /// is set, resolves the messages first.
     ///
     /// # Errors
     /// The store is unreachable, or stored data is damaged. Another call continues the release.
@@ -63,14 +64,14 @@ impl Shard {
         })
     }
 
-    /// Reads the head with serial consistency, and returns its entry for a segment. Returns `None` if the
-    /// segment was released.
+    /// Reads the head (manifest of the shard) with serial consistency, and returns its entry for a
+    /// segment. Returns `None` if the segment was released.
     pub(crate) async fn find(&self, number: recto_protocol::queues::Segment) -> Result<Option<Live>> {
         let head = self.head.read().await?;
         Ok(head.live().get(&number).copied())
     }
 
-    /// Sends a command to the segment from which a message was moved. `origin` names that segment.
+    /// Sends a command to the state of the segment `origin`, from which a message was moved.
     pub(crate) async fn ask_source(
         &self,
         origin: Origin,

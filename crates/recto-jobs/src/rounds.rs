@@ -1,5 +1,6 @@
-//! Compare-and-set loop of one versioned cell in this process. It executes the waiting commands by one conditional
-//! write at a time.
+//! Compare-and-set loop of one versioned cell (row that is overwritten on the condition of its
+//! version) in this process. The loop executes the waiting commands by one conditional write at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,8 @@ use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::{QueueStore, is_passing, write_options};
 
-/// Maximum number of commands that may wait for one versioned cell. Further commands are rejected.
+/// Maximum number of commands that may wait for one versioned cell (row changed by
+/// compare-and-set). Further commands are rejected.
 const MAX_WAITING: usize = 65_536;
 /// Number of successive turns of the scheduler without a new command after which the loop executes the
 /// waiting commands. A caller that just got its response needs some turns to see it and to send its next
@@ -24,13 +26,15 @@ const QUIET_TURNS: u32 = 4;
 /// Maximum number of turns of the scheduler for which the loop waits for more commands.
 const MAX_TURNS: u32 = 64;
 
-/// Backend of a compare-and-set loop: storage of the versioned cell, and data for the evaluation of its commands.
+/// Storage of a versioned cell, and the data with which commands to the cell are evaluated, for a
+/// compare-and-set loop.
 #[async_trait]
 pub(crate) trait Ground: Send + Sync + 'static {
-    /// Type of the versioned cell: head, log, state, ring or registry.
+    /// Type of the versioned cell (row changed by compare-and-set): head, log, state, ring of body
+    /// tables or registry.
     type Register: Register;
 
-    /// Returns the store that has the cell.
+    /// Returns the store of queues, which has the versioned cell.
     fn queue_store(&self) -> &QueueStore;
 
     /// Executes one step of the protocol's loop, with the data that this process has now for the evaluation
@@ -45,21 +49,24 @@ pub(crate) trait Ground: Send + Sync + 'static {
     /// newer parts.
     async fn read(&self, copy: Option<Self::Register>) -> Result<Self::Register>;
 
-    /// Records that a conditional write of the cell failed because another process wrote first.
+    /// Records that a conditional write of the versioned cell failed because another process wrote
+    /// first.
     fn was_late(&self) {}
 
     /// Returns the request that replaces the value `before` by the value `put`.
     fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
 }
 
-/// Conditional write, and plain writes that a store with transactions applies together with it or not at all.
+/// Conditional write with plain writes. A store with transactions applies either all of them or
+/// none.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) cas: Cas,
     pub(crate) plain: Vec<PartitionWrite>,
 }
 
-/// Compare-and-set loop of one versioned cell in this process.
+/// Compare-and-set loop of one versioned cell (row that is overwritten on the condition of its
+/// version) in this process.
 pub(crate) struct Rounds<G: Ground> {
     pub(crate) ground: G,
     inner: Mutex<Inner<G::Register>>,
@@ -67,28 +74,28 @@ pub(crate) struct Rounds<G: Ground> {
 
 struct Inner<R: Register> {
     round: Round<R>,
-    /// Commands that the protocol's loop has not received yet.
+    /// Commands that callers sent, and that the step function of the protocol has not received yet.
     asked: Vec<(Ticket, R::Wish)>,
     waiting: BTreeMap<Ticket, Waiting<R>>,
-    /// True while a task executes the waiting commands.
+    /// True while a task executes the waiting commands. Only one task does so at a time.
     is_driven: bool,
     last_ticket: u64,
     /// True if a write with an unknown outcome may have executed a waiting command.
     is_in_doubt: bool,
-    /// Error of the last failed request to the store.
+    /// Error of the last failed request to the store, which explains a later timeout to the caller.
     failure: Option<QueueError>,
 }
 
-/// Caller that waits for a response. The entry stays after the caller gave up, while its command is in
-/// progress.
+/// Caller that waits for a response. If the caller gives up while its command is in progress, the
+/// entry stays until the command has ended.
 struct Waiting<R: Register> {
     told: oneshot::Sender<Result<R::Answer>>,
-    /// Bodies that the write of the command includes. They are kept as long as the command may be evaluated
-    /// again.
+    /// Bodies that the write of the command includes. The caller keeps the bodies as long as the
+    /// command may be evaluated again.
     _bodies: Option<Arc<[Body]>>,
 }
 
-/// Request that the loop sends to the store next.
+/// Next request of the compare-and-set loop to the store.
 enum Work {
     Read,
     Cas(Box<Request>, Version),
@@ -96,11 +103,11 @@ enum Work {
 
 /// Decision of the loop after a request to the store.
 enum Next {
-    /// Sends this request at once.
+    /// Sends the request at once.
     Ask(Work),
     /// Waits, then sends this request; `None`: sends the last request again.
     Again(Option<Work>),
-    /// Sends no further request.
+    /// The commands are executed, or have failed. Sends no further request.
     Over,
 }
 
@@ -119,21 +126,22 @@ impl<G: Ground> Rounds<G> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `look` with the cached value of the cell. The value may be stale if other processes change the
-    /// cell, too.
+    /// Calls `look` with the cached value of the versioned cell. The value may be stale if other processes
+    /// change the cell, too.
     pub(crate) fn with_copy<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
         look(self.lock().round.copy())
     }
 
-    /// Calls `look` with the cached value of the cell, unless a change of the cell is in progress. Returns
-    /// `None` then.
+    /// Calls `look` with the cached value of the cell. Returns `None` if a change of the cell is in
+    /// progress, or if no value is cached.
     pub(crate) fn with_settled_copy<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
         let inner = self.lock();
         let copy = inner.round.copy().filter(|_| inner.round.is_idle());
         copy.map(look)
     }
 
-    /// Reads the cell from the store, and caches the value unless the cached value is newer.
+    /// Reads the versioned cell from the store, and caches the value unless the cached value is
+    /// newer.
     pub(crate) async fn read(&self) -> Result<G::Register> {
         let copy = self.with_copy(|copy| Some(copy?.clone()));
         let found = self.ground.read(copy).await?;
@@ -279,7 +287,7 @@ impl<G: Ground> Rounds<G> {
         work
     }
 
-    /// Executes commands until no command waits.
+    /// Executes the waiting commands, one conditional write after another, until no command waits.
     async fn drive(self: Arc<Self>, mut ending: Ending<G>) {
         while let Some(asked) = self.gather().await {
             let work = self.step(&mut self.lock(), Event::Asked(asked));
@@ -469,7 +477,8 @@ impl<R: Register> Inner<R> {
         }
     }
 
-    /// Passes the error to all waiting callers. The next command starts with a read of the cell.
+    /// Passes the error to all waiting callers, and drops their commands. The next command starts
+    /// with a read of the cell.
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
         self.asked.clear();

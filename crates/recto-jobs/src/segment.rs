@@ -13,7 +13,8 @@ use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
 use crate::shard::Shard;
 
-/// Cached data of a live segment in this process.
+/// Cached data of a live segment (run of messages in a shard that is not released yet) in this
+/// process.
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<Rounds<LogGround>>,
@@ -22,12 +23,13 @@ pub(crate) struct LiveSegment {
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
     in_flight: Mutex<Option<InFlight>>,
-    /// Number of messages that were checked for expiry, and the earliest time from which the retention of
-    /// these messages counts.
+    /// Number of messages that were checked for expiry, and the earliest due time of these
+    /// messages. The retention of a message counts from its due time.
     first_due: Mutex<(Seq, Micros)>,
 }
 
-/// Groups with unresolved messages, and the versions of log and state that they were computed from.
+/// Groups with unresolved messages, and the versions of the log and the state from which the groups
+/// were computed.
 type KnownGroups = ((Version, Version), Arc<OpenGroups>);
 
 /// Cached number of messages in flight. `counted_nanos` is the time of the count, and `version` the version
@@ -39,12 +41,12 @@ struct InFlight {
     count: usize,
 }
 
-/// Time for which a cached number of messages in flight is valid, in nanoseconds. It is limited because a
-/// visibility timeout ends without a change of the state.
+/// Time for which a cached number of messages in flight is valid, in nanoseconds. The time is short
+/// because a visibility timeout ends without a change of the state.
 const COUNTED_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
-    /// Creates the empty cache of a segment of the shard. Reads nothing.
+    /// Creates the empty cache of a segment of the shard, without reading from the store.
     pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
         let (queues, address) = (&shard.queues, shard.address);
         let log = Rounds::new(LogGround {
@@ -106,7 +108,8 @@ impl LiveSegment {
         log.and(state)
     }
 
-    /// Reads the state if it is not cached, or if `anew` is set.
+    /// Reads the state of the segment (which messages are resolved or claimed) if it is not cached,
+    /// or if `anew` is set.
     pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
         if anew || self.state.with_copy(|state| state.is_none()) {
             self.state.read().await?;
@@ -120,14 +123,16 @@ impl LiveSegment {
         Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.state) == 1
     }
 
-    /// Sets the groups of an ordered queue whose messages in this segment must wait.
+    /// Sets the groups of an ordered queue whose messages in the segment must wait for earlier
+    /// segments.
     pub(crate) fn set_order(&self, order: Order) {
         let known = &self.state.ground.order;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
-    /// Returns the groups with unresolved messages in this segment, by cached data. Computes them once for
-    /// each version of the log and the state. Returns `None` if the log or the state is not cached.
+    /// Returns the groups that have unresolved messages in the segment, by cached data. Computes
+    /// the groups once for each version of the log and the state. Returns `None` if the log or the
+    /// state is not cached.
     pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
         self.state.with_copy(|state| {
             self.log.with_copy(|log| {
@@ -146,7 +151,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether a claim would get a message, by cached data.
+    /// Returns whether a claim (reservation for a receiver) would get a message, by cached data.
     pub(crate) fn may_claim(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -187,12 +192,13 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether the log and the state are cached.
+    /// Returns whether the log and the state of the segment are cached.
     pub(crate) fn is_known(&self) -> bool {
         self.with_log(|_| ()).is_some() && self.state.with_copy(|state| state.is_some())
     }
 
-    /// Returns whether a claim would get a message that was never received, by cached data.
+    /// Returns whether a claim (reservation for a receiver) would get a message that was never
+    /// received, by cached data.
     pub(crate) fn has_new(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -266,8 +272,8 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether a message may have expired by the retention bound `by`. Inspects only messages that
-    /// were sent after the last call, unless an earlier one may have expired.
+    /// Returns whether a message may have expired by the retention bound `by`. Inspects only
+    /// messages that were sent after the last call, unless an earlier message may have expired.
     pub(crate) fn may_have_expired(&self, by: Micros) -> bool {
         let mut known = self.first_due.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = self.with_log(|log| (log.next(), log.first_due_from(known.0)));
@@ -281,12 +287,14 @@ impl LiveSegment {
         known.1 <= by
     }
 
-    /// Returns the earliest time from which the retention of an unresolved message counts, by cached data.
+    /// Returns the earliest due time of an unresolved message, by cached data. The retention of a
+    /// message counts from its due time.
     pub(crate) fn first_due(&self) -> Option<Micros> {
         self.with_open(|open| open.map(|(_, entry)| entry.due()).min())
     }
 
-    /// Returns whether a later segment uses the versioned cell of the log or of the state.
+    /// Returns whether a later segment uses the versioned cell (row changed by compare-and-set) of
+    /// the log or of the state.
     pub(crate) fn is_overtaken(&self) -> bool {
         let log = self.log.with_copy(|log| log.map(Log::segment));
         let state = self.state.with_copy(|state| state.map(State::segment));
@@ -308,7 +316,7 @@ impl LiveSegment {
         count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
     }
 
-    /// Returns the messages to move out of the segment, each with its number of attempts. These are messages
+    /// Returns the messages to move out of the segment, each with its number of attempts: messages
     /// whose move has begun, and messages whose last allowed attempt has ended.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
         self.state.with_copy(|state| {
@@ -346,14 +354,14 @@ impl LiveSegment {
         })
     }
 
-    /// Calls `look` with the cached log. Returns `None` if no log of this segment is cached.
+    /// Calls `look` with the cached log. Returns `None` if no log of the segment is cached.
     pub(crate) fn with_log<T>(&self, look: impl FnOnce(&Log) -> T) -> Option<T> {
         self.log
             .with_copy(|log| log.filter(|log| log.segment() == self.number).map(look))
     }
 
-    /// Reads the deduplication ids of earlier segments of the shard, unless they are cached. These segments
-    /// are sealed, so the ids are read only once.
+    /// Reads the deduplication ids of earlier segments of the shard, unless the ids are cached.
+    /// Earlier segments are sealed, so their ids are read only once.
     pub(crate) async fn know_recent(&self, head: &Head) -> Result<()> {
         let ground = &self.log.ground;
         if ground.recent.get().is_some() {

@@ -28,7 +28,7 @@ const MAX_WOKEN: usize = 64;
 /// Messages that are appended to a shard together: all of them or none.
 struct Append {
     reach: Reach,
-    /// Indexes of the messages in the caller's list.
+    /// Indexes of the messages in the list that the caller sends.
     numbers: Vec<usize>,
     entries: Vec<Entry>,
     bodies: Vec<Body>,
@@ -38,23 +38,25 @@ struct Append {
 /// Shards of the queue to which a message may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Destination {
-    /// This shard only.
+    /// Only the shard with this index, because the group or the deduplication id determines the
+    /// shard.
     Only(usize),
     /// Any shard that is not full.
     Any,
 }
 
 impl Shards {
-    /// Sends messages in this order, and returns the outcome of each. Invalid messages are skipped, and the
-    /// others are sent. If the caller goes away, each message is either sent completely or not sent.
+    /// Sends `messages` in their order, and returns the outcome of each. Invalid messages are
+    /// skipped, and the other messages are sent. If the caller goes away, each message is either
+    /// sent completely or not sent.
     ///
-    /// In an ordered queue, no message of a group is sent after a message of this group that the store
-    /// did not accept.
+    /// In an ordered queue, no message of a group is sent after a message of the group that the
+    /// store did not accept.
     ///
     /// # Errors
     /// Each message has its own error: the message is invalid, the queue is full, or the store is
-    /// unreachable. Or it is unknown whether the message was sent. In that case, send it again with the same
-    /// deduplication id to resolve the outcome.
+    /// unreachable. Or it is unknown whether the message was sent. In that case, send it again with
+    /// the same deduplication id to resolve the outcome.
     pub async fn send(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
         let mut results: Vec<Option<Result<Sent>>> = vec![None; messages.len()];
         let appends = self.appends(&messages, &mut results);
@@ -145,8 +147,9 @@ impl Shards {
         appends
     }
 
-    /// Returns the destination of a message. Messages of the same group in an ordered queue go to the same
-    /// shard. So do messages with the same deduplication id.
+    /// Returns the shards to which a message may be sent. In an ordered queue, all messages of a
+    /// group go to the same shard. In other queues, messages with the same deduplication id go to
+    /// the same shard. So do messages without an id that have the same group.
     fn destination(&self, entry: &Entry, options: &ShardOptions) -> Destination {
         let name = if options.is_ordered {
             entry.group
@@ -159,7 +162,8 @@ impl Shards {
         name.map_or(Destination::Any, |name| Destination::Only(self.of_name(name)))
     }
 
-    /// Appends messages at their destination. Returns the outcome and position of each message.
+    /// Appends messages to the shard `to`, or to any shard that is not full. Returns the outcome of
+    /// each message.
     async fn append(&self, to: Destination, append: Append) -> Result<Vec<Placed>> {
         let (entries, bodies) = (append.entries.into(), append.bodies.into());
         let first = match to {
@@ -197,13 +201,13 @@ impl Append {
         }
     }
 
-    /// Returns whether the append can take this message within its limits.
+    /// Returns whether the append can take one more message within its limits.
     fn takes(&self, message: &NewMessage, most_bytes: u64) -> bool {
         self.entries.len() < MAX_BATCH && self.bytes + message.stored_bytes() <= most_bytes
     }
 }
 
-/// Creates the entry that describes a message in the log.
+/// Creates the log entry of a message: its id, size, times, group and deduplication id.
 fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
     let delay = micros(message.delay.unwrap_or(options.delay));
     Entry {
@@ -226,7 +230,8 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
 }
 
 impl Shard {
-    /// Appends messages to the open segment of the shard. Returns the outcome and position of each message.
+    /// Appends messages to the open segment of the shard. Returns for each message its position, or
+    /// that it is a duplicate.
     async fn append(
         &self,
         reach: Reach,
@@ -258,8 +263,8 @@ impl Shard {
         }
     }
 
-    /// Returns the body table that the work unit of this shard uses alone. Returns `None` if the shard
-    /// belongs to a queue, or if the store has no ring.
+    /// Returns the body table that the work unit (temporary queue) of this shard uses alone.
+    /// Returns `None` if the shard belongs to a queue, or if the store has no ring of body tables.
     pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
         let Some(unit) = self.common.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
@@ -276,8 +281,8 @@ impl Shard {
         })
     }
 
-    /// Returns the event that starts the protocol of sending. It contains the open segment if the cached head
-    /// has one.
+    /// Returns the event that starts the protocol of sending. It contains the open segment if the
+    /// cached head (shard manifest) has one.
     fn first_event(&self, reach: Reach) -> SendEvent {
         let open = self
             .head
@@ -329,8 +334,8 @@ impl Shard {
 /// Returns the error of messages that were not sent in an ordered queue because an earlier message failed.
 fn not_sent_behind(error: &QueueError) -> QueueError {
     let kind = match error.kind() {
-        // These kinds describe the failed messages. The messages after them were not sent at all, so their
-        // error has another kind.
+        // The kinds `OutcomeUnknown`, `InvalidArgument` and `Store` describe the failed messages.
+        // The messages after them were not sent at all, so their error has another kind.
         QueueErrorKind::OutcomeUnknown | QueueErrorKind::InvalidArgument | QueueErrorKind::Store => {
             QueueErrorKind::Unavailable
         }
@@ -343,7 +348,7 @@ fn not_sent_behind(error: &QueueError) -> QueueError {
         .with_source(error.clone())
 }
 
-/// Returns the hash that represents a group or a deduplication id in the log.
+/// Returns the hash that represents the name of a group or a deduplication id in the log.
 fn fingerprint(name: &str) -> Fingerprint {
     let mut bytes = [0; 16];
     blake3::Hasher::new()

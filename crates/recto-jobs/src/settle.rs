@@ -15,7 +15,7 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Operation with the receipt of a message.
+/// Operation that a receiver requests by showing the receipt of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiptOperation {
     Ack,
@@ -64,8 +64,8 @@ impl Shards {
         .await
     }
 
-    /// Gives messages back on which no receiver worked. They can be received again at once, and the attempt
-    /// does not count.
+    /// Gives messages back on which no receiver worked. The messages can be received again at once,
+    /// and the attempt does not count.
     ///
     /// # Errors
     /// The errors of [`ack`](Self::ack).
@@ -194,7 +194,8 @@ impl Shard {
         Ok(moved == Some(Moved::Done))
     }
 
-    /// Executes the operation on the messages of these receipts, which must all be from this shard.
+    /// Executes the operation `what` on the messages of receipts, which must all be from this
+    /// shard.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         receipts: &[Receipt],
@@ -204,8 +205,8 @@ impl Shard {
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
-        // The head no longer lists a released segment, and all its messages are resolved. `done_before` is
-        // the outcome of their receipts.
+        // The head no longer lists a released segment. All messages of a released segment are
+        // resolved, and `done_before` is the outcome for their receipts.
         let done_before = if what.needs_message() {
             Settled::Stale
         } else {
@@ -300,8 +301,9 @@ impl Shard {
             ReceiptOperation::Extend { .. } | ReceiptOperation::GiveBack => {}
         }
         if what == ReceiptOperation::Ack && !self.common.options.get().is_ordered {
-            // In an unordered queue, an ack makes no waiting message available. It can only make room below
-            // the limit of messages in flight, so other processes need no notification.
+            // In an unordered queue, an ack makes no waiting message available. The ack can only
+            // make room below the limit of messages in flight, so other processes need no
+            // notification.
             self.wakes();
         } else {
             self.tells();

@@ -17,8 +17,8 @@ use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
 use crate::waits::Waits;
 
-/// Maximum number of live segments of a shard whose data a process caches. It reads the data of further
-/// segments again for each use.
+/// Maximum number of live segments of a shard whose data a process caches. The process reads the
+/// data of further segments again for each use.
 pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
 /// Number of maintenance runs after which the cached data of an unused segment is dropped. Waiting receivers
 /// use their segments more often.
@@ -28,7 +28,8 @@ const IDLE_TURNS: usize = 3;
 pub(crate) struct Shard {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
-    /// Epoch of the queue's slot, which distinguishes the queue from earlier queues in the slot.
+    /// Epoch of the queue's registry slot, which distinguishes the queue from others that had the
+    /// slot before.
     pub(crate) tenure: Tenure,
     /// Data that all shards of the queue share.
     pub(crate) common: Arc<Common>,
@@ -38,15 +39,16 @@ pub(crate) struct Shard {
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
-    /// Time of the last poll of the whole shard, by the monotonic clock; 0: never.
+    /// Time of the last poll of the whole shard, in nanoseconds of the monotonic clock. 0: never.
     pub(crate) looked_nanos: AtomicU64,
-    /// Number of polls of the shard. Its parity says whether a poll prefers new messages.
+    /// Number of polls of the shard. Every second poll prefers new messages.
     pub(crate) looks: AtomicU64,
-    /// Knowledge that the shard has no message to receive until some time.
+    /// Cached result of a poll: until when the shard has no message to receive.
     pub(crate) quiet: Quiet,
-    /// For each sealed segment, the earliest time from which the retention of a message counts.
+    /// For each sealed segment, the earliest due time of an unresolved message. The retention of a
+    /// message counts from its due time.
     pub(crate) first_due: Mutex<FirstDue>,
-    /// Segments that polls skip until a message in them is due.
+    /// Segments that polls skip because none of their messages is due yet.
     pub(crate) waits: Arc<Waits>,
     known: Mutex<Known>,
 }
@@ -54,7 +56,8 @@ pub(crate) struct Shard {
 #[derive(Default)]
 struct Known {
     segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
-    /// Number of lookups of segments so far; used as a time.
+    /// Number of lookups of segments so far. The number serves as a clock that tells how long a
+    /// segment was not used.
     turn: u64,
     /// Values of `turn` at the last calls of `forget_idle`, the latest call first.
     looked_at: [u64; IDLE_TURNS],
@@ -145,7 +148,7 @@ impl Shard {
         Some(Arc::clone(segment))
     }
 
-    /// Returns the segments with cached data.
+    /// Returns the segments of the shard with cached data.
     pub(crate) fn known_segments(&self) -> Vec<Arc<LiveSegment>> {
         let known = self.known();
         let segments = known.segments.values().map(|(_, segment)| Arc::clone(segment));
@@ -176,7 +179,7 @@ impl Shard {
 }
 
 impl Known {
-    /// Drops the cached data of one segment: of those that are not in use, the one whose last lookup was
+    /// Drops the cached data of one segment that is not in use: the segment whose last lookup was
     /// longest ago.
     fn forget_one(&mut self) {
         let idle = self.segments.iter();
@@ -188,7 +191,7 @@ impl Known {
     }
 }
 
-/// Returns whether no caller uses the cached segment, and no request to it is in progress.
+/// Returns whether no caller uses the cached segment, and no request to the segment is in progress.
 fn is_unused(segment: &Arc<LiveSegment>) -> bool {
     Arc::strong_count(segment) == 1 && segment.is_idle()
 }

@@ -21,8 +21,8 @@ use crate::totals::{Counter, Totals};
 pub struct Shards(Arc<[Arc<Shard>]>);
 
 impl QueueStore {
-    /// Returns a handle to the messages of a queue with `count` shards (at least one). The slot `place` and
-    /// its epoch `tenure` identify the queue.
+    /// Returns a handle to the messages of a queue with `count` shards (at least one). The registry
+    /// slot `place` and the epoch `tenure` (use of the slot by one queue) identify the queue.
     pub fn shards(&self, place: Place, tenure: Tenure, count: u16) -> Shards {
         let address = |shard| Address {
             place,
@@ -66,7 +66,7 @@ impl Shards {
         &self.first().common
     }
 
-    /// Returns whether both queues use the same open store.
+    /// Returns whether two queues use the same open store, so that messages can move between them.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.queues().trains, &other.queues().trains)
     }
@@ -115,7 +115,8 @@ impl Shards {
         self.0.iter().position(is_it)
     }
 
-    /// Returns the index of the shard for all messages with this group or deduplication id.
+    /// Returns the index of the shard that has all messages with the group or deduplication id
+    /// `name`.
     pub(crate) fn of_name(&self, name: Fingerprint) -> usize {
         (name.0 % self.0.len() as u128) as usize
     }
@@ -123,8 +124,8 @@ impl Shards {
     /// Returns the index of the shard to which this process sends messages that may go to any shard.
     pub(crate) fn to_send(&self) -> usize {
         if self.0.len() == 1 {
-            // Do not use `sends`, whose shard numbers are those of the whole queue: this set may
-            // contain only one shard of the queue.
+            // Do not use `sends`, which has indexes of all shards of the queue: this set may
+            // contain only one of these shards.
             return 0;
         }
         self.common().sends.shard(&self.choice(|losses| &losses.appends))

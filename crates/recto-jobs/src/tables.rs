@@ -19,13 +19,14 @@ const BODIES: &str = "recto_queue_body_";
 const PUT: Stamp = Stamp(1);
 const DELETED: Stamp = Stamp(2);
 
-/// Index of the column with the content of a versioned cell, in its row or in the static columns. Columns are
-/// sorted by name, as Cassandra lists them.
+/// Index of the column with the content of a versioned cell (row changed by compare-and-set), in
+/// its row or in the static columns. Columns are sorted by name, as Cassandra lists them.
 pub(crate) const CONTENT: u16 = 0;
-/// Index of the column with the version of a versioned cell, which conditional writes compare.
+/// Index of the column with the version of a versioned cell. Conditional writes compare the
+/// version.
 pub(crate) const COMPARED: u16 = 1;
 
-/// Definitions of the tables of queues.
+/// Definitions of the tables that store queues.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) registry: Arc<Table>,
@@ -34,7 +35,8 @@ pub(crate) struct Tables {
     pub(crate) states: Arc<Table>,
     /// Table of the notifier, by which processes learn that messages may be available.
     pub(crate) bell: Arc<Table>,
-    /// Body table of a store without a ring; its number is 0.
+    /// Table of message bodies in a store without a ring (body tables used in rotation). Its id is
+    /// 0.
     bodies: Arc<Table>,
 }
 
@@ -50,14 +52,15 @@ impl Tables {
         }
     }
 
-    /// Returns the tables that are created when queues are first opened, except the body tables of a ring.
+    /// Returns the tables that are created when queues are first opened, except the body tables of
+    /// a ring (tables used in rotation).
     pub(crate) fn of(&self, has_ring: bool) -> Vec<Arc<Table>> {
         let last = if has_ring { &self.bell } else { &self.bodies };
         let tables = [&self.registry, &self.heads, &self.logs, &self.states, last];
         tables.map(Arc::clone).to_vec()
     }
 
-    /// Returns the definition of the body table with this number.
+    /// Returns the definition of the body table with the id `number`.
     pub(crate) fn bodies(&self, number: BodyTable) -> Arc<Table> {
         match number {
             BodyTable(0) => Arc::clone(&self.bodies),
@@ -65,7 +68,8 @@ impl Tables {
         }
     }
 
-    /// Returns the write that stores bodies, each under its index in the chunk.
+    /// Returns the write that stores bodies, each under its index in the chunk (bodies written
+    /// together).
     pub(crate) fn put_bodies<'b>(
         &self,
         table: BodyTable,
@@ -86,7 +90,7 @@ impl Tables {
         }
     }
 
-    /// Returns the write that deletes all bodies of a released segment.
+    /// Returns the write that deletes the bodies of all messages of a released segment.
     pub(crate) fn delete_bodies(&self, table: BodyTable, partition: Cells) -> PartitionWrite {
         PartitionWrite {
             table: self.bodies(table),
@@ -108,7 +112,7 @@ pub(crate) fn registry_partition() -> Cells {
     std::iter::once(Some(&b"registry"[..])).collect()
 }
 
-/// Returns the partition key of the ring, in the table of the registry.
+/// Returns the partition key of the ring (list of body tables) in the table of the registry.
 pub(crate) fn ring_partition() -> Cells {
     std::iter::once(Some(&b"ring"[..])).collect()
 }
@@ -133,7 +137,8 @@ pub(crate) fn head_partition(address: Address) -> Cells {
         .collect()
 }
 
-/// Returns the partition key of a versioned cell, for the table of logs and the table of states.
+/// Returns the partition key of a versioned cell (row changed by compare-and-set), for the table of
+/// logs and the table of states.
 pub(crate) fn register_partition(address: Address, register: RegisterNumber) -> Cells {
     let register = register.0.cast_signed().to_be_bytes();
     let cells = [place(address), shard(address), register];
@@ -146,14 +151,14 @@ pub(crate) fn body_partition(address: Address, segment: Segment) -> Cells {
     [&place[..], &shard, &segment].into_iter().map(Some).collect()
 }
 
-/// Returns the clustering key of a row of a log: the number of the row. The rows of a segment therefore
-/// overwrite the rows of earlier segments that used the same versioned cell.
+/// Returns the clustering key of a row of a log: the index of the row. The rows of a segment
+/// therefore overwrite the rows of earlier segments that used the same versioned cell.
 pub(crate) fn row_clustering(number: Seq) -> Cells {
     std::iter::once(Some(&i32::from(number).to_be_bytes()[..])).collect()
 }
 
-/// Returns the clustering key of a body: its chunk, and its index in the chunk. The key is one column, so
-/// that a store can read several bodies at once.
+/// Returns the clustering key of a body: its chunk (bodies written together), and its index in the
+/// chunk. The key is one column, so that a store can read several bodies at once.
 pub(crate) fn body_clustering(chunk: Chunk, index: u16) -> Cells {
     let key = [&chunk.0.to_be_bytes()[..], &index.to_be_bytes()].concat();
     std::iter::once(Some(&key[..])).collect()

@@ -1,11 +1,12 @@
-//! Counters of this process for the messages of a queue, for example of those that it sent.
+//! Counters of this process for the messages of a queue: how many it sent, received, acknowledged,
+//! and so on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of this process for the messages of a queue, since it opened the store. Their JSON form has the
-/// same fields. No counter ever falls.
+/// Counters of this process for the messages of a queue, since the process opened the store. No
+/// counter ever falls. The JSON form has fields with the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Number of messages that were sent, not counting duplicates.
@@ -20,8 +21,8 @@ pub struct Totals {
     pub dead_lettered: u64,
     /// Number of messages that were deleted because they exceeded the retention of the queue.
     pub expired: u64,
-    /// Number of messages whose bodies were missing or damaged. They went to another queue without their bodies, or
-    /// were deleted.
+    /// Number of messages whose bodies were missing or damaged. The messages went to another queue
+    /// without their bodies, or were deleted.
     pub bodies_lost: u64,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Counters {
     receivers: AtomicU64,
 }
 
-/// Number that only grows.
+/// Counter that never falls, and that several tasks may increase.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -77,7 +78,7 @@ impl Counters {
     }
 }
 
-/// Guard of a waiting receiver. Dropping it ends the count of the receiver.
+/// Guard of a waiting receiver. Dropping the guard ends the wait of the receiver in the count.
 pub(crate) struct Waits<'c>(&'c Counters);
 
 impl Drop for Waits<'_> {

@@ -16,12 +16,13 @@ pub(crate) struct Trains {
     arrived: Notify,
 }
 
-/// Guard of a conditional write that is in progress. Dropping it ends the write.
+/// Guard of a conditional write that is in progress. Dropping the guard records that the write has
+/// ended.
 pub(crate) struct Departed<'t>(&'t Trains);
 
 impl Trains {
-    /// Waits until no conditional write is in progress. All callers that wait at the same time may then send
-    /// together.
+    /// Waits until no conditional write is in progress. Callers that wait at the same time may then
+    /// send their writes together.
     pub(crate) async fn wait(&self) {
         loop {
             let mut arrived = std::pin::pin!(self.arrived.notified());

@@ -9,14 +9,15 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queues::{Queue, Queues, unexpected};
 use crate::ring::keeper;
 
-/// Maximum number of attempts to get a table for a work unit. After each failed attempt, a table is added to
-/// the ring.
+/// Maximum number of attempts to get a table for a work unit (temporary queue). After each failed
+/// attempt, a table is added to the ring of body tables.
 const MAX_TABLE_REQUESTS: u32 = 4;
 
 impl Queues {
-    /// Begins a work unit (temporary queue) of a queue, or returns the existing one. It has the options of
-    /// its queue. A store with a ring of tables keeps its message bodies in a table of its own.
-    /// [`find`](Self::find) finds it as `QUEUE/UNIT`.
+    /// Begins a work unit (temporary queue) of a queue, or returns the existing one. The work unit
+    /// has the options of its queue. In a store with a ring (body tables used in rotation), the
+    /// bodies of the work unit are in a table of their own. [`find`](Self::find) finds the work
+    /// unit by the name `QUEUE/UNIT`.
     ///
     /// # Errors
     /// - The name is invalid, the queue does not exist, or the store has the maximum number of work units.
@@ -41,12 +42,12 @@ impl Queues {
             other => return Err(unexpected(&other)),
         };
         // If no table is free, the work unit stays in the registry, because another process may
-        // have begun it, too, and found a table.
+        // have begun the same work unit, and found a table.
         self.take_table(begun).await?;
         self.unit_of(queue, name.as_str()).await
     }
 
-    /// Ends a work unit and deletes its remaining messages.
+    /// Ends a work unit (temporary queue) and deletes its remaining messages.
     ///
     /// # Errors
     /// The work unit does not exist.
@@ -55,7 +56,7 @@ impl Queues {
         self.delete(unit.id).await
     }
 
-    /// Returns the work units of a queue, sorted by name.
+    /// Returns the work units (temporary queues) of a queue, sorted by name.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -70,7 +71,7 @@ impl Queues {
         Ok(units)
     }
 
-    /// Returns all queues, each followed by its work units.
+    /// Returns all queues, each followed by its work units (temporary queues).
     pub(crate) async fn list_with_units(&self) -> Result<Vec<Queue>> {
         let look = |registry: &Registry| {
             let queues = registry.queues();
@@ -111,7 +112,8 @@ impl Queues {
         })
     }
 
-    /// Takes a body table of the ring for a work unit, which then uses it alone.
+    /// Takes a table of the ring of body tables for a work unit (temporary queue). The work unit
+    /// then uses the table alone.
     async fn take_table(&self, unit: QueueId) -> Result<()> {
         let Some(keeper) = &self.0.keeper else {
             return Ok(());

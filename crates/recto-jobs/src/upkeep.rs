@@ -10,11 +10,11 @@ use crate::burying::Burials;
 use crate::gathering;
 use crate::queues::{Inner, Queues};
 
-/// Interval of the periodic maintenance of queues. An expired message, or one whose last attempt has ended,
-/// may stay this much longer.
+/// Interval of the periodic maintenance of queues. An expired message may stay this much longer. So
+/// may a message whose last attempt has ended.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Handle that keeps the periodic maintenance running. Dropping it ends the maintenance.
+/// Handle that keeps the periodic maintenance running. Dropping the handle ends the maintenance.
 pub(crate) struct Upkeep {
     _open: watch::Sender<()>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
 }
 
 impl Queues {
-    /// Runs the maintenance once. A later run retries work that fails.
+    /// Runs the maintenance of all queues once. A later run retries work that fails.
     async fn keep_up(&self, burials: &mut Burials) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list_with_units().await else {

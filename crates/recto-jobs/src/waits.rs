@@ -1,5 +1,5 @@
-//! Segments that need no work until some time. If no other process makes changes, polls and maintenance skip
-//! these segments and do not read them again.
+//! Segments that need no work until some time. If no other process makes changes, polls and
+//! maintenance skip and do not read such segments.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,11 @@ pub(crate) struct Waits(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Sealed segments, each with the time until which no message is due. Polls skip them.
+    /// Sealed segments, each with the time until which no message is due. Polls skip these segments
+    /// until then.
     until: BTreeMap<Segment, Micros>,
-    /// Segments, each with a number of attempts that none of its messages has reached. The maintenance skips
-    /// them.
+    /// Segments, each with a number of attempts that none of its messages has reached. The
+    /// maintenance skips these segments.
     keeping: BTreeMap<Segment, u16>,
 }
 
@@ -25,18 +26,19 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that no message of the segment is due until a time, unless its state changes.
+    /// Records that no message of the segment is due until the time `until`. The record is valid
+    /// until the segment's state changes.
     pub(crate) fn learn(&self, segment: Segment, until: Micros) {
         self.lock().until.insert(segment, until);
     }
 
-    /// Records that no message of the segment was received `attempts` times. This holds until the state of
-    /// the segment changes.
+    /// Records that no message of the segment was received `attempts` times, and none is being
+    /// moved. The record is valid until the state of the segment changes.
     pub(crate) fn learn_keeps_all(&self, segment: Segment, attempts: u16) {
         self.lock().keeping.insert(segment, attempts);
     }
 
-    /// Removes what is recorded about the segment, because its state changes or may change.
+    /// Removes the record that the segment needs no work, because its state changes or may change.
     pub(crate) fn forget(&self, segment: Segment) {
         let mut known = self.lock();
         known.until.remove(&segment);
@@ -57,7 +59,7 @@ impl Waits {
         keeping.is_some_and(|looked_for| *looked_for <= attempts)
     }
 
-    /// Removes the entries of segments that are no longer live.
+    /// Removes the records of segments that are no longer live.
     pub(crate) fn prune(&self, head: &Head) {
         let mut known = self.lock();
         known.until.retain(|segment, _| head.live().contains_key(segment));

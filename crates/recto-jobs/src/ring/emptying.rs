@@ -1,5 +1,5 @@
-//! Emptying of body tables that nothing refers to. If the outcome of emptying is unknown, the table is
-//! dropped.
+//! Emptying of body tables that no live segment refers to. If the outcome of emptying is unknown,
+//! the table is dropped.
 
 use recto_protocol::queues::{
     BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish,
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ring::Keeper;
 use crate::ring::survey::Survey;
 
-/// Maximum number of attempts to record the outcome of emptying in the ring.
+/// Maximum number of attempts to record the outcome of emptying in the ring of body tables.
 const MAX_TELLINGS: u32 = 5;
 
 impl Keeper {
@@ -30,8 +30,8 @@ impl Keeper {
         }
     }
 
-    /// Sends a command to the ring. Repeats the command that records the outcome of emptying, because a table
-    /// without that record is retired (dropped, and never used again).
+    /// Sends a command to the ring of body tables. Repeats the command that records the outcome of
+    /// emptying, because a table without that record is retired (dropped, and never used again).
     async fn ask_until_known(&self, wish: RingWish) -> Result<RingAnswer> {
         let mut asked = 1;
         loop {
@@ -42,7 +42,7 @@ impl Keeper {
         }
     }
 
-    /// Sends the request to empty the table. It is sent once and never repeated.
+    /// Sends the request to empty the table. The request is sent once and never repeated.
     async fn send(&self, table: BodyTable) -> Emptied {
         let table = self.queues.tables.bodies(table);
         match self.queues.store.empty_table(&table).await {
@@ -64,7 +64,7 @@ impl Keeper {
         }
     }
 
-    /// Creates the table with the next number and adds it to the ring.
+    /// Creates the table with the next unused id, and adds it to the ring (list of body tables).
     pub(crate) async fn grow(&self, ring: &Ring) -> Result<RingAnswer> {
         let Some(next) = ring.next() else {
             return Ok(RingAnswer::Full);

@@ -16,7 +16,8 @@ use crate::ring::survey::{SHARDS_AT_ONCE, shards};
 use crate::shard::Shard;
 
 impl Keeper {
-    /// Records in every head that the table is closing. The caller must have read `registry` after `ring`.
+    /// Records in every head (shard manifest) that the table is closing. The caller must have read
+    /// `registry` after `ring`.
     pub(crate) async fn fence(
         &self,
         ring: &Ring,
@@ -56,7 +57,8 @@ impl Keeper {
     }
 }
 
-/// Sends a command to a head. Returns its response, and the head after the command.
+/// Sends a command to a shard's head (manifest). Returns its response, and the head after the
+/// command.
 pub(crate) async fn ask_head(
     shard: &Arc<Shard>,
     wish: recto_protocol::queues::HeadWish,
@@ -66,7 +68,7 @@ pub(crate) async fn ask_head(
     Ok(KeepEvent::Head(answer, shard.head(false).await?))
 }
 
-/// Returns the error for a head that refers to a missing segment or table.
+/// Returns the error for a head (shard manifest) that refers to a missing segment or table.
 pub(crate) fn damaged() -> QueueError {
     let message = "the tables of a queue are from different points in time: its table of message bodies \
                    cannot be emptied";

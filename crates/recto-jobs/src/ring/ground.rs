@@ -15,7 +15,7 @@ use crate::registers::{condition, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::ring_partition;
 
-/// Backend of the ring of a keyspace.
+/// Storage of the ring (list of the body tables of a keyspace), for its compare-and-set loop.
 pub(crate) struct RingGround {
     pub(crate) queues: QueueStore,
     /// Minimum time in seconds for which no segment may refer to a table before the table is emptied.
@@ -78,8 +78,8 @@ impl Ground for RingGround {
 }
 
 impl QueueStore {
-    /// Reads the ring with serial consistency. After this call, the process opens no segment by an older
-    /// version of the ring.
+    /// Reads the ring of body tables with serial consistency. After this call, the process opens no
+    /// segment by an older version of the ring.
     pub(crate) async fn read_ring(&self) -> Result<Ring> {
         let (table, partition) = (&self.tables.registry, ring_partition());
         let snapshot = self.store.snapshot()?;

@@ -17,8 +17,8 @@ use crate::ring::sizes::Sizes;
 use crate::ring::survey::Survey;
 use crate::rounds::Rounds;
 
-/// Number of maintenance runs of the ring in a rotation interval. The next two constants limit the time
-/// between two runs.
+/// Number of maintenance runs of the ring in a rotation interval. `MIN_INTERVAL` and `MAX_INTERVAL`
+/// limit the time between two runs.
 const TURNS_OF_A_SLICE: u32 = 10;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
@@ -27,14 +27,14 @@ const MAX_INTERVAL: Duration = Duration::from_secs(30);
 const GIVEN_UP_MICROS: Micros = 300_000_000;
 /// Maximum number of segments of each closed table whose bodies one maintenance run copies to the open table.
 const MAX_REHOMED: usize = 16;
-/// Maximum number of attempts to create the first table of the ring.
+/// Maximum number of attempts to create the first table of the ring of body tables.
 const MAX_BEGINNINGS: u32 = 4;
 
-/// Maintenance of the ring of body tables in this process.
+/// Maintenance of the ring (body tables used in rotation) in this process.
 pub(crate) struct Keeper {
     pub(crate) queues: QueueStore,
     ring: Arc<Rounds<RingGround>>,
-    /// Cached sizes of sealed segments, for [views](crate::RingView) of the ring.
+    /// Cached sizes of sealed segments, for [views](crate::RingView) of the ring of body tables.
     pub(crate) sizes: Sizes,
     /// Error of a step that failed in the last run, if any.
     obstacle: Mutex<Option<QueueError>>,
@@ -54,7 +54,8 @@ impl Keeper {
         self.ring.ask_one(wish, self.queues.request_timeout).await
     }
 
-    /// Makes sure that the ring has an open table, and that this process has read it.
+    /// Makes sure that the ring of body tables has an open table, and that this process has read
+    /// it.
     pub(crate) async fn begin(&self) -> Result<()> {
         for _ in 0..MAX_BEGINNINGS {
             let ring = self.queues.read_ring().await?;
@@ -73,7 +74,7 @@ impl Keeper {
         obstacle.clone()
     }
 
-    /// Records the error of a step that failed.
+    /// Records the error of a step of the maintenance, which is shown to users.
     pub(crate) fn stands_still(&self, error: &QueueError) {
         let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         *obstacle = Some(error.clone());
@@ -85,11 +86,11 @@ impl Keeper {
         }
     }
 
-    /// Runs the maintenance once. If a step fails, the run continues with the other steps, and the next run tries
-    /// again.
+    /// Runs the maintenance once. If a step fails, the run continues with the other steps, and the
+    /// next run tries again.
     ///
     /// # Errors
-    /// The ring or the registry cannot be read.
+    /// The ring of body tables or the registry cannot be read.
     async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
@@ -128,8 +129,8 @@ impl Keeper {
         }
     }
 
-    /// Adds a table to the ring if it has fewer than `size` tables that are not retired. Returns whether it
-    /// had fewer.
+    /// Adds a table to the ring of body tables if the ring has fewer than `size` tables that are
+    /// not retired. Returns whether the ring had fewer.
     pub(crate) async fn grow_to(&self, ring: &Ring, size: usize) -> Result<bool> {
         let is_short = usable(ring) < size;
         if is_short {
@@ -138,7 +139,8 @@ impl Keeper {
         Ok(is_short)
     }
 
-    /// Closes the open table if its rotation interval is over. Fails if no other table is free.
+    /// Closes the open body table if its rotation interval is over, so that a free table is opened.
+    /// Fails if no table is free.
     async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
         let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
@@ -149,8 +151,9 @@ impl Keeper {
         }
     }
 
-    /// Empties closed tables that nothing refers to. Copies bodies from the other closed tables to the open
-    /// table if they were closed for a rotation interval, or if no table is free.
+    /// Empties closed tables that no live segment refers to. Copies the bodies of other closed
+    /// tables to the open table, if a table was closed for a rotation interval, or if no table is
+    /// free.
     async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
         let now = self.queues.environment.now_micros();
         let is_older =
@@ -176,8 +179,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Copies the bodies of a few of these segments to the open table. The segments are chosen at random, so
-    /// that several processes rarely copy the same ones, and failing segments do not block others.
+    /// Copies the bodies of a few segments of `references` to the open table. The segments are
+    /// chosen at random, so that several processes rarely copy the bodies of one segment, and
+    /// failing segments do not block others.
     async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
         let sealed = references.iter().filter(|(.., live)| live.count.is_some());
         let sealed: Vec<_> = sealed.collect();
@@ -192,7 +196,8 @@ impl Keeper {
         }
     }
 
-    /// Closes the tables of work units that have ended. The caller must have read `registry` after `ring`.
+    /// Closes the tables of work units (temporary queues) that have ended. The caller must have
+    /// read `registry` after `ring`.
     async fn end_units(&self, ring: &Ring, registry: &Registry) -> Result<()> {
         if ring.units().next().is_none() {
             return Ok(());
@@ -210,12 +215,13 @@ impl Keeper {
     }
 }
 
-/// Returns the number of tables that the ring needs: the tables of the rotation, and one for each work unit.
+/// Returns the number of tables that the ring needs: the tables of the rotation, and one for each
+/// work unit (temporary queue).
 pub(crate) fn size(registry: &Registry) -> usize {
     usize::from(registry.options().tables) + registry.units().count()
 }
 
-/// Returns the number of tables that are not retired.
+/// Returns the number of tables of the ring (list of body tables) that are not retired.
 fn usable(ring: &Ring) -> usize {
     let tables = ring.tables().values();
     tables.filter(|phase| **phase != Phase::Retired).count()
@@ -232,7 +238,7 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
     closed
 }
 
-/// Returns the open table, with its lifetime, if its rotation interval is over.
+/// Returns the open body table, with its lifetime, if its rotation interval is over.
 fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
     let slice = Micros::from(options.rotation_seconds) * 1_000_000;
     ring.tables().iter().find_map(|(table, phase)| match phase {
@@ -260,8 +266,8 @@ fn short() -> QueueError {
     )
 }
 
-/// Starts the maintenance of the ring, which runs until the last handle of the queues is dropped. Another
-/// process continues work that is interrupted then.
+/// Starts the maintenance of the ring of body tables, which runs until the last handle of the
+/// queues is dropped. Another process continues work that is interrupted then.
 pub(crate) fn begin(
     keeper: Arc<Keeper>,
     registry: Arc<Rounds<RegistryGround>>,

@@ -5,16 +5,17 @@ use std::sync::{PoisonError, RwLock};
 
 use recto_protocol::queues::{BodyTable, QueueId, Register as _, Ring, Version};
 
-/// Part of the newest ring that this process has read. It contains the data for opening segments.
+/// Data for opening segments: the part of the newest ring (list of body tables) that this process
+/// has read.
 #[derive(Debug)]
 pub(crate) struct KnownRing(RwLock<Known>);
 
 #[derive(Debug)]
 struct Known {
     version: Version,
-    /// Table in which queues open segments.
+    /// Body table in which queues open segments.
     open: BodyTable,
-    /// Tables in which work units open segments, by work unit.
+    /// Body table in which each work unit (temporary queue) opens segments.
     units: BTreeMap<QueueId, BodyTable>,
 }
 
@@ -42,13 +43,14 @@ impl KnownRing {
         };
     }
 
-    /// Returns the version of the ring and its open table; both are 0 in a store without a ring.
+    /// Returns the version of the ring of body tables and the id of its open table. Both are 0 in a
+    /// store without a ring.
     pub(crate) fn opens(&self) -> (Version, BodyTable) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (known.version, known.open)
     }
 
-    /// Returns the table that a work unit uses alone, if it has one.
+    /// Returns the table that a work unit (temporary queue) uses alone, if it has one.
     pub(crate) fn unit(&self, unit: QueueId) -> Option<BodyTable> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.units.get(&unit).copied()

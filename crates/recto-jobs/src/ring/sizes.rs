@@ -12,14 +12,15 @@ use crate::registers::read_header;
 use crate::ring::survey::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
 
-/// Maximum number of logs that one view of the ring reads. Each table may read an equal share of them.
+/// Maximum number of logs that one view of the ring of body tables reads. Each table may read an
+/// equal share of them.
 const MAX_SIZED: usize = 1_024;
 /// Maximum number of segments whose sizes are remembered. Only sealed segments are remembered, because their sizes do
 /// not change.
 const MAX_REMEMBERED: usize = 16_384;
 
-/// Cached sizes of sealed segments. They limit the reads of a user who views the ring every second: each of
-/// these segments is read once.
+/// Cached sizes of sealed segments. If a user views the ring of body tables every second, each
+/// sealed segment is nevertheless read only once.
 #[derive(Default)]
 pub(crate) struct Sizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
 
@@ -32,7 +33,7 @@ pub(crate) struct Size {
     pub(crate) is_exact: bool,
 }
 
-/// Returns the maximum number of logs to read for each table, if there are this many tables.
+/// Returns the maximum number of logs to read for each of `tables` tables.
 pub(crate) fn share(tables: usize) -> usize {
     MAX_SIZED / tables.max(1)
 }
@@ -54,7 +55,7 @@ impl Sizes {
         self.known().retain(|segment, _| live.contains(segment));
     }
 
-    /// Returns the total size of these segments. Reads at most `most` logs.
+    /// Returns the total size of `segments`. Reads at most `most` logs.
     pub(crate) async fn of(
         &self,
         queues: &QueueStore,
@@ -86,8 +87,8 @@ impl Sizes {
     }
 }
 
-/// Reads the number of messages and of bytes from the log of a segment. Both are 0 if the segment was
-/// released in the meantime, or if nothing was sent to it yet.
+/// Reads the number of messages and of bytes from the log of a segment. The numbers are 0 if the
+/// segment was released in the meantime, or if nothing was sent to it yet.
 async fn sent_to(queues: &QueueStore, address: Address, segment: Segment, live: Live) -> Result<(Seq, u64)> {
     let snapshot = queues.store.snapshot()?;
     let partition = register_partition(address, live.register);

@@ -23,8 +23,8 @@ pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
 }
 
 impl Survey {
-    /// Reads the heads of all shards, and collects their live segments. The caller must have read `registry`
-    /// before.
+    /// Reads the heads (shard manifests) of all shards, and collects their live segments. The
+    /// caller must have read `registry` before.
     pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
         let heads = stream::iter(shards(registry)).map(|address| async move {
             let head = queues.shard_at(address).head.read().await?;
@@ -41,18 +41,18 @@ impl Survey {
         Ok(Self(references))
     }
 
-    /// Returns the number of body tables with live segments.
+    /// Returns the number of body tables to which live segments refer.
     pub(crate) fn tables(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns all live segments, of all tables.
+    /// Returns the live segments of all body tables, each with the address of its shard.
     pub(crate) fn all(&self) -> BTreeSet<(Address, Segment)> {
         let all = self.0.values().flatten();
         all.map(|(address, segment, _)| (*address, *segment)).collect()
     }
 
-    /// Returns the live segments whose bodies are in this table.
+    /// Returns the live segments whose bodies are in `table`.
     pub(crate) fn references(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
         self.0.get(&table).map_or(&[], Vec::as_slice)
     }

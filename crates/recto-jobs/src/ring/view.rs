@@ -14,24 +14,26 @@ pub struct RingView {
     pub is_needed: bool,
     /// Options that all queues of the store share, such as the rotation interval.
     pub options: StoreOptions,
-    /// Tables of the ring, sorted by number; empty without a ring.
+    /// Tables of the ring, sorted by id. Empty if the store needs no ring.
     pub tables: Vec<TableView>,
     /// Reason why the rotation is blocked. The maintenance of this process reported it, or the ring shows it.
     pub obstacle: Option<String>,
 }
 
-/// One of the tables that store the bodies of messages. These tables form a ring: they take new messages in turn.
+/// One of the tables that store the bodies of messages. The tables form a ring: they take new
+/// messages in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableView {
-    /// Number of the table.
+    /// Id of the table, from which its name is made. No other table ever gets the id.
     pub number: BodyTable,
     /// Name of the table in the store.
     pub name: String,
     /// Phase of the table, for example open or closed.
     pub phase: Phase,
-    /// Work unit that uses the table alone, as `QUEUE/UNIT`, until it ends. `None`: queues share the table.
+    /// Work unit (temporary queue) that uses the table alone, as `QUEUE/UNIT`, until it ends.
+    /// `None`: queues share the table.
     pub unit: Option<String>,
-    /// Number of live segments whose bodies are in the table.
+    /// Number of segments that are not released yet and whose bodies are in the table.
     pub segments: usize,
     /// Number of messages that were sent to the live segments of the table, resolved messages included.
     pub messages: u64,
@@ -39,8 +41,9 @@ pub struct TableView {
     /// sent. The files of the store are larger: they contain resolved messages until the table is emptied,
     /// and each replica has a copy.
     pub bytes: u64,
-    /// True if all live segments of the table were counted. Otherwise, the numbers are lower bounds, because
-    /// a view reads at most 1,024 logs. It also uses the remembered sizes of sealed segments.
+    /// True if all live segments of the table were counted. Otherwise, the numbers are lower
+    /// bounds, because a view reads at most 1,024 logs. A view also uses the remembered sizes of
+    /// sealed segments.
     pub is_exact: bool,
 }
 
@@ -60,7 +63,8 @@ impl TableView {
 }
 
 impl Queues {
-    /// Returns the state of the body tables. Reads the heads of all shards, and at most 1,024 logs of live segments.
+    /// Returns the state of the body tables. Reads the heads (shard manifests) of all shards, and
+    /// at most 1,024 logs of live segments.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -68,8 +72,8 @@ impl Queues {
         self.ring_with(true).await
     }
 
-    /// Returns the state of the body tables without numbers of segments, messages and bytes, which would need the heads
-    /// of all shards.
+    /// Returns the state of the body tables without numbers of segments, messages and bytes, which
+    /// would need the heads (shard manifests) of all shards.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -119,7 +119,7 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
 pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
     let queues = bed.open_queues().await;
     made(&queues, "dead", QueueOptions::default()).await;
-    // One run of the maintenance does not cover all these queues, and each of them needs work
+    // One run of the maintenance does not cover all 600 queues, and each of the queues needs work
     // repeatedly.
     for number in 0..600 {
         let queue = made(&queues, &format!("q{number}"), with_dead_letters("dead")).await;

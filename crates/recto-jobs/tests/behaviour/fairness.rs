@@ -89,8 +89,8 @@ async fn send_many_each(shard: &Shards, body: &str, count: usize) {
     }
 }
 
-/// Number of messages of a long queue: more than one receive returns. The time of these tests grows with its
-/// square.
+/// Number of messages of a long queue: more than one receive returns. The run time of a test with a
+/// long queue grows with the square of this number.
 const MANY: usize = 2_000;
 
 /// Checks that all messages can be given back for five minutes each, as in an outage. No message is received
@@ -131,7 +131,7 @@ pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
     let behind = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&behind), ["behind"]);
     drop(shard);
-    // Another process reads the same numbers from the store.
+    // Another process counts the same messages, because it reads them from the store.
     let shard = bed.open().await;
     let stats = shard.stats().await.unwrap();
     let all = count as u64 + 1;

@@ -5,7 +5,7 @@ use recto_jobs::{Message, NewMessage, QueueErrorKind};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, receive, send};
 
-/// Size of a body in bytes. A commit of the memory store has room for only one such body.
+/// Size of a body in bytes. A commit of the memory store has room for only one body of this size.
 const LARGE: usize = 900 << 10;
 
 pub(crate) async fn of_large_messages_fewer_are_received(bed: Bed) {

@@ -88,7 +88,8 @@ pub(crate) async fn changed_options_apply_to_all_handles(bed: Bed) {
     assert_eq!(before.shards.options().visibility, VISIBILITY);
     send(&before.shards, NewMessage::new("a")).await;
     assert_eq!(receive(&queue.shards, 1).await, [], "it is delayed");
-    // This value was read before the change and arrives after the change, so it is ignored.
+    // Options of an older version of the registry arrive after the change, so the queue ignores
+    // them.
     before.shards.set_options(ShardOptions::default());
     assert_eq!(
         queue.shards.options().delay,
@@ -143,8 +144,8 @@ async fn dies(queue: &Queue, body: &str) {
     queue.shards.nack(&[received[0].receipt], NOW, "").await.unwrap();
 }
 
-/// Deletes the dead-letter queue, lets another queue use its slot, and creates the dead-letter queue again in
-/// another slot.
+/// Deletes the dead-letter queue, lets another queue use its registry slot, and creates the
+/// dead-letter queue again in another slot.
 async fn made_elsewhere(queues: &Queues, dead: Queue) -> Queue {
     queues.delete(dead.id).await.unwrap();
     made(queues, "other", QueueOptions::default()).await;

@@ -70,7 +70,7 @@ pub(crate) async fn rejects_messages_without_a_group_or_with_a_delay(bed: Bed) {
 
 pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
     let shard = ordered(&bed).await;
-    // These messages are too large to be sent in one batch, so the call needs several appends.
+    // The messages together are too large for one append, so the call needs several appends.
     let large = |body: u8| of("a", &char::from(body).to_string().repeat(900_000));
     let messages: Vec<_> = (b'a'..=b'i').map(large).collect();
     bed.watch.refused_appends.store(1, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use crate::watched::EmptyingEnds;
 use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
-/// Slightly more than the time in which every table of the ring is open once.
+/// Slightly more than the time in which every table of the ring of body tables is open once.
 const LONG: Duration = Duration::from_secs(90);
 
 async fn with_slices(bed: &Bed) -> Queues {
@@ -90,7 +90,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     tokio::time::sleep(2 * LONG).await;
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
-    // A process that has just opened the queues also reports the obstacle.
+    // A process that has just opened the queues also reports why the rotation is blocked.
     let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
     assert!(
         seen.as_deref()
@@ -215,8 +215,8 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 0);
 }
 
-/// Checks the number of conditional writes per message. With 50 messages per call, it is 0.06, plus the
-/// writes that open and release segments. The target is at most 0.1.
+/// Checks the number of conditional writes per message. With 50 messages per call, the number is
+/// 0.06, plus the writes that open and release segments. The target is at most 0.1.
 pub(crate) async fn batches_take_few_conditional_writes(bed: Bed) {
     const BATCH: usize = 50;
     const MESSAGES: usize = 5_000;
@@ -256,7 +256,7 @@ pub(crate) async fn notices_messages_of_another_process_quickly(bed: Bed) {
 pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     const QUEUES: usize = 100;
     const RECEIVERS: usize = 1_000;
-    /// Number of messages to send. It is so large that each shard gets some.
+    /// Number of messages to send. The number is so large that each shard gets some.
     const SENT: usize = 40;
     const IDLE: Duration = Duration::from_secs(300);
     const MAX_READS_A_SECOND: usize = 30;
@@ -294,8 +294,8 @@ pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     assert!(all[0].receive(1, None, NOW).await.unwrap().is_empty());
 }
 
-/// Checks the reported sizes of body tables. They count all messages that were sent to live segments,
-/// resolved or not, and their bytes. Sizes of sealed segments are read only once.
+/// Checks the reported sizes of body tables: the number and the bytes of all messages that were
+/// sent to live segments, resolved or not. Sizes of sealed segments are read only once.
 pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(2))

@@ -12,7 +12,7 @@ use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send, with_id};
 
-/// Number of messages to send. It is so large that each of four shards gets some.
+/// Number of messages to send. The number is so large that each of four shards gets some.
 const MANY: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -177,13 +177,13 @@ impl Bed {
         }
     }
 
-    /// Returns the content of the only head in the store, for `restore_head`.
+    /// Returns the content of the only head (shard manifest) in the store, for `restore_head`.
     pub(crate) async fn head(&self) -> Vec<Vec<u8>> {
         let table = self.table("recto_queue_shard").await;
         self.rows(&table).await.remove(0)
     }
 
-    /// Restores an earlier content of the only head.
+    /// Restores an earlier content of the only head (shard manifest).
     pub(crate) async fn restore_head(&self, head: &[Vec<u8>]) {
         let table = self.table("recto_queue_shard").await;
         let now = self.head().await;
@@ -215,8 +215,8 @@ impl Bed {
         !self.store.limits().transactions
     }
 
-    /// Advances the clocks. If time is virtual, it sleeps. Otherwise the clocks jump, and the maintenance
-    /// does not run during that time.
+    /// Advances the clocks. If time is virtual, the function sleeps. Otherwise the clocks jump, and
+    /// the maintenance does not run during the skipped time.
     pub(crate) async fn pass(&self, time: Duration) {
         match &self.skipped {
             Some(skipped) => drop(skipped.fetch_add(whole_micros(time), Ordering::Relaxed)),
@@ -224,7 +224,8 @@ impl Bed {
         }
     }
 
-    /// Returns the time for which the versioned cells of a released segment are not reused.
+    /// Returns the time for which the versioned cells (rows changed by compare-and-set) of a
+    /// released segment are not reused.
     pub(crate) fn rest(&self) -> Duration {
         if self.store.limits().remote {
             Duration::from_micros(REST_MICROS.unsigned_abs())

@@ -57,7 +57,7 @@ impl Watch {
         cas.table.name() == LOGS && takes_one(&self.refused_appends)
     }
 
-    /// Returns whether this read must fail, because it reads a hidden head.
+    /// Returns whether this read must fail, because it reads a hidden head (shard manifest).
     fn hides(&self, read: &PointRead) -> bool {
         let cells = |address: Address| [address.place.0, address.shard.0.into()].map(u32::to_be_bytes);
         let hidden = self.hidden_head.lock().unwrap().map(cells);

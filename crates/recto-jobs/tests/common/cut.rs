@@ -17,8 +17,8 @@ use super::point::{Call, Does, POINTS};
 /// Word that the process prints when it pauses.
 pub(crate) const REACHED: &str = "reached";
 
-/// Step at which a process is killed or paused: the last call of `path`, after the other calls of `path` in
-/// this order.
+/// Step at which a process is killed or paused: the last call of `path`, after the earlier calls of
+/// `path` in their order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) name: &'static str,

@@ -22,7 +22,7 @@ const CASSANDRA_CASES: u32 = 6;
 const MAX_SHRUNK: u32 = 50;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
-/// Returns a configuration with this number of histories, multiplied by `RECTO_TEST_SCALE`.
+/// Returns a configuration with `cases` histories, multiplied by `RECTO_TEST_SCALE`.
 fn config(cases: u32) -> ProptestConfig {
     let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
     ProptestConfig {

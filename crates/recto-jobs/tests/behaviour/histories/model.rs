@@ -11,7 +11,7 @@ pub(crate) type Serial = usize;
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) serial: Serial,
-    /// Number that the body of the message contains.
+    /// Id of the message in the test. The body of the message contains this id.
     pub(crate) number: u32,
     pub(crate) group: Option<u8>,
     pub(crate) due: Micros,
@@ -23,9 +23,11 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     Nobody,
-    /// The message was received with this receipt. Its visibility timeout ends at this time.
+    /// The message was received with the receipt of the first index. Its visibility timeout ends at
+    /// the time in microseconds.
     Receipt(usize, Micros),
-    /// The message was given back with this receipt. It can be received again from this time on.
+    /// The message was given back with the receipt of the first index. It can be received again
+    /// from the time in microseconds on.
     Waiting(usize, Micros),
 }
 
@@ -36,12 +38,13 @@ pub(crate) struct Model {
     pub(crate) most_attempts: Option<u16>,
     pub(crate) now: Micros,
     pub(crate) messages: Vec<Message>,
-    /// Numbers of the messages that are in the dead-letter queue.
+    /// Ids of the messages that are in the dead-letter queue.
     pub(crate) dead: BTreeSet<u32>,
     /// Messages that were received too often. The next receive starts their move in the background, so it is
     /// unknown when they arrive.
     pub(crate) doomed: BTreeSet<u32>,
-    /// Messages that were in `doomed` at a purge. Those whose move had already begun become dead letters.
+    /// Messages that were in `doomed` at a purge. Messages whose move had already begun become dead
+    /// letters.
     pub(crate) purged: BTreeSet<u32>,
     /// Group of each message, by its number.
     pub(crate) groups: BTreeMap<u32, Option<u8>>,
@@ -70,8 +73,8 @@ impl Model {
         }
     }
 
-    /// Sends a message. Returns the number of the earlier message with the same deduplication id, if there is
-    /// one.
+    /// Sends a message. Returns the id of the earlier message with the same deduplication id, if
+    /// there is one.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -124,8 +127,8 @@ impl Model {
         receivable.map(|(index, _)| index).collect()
     }
 
-    /// Receives these messages. Checks that they are all messages that can be received, or `most` messages.
-    /// Fewer are allowed if more than half of `most` failed before.
+    /// Receives the messages `numbers`. Checks that they are all messages that can be received, or
+    /// `most` messages. Fewer messages are allowed if more than half of `most` failed before.
     pub(crate) fn receive(&mut self, numbers: &[u32], most: usize, visibility: Micros) {
         let receivable = self.receivable();
         let mut failed = 0;
@@ -150,7 +153,7 @@ impl Model {
         assert!(is_enough, "{numbers:?} were received of {}", receivable.len());
     }
 
-    /// Returns whether the model knows the result of an operation with this receipt.
+    /// Returns whether the model knows the result of an operation with a receipt.
     pub(crate) fn is_told(&self, receipt: usize) -> bool {
         !self.untold.contains(&self.receipts[receipt])
     }
@@ -207,7 +210,7 @@ impl Model {
         self.purged.append(&mut self.doomed);
     }
 
-    /// Adds redriven dead letters to the queue, in this order.
+    /// Adds redriven dead letters to the queue, in the order of `numbers`.
     pub(crate) fn come_back(&mut self, numbers: &[u32]) {
         for number in numbers {
             let was = [&mut self.dead, &mut self.doomed, &mut self.purged];

@@ -37,7 +37,7 @@ pub(crate) enum Operation {
     },
     Remove(usize),
     Purge,
-    /// Receives and acknowledges at most this number of dead letters.
+    /// Receives and acknowledges at most the given number of dead letters.
     ReceiveDead(usize),
     Redrive(Option<usize>),
     Advance(u16),
@@ -83,7 +83,7 @@ pub(crate) struct Run {
     /// Process that has the queue open; `None` while the store is opened again.
     process: Option<Process>,
     model: Model,
-    /// Receipts, in the same order as in the model.
+    /// Receipts, by the index that the model uses for them.
     receipts: Vec<Receipt>,
     /// Indexes of receipts that earlier processes received.
     others: BTreeSet<usize>,
@@ -243,8 +243,8 @@ impl Run {
             (moved, main.peek(ALL).await.unwrap())
         });
         let own: BTreeSet<_> = self.model.messages.iter().map(|one| one.number).collect();
-        // The list also contains messages that are still being moved to the dead-letter queue. They have
-        // attempts, so they do not count as redriven.
+        // The list also contains messages that are still being moved to the dead-letter queue.
+        // These messages have attempts, so they do not count as redriven.
         let is_back = |one: &&Peeked| one.attempts == 0 && !own.contains(&number(one));
         let back: Vec<_> = peeked.iter().filter(is_back).map(number).collect();
         assert_eq!(back.len(), moved);
@@ -264,7 +264,7 @@ impl Run {
         self.model.restart(&mut self.others);
     }
 
-    /// Checks that both queues contain the same messages as the model.
+    /// Checks that the queue and its dead-letter queue contain the messages that the model expects.
     pub(crate) fn is_as_expected(&mut self) {
         let (main, dead) =
             self.with(async |main, dead| (main.peek(ALL).await.unwrap(), dead.peek(ALL).await.unwrap()));

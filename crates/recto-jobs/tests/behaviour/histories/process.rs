@@ -18,9 +18,11 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::keyspace;
 
-/// Number of messages that a segment takes. It is small, so that a history has many segments.
+/// Number of messages that a segment takes. The number is small, so that a history has many
+/// segments.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// Short intervals of the ring. Most steps of time are longer, so bodies often move to another table.
+/// Short intervals of the ring of body tables. Most steps of time are longer, so bodies often move
+/// to another table.
 const SLICES: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -152,7 +154,8 @@ impl World {
     }
 }
 
-/// Returns the shards of the queue with this name, and creates the queue if it does not exist.
+/// Returns the shards of the queue with the name `name`, and creates the queue if it does not
+/// exist.
 async fn shards(queues: &Queues, name: &str, options: QueueOptions) -> Shards {
     match queues.create(name, options).await.unwrap() {
         Created::New(queue) | Created::There(queue) => queue.shards,
@@ -163,7 +166,8 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Process that has both queues open. Dropping it ends all its work at once, as a crash does.
+/// Process that has the queue and its dead-letter queue open. Dropping the process ends all its
+/// work at once, as a crash does.
 pub(crate) struct Process {
     pub(crate) main: Shards,
     pub(crate) dead: Shards,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use recto_jobs::{Message, Sent};
 use recto_protocol::queues::{Place, Segment, Shard};
 
-/// Number of an event in the history, counted from 1.
+/// Index of an event in the history, counted from 1.
 pub(crate) type Moment = u64;
 
 pub(crate) struct History {
@@ -33,7 +33,8 @@ struct HistoryState {
     /// of the confirmation. Such a message is resolved only in this queue or segment, because it may have
     /// been moved.
     done_there: BTreeMap<(ReceiptPlace, u128), Moment>,
-    /// Messages that a process tried to acknowledge. They may be resolved, even without a confirmation.
+    /// Messages that a process tried to acknowledge. The messages may be resolved, even without a
+    /// confirmation.
     acknowledged: BTreeSet<u128>,
     /// Received messages, with their bodies.
     received: BTreeMap<u128, String>,

@@ -16,11 +16,11 @@ use super::history::History;
 
 const NAME: &str = "jobs";
 const DEAD: &str = "dead";
-/// Rotation interval of body tables in seconds. It is so short that the receives of a message span several
-/// intervals.
+/// Rotation interval of body tables in seconds. It is shorter than the receives of a message, so
+/// that they span several intervals.
 const SLICE_SECONDS: u32 = 10;
 const MARGIN_SECONDS: u32 = 3;
-/// Number of messages that a segment takes. It is small, so that there are many segments.
+/// Number of messages that a segment takes. The number is small, so that there are many segments.
 const SEGMENT_MESSAGES: Seq = 8;
 /// Limits in runs with segment merging: the number of messages that a segment takes, and the number of
 /// segments above which merging starts.

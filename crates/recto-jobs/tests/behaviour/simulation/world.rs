@@ -160,7 +160,7 @@ async fn settle(last: &Process) -> Result<(), String> {
     Err(format!("the ring stands still: {stands}"))
 }
 
-/// Receives and acknowledges all remaining messages of both queues.
+/// Receives and acknowledges all remaining messages of the queue and its dead-letter queue.
 async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<(), String> {
     for _ in 0..CALM_SECONDS {
         let began = history.now();

@@ -33,7 +33,7 @@ use point::{Does, POINTS};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of scenarios that run concurrently. Each of these lanes has its own keyspace.
+/// Number of lanes, in which scenarios run concurrently. Each lane has its own keyspace.
 const LANES: usize = 3;
 /// Time limit for a process to reach its stop point, or to print that it is done.
 const HEARD: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ const MARGIN: Duration = Duration::from_secs(8);
 /// Time by which the start of the fast clocks is moved back. A process that was emptying a table counts
 /// as gone by the new clocks.
 const LATER_MICROS: i64 = 400_000_000;
-/// Shortest intervals of the ring that are possible with the fast clocks.
+/// Shortest intervals of the ring of body tables that are possible with the fast clocks.
 const SHORT: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -85,7 +85,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Returns a scenario for each step and each kind of cut, for one side of the call or for both.
+/// Returns a scenario for each step, in which the process is killed or paused, before the call,
+/// after the call, or in either place.
 fn scenarios(is_played: fn(Does) -> bool) -> Vec<Scenario> {
     let drawn = || u64::from_be_bytes(Environment::system().random());
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);

@@ -15,9 +15,9 @@ pub(crate) enum Call {
     State,
     /// Change of the ring that ends a rotation interval.
     Roll,
-    /// Change of the ring that reserves a table for emptying.
+    /// Change of the ring of body tables that reserves a table for emptying.
     Take,
-    /// Any other change of the ring.
+    /// Any other change of the ring of body tables.
     Ring,
     /// Request to empty a table.
     Empty,
@@ -38,7 +38,7 @@ pub(crate) enum Does {
     /// Gives back a message that was received the maximum number of times, which moves it to the dead-letter
     /// queue.
     Move,
-    /// Runs the maintenance of the ring.
+    /// Runs the maintenance of the ring of body tables.
     Keep,
 }
 
@@ -92,7 +92,7 @@ impl Call {
         }
     }
 
-    /// Returns the kind of a change of the ring.
+    /// Returns the kind of a change of the ring of body tables.
     fn ring(cas: &Cas) -> Self {
         let Operation::PatchStatic { cells, .. } = &cas.mutations[0].operation else {
             return Self::Ring;

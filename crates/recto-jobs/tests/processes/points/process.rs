@@ -24,11 +24,11 @@ pub(crate) const SIDE: &str = "RECTO_TEST_SIDE";
 /// Word that the process prints when its operation has ended.
 pub(crate) const OVER: &str = "over";
 
-/// Number of messages that a segment takes in these tests.
+/// Number of messages that a segment takes in the tests with stop points.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// Visibility timeout in these tests, by the fast clocks.
+/// Visibility timeout in the tests with stop points, by the fast clocks.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(20);
-/// Time limit of a request. It is long because the clocks run fast.
+/// Time limit of a request. The limit is long because the clocks run fast.
 const REQUEST_TIME: Duration = Duration::from_secs(300);
 /// Interval at which the process checks whether it has passed its stop point.
 const PAUSE: Duration = Duration::from_millis(100);
