@@ -1,8 +1,8 @@
 //! Cells: the bytes of one value, in the exact serialization of CQL's native protocol.
 //!
-//! Both stores contain these bytes. One function therefore decodes a value of either store, and a transfer
-//! between stores copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6, and
-//! CASSANDRA-18504 for vectors.
+//! All stores keep these bytes. One function can therefore decode values of every store, and a
+//! transfer between stores copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec`
+//! section 6, and CASSANDRA-18504 for vectors.
 //!
 //! | type | cell |
 //! |---|---|
@@ -33,7 +33,7 @@ use crate::{Type, Value};
 pub(crate) use decimal::{DecimalCell, minimal_varint, small_integer};
 pub(crate) use scalar::{DOUBLE_NAN, FLOAT_NAN};
 
-/// Maximum nesting depth of types. A list of lists of ints has depth three.
+/// Maximum nesting depth of types. A list of lists of ints has depth 3.
 pub const MAX_NESTING: usize = 32;
 
 /// Maximum time of day: one nanosecond before midnight.
@@ -55,7 +55,7 @@ pub enum CellError {
     Malformed {
         /// Name of the expected type.
         type_name: String,
-        /// Description of the problem with the bytes.
+        /// Description of the fault in the bytes.
         reason: String,
     },
     /// The value does not have the expected type.
@@ -88,9 +88,10 @@ impl CellError {
 
 /// Appends to `out` the cell of `value`, which must have the type `ty`. On error, appends nothing.
 ///
-/// All NaN values have one form, so that values that are equal in order have equal keys. Sets and maps are
-/// sorted by the [order](crate::order) of their element or key type, and repeated elements of a set are
-/// written once. If that type has no order, elements and entries are written as they are.
+/// All NaN values have one encoding, so that values that are equal in order have equal keys. Sets
+/// and maps are sorted by the [order](crate::order) of their element or key type, and duplicates in
+/// a set are written once. If the element or key type has no order, the cell keeps the given
+/// sequence.
 ///
 /// # Errors
 /// [`CellError::WrongType`] if the value has another type. [`CellError::Malformed`] if it is nested
@@ -101,7 +102,7 @@ pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), CellErr
     encode_at(ty, value, out, MAX_NESTING).inspect_err(|_| out.truncate(start))
 }
 
-/// Returns the value of a cell.
+/// Decodes a cell: returns the value of type `ty` that its bytes encode.
 ///
 /// The function accepts any bytes. It never panics, and it allocates memory in proportion to the bytes.
 ///
@@ -112,7 +113,8 @@ pub fn decode(ty: &Type, cell: &[u8]) -> Result<Value, CellError> {
     decode_at(ty, cell, MAX_NESTING)
 }
 
-/// Checks that `cell` is a value of `ty` without creating the value. Allocates memory only for an error.
+/// Checks that `cell` encodes a value of `ty`, without decoding it. Allocates memory only for an
+/// error.
 ///
 /// # Errors
 /// The errors of [`decode`].
@@ -120,9 +122,9 @@ pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
     validate_at(ty, cell, MAX_NESTING)
 }
 
-/// Returns a cell in which empty fields of tuples and user-defined types are replaced by null. An empty field
-/// has no bytes, and a type that has no empty value, such as an int. Cassandra stores such fields, and its
-/// drivers show null. Returns `None` for a cell without such fields.
+/// Returns a cell in which empty fields of tuples and user-defined types are replaced by null. An
+/// empty field has zero bytes although its type, such as int, has no empty value. Cassandra stores
+/// such fields, and its drivers show them as null. Returns `None` if the cell has no such fields.
 pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     let mut lengths = Vec::new();
     // Ignore the error of a cell that ends within a value, because the decoder reports it.
@@ -138,13 +140,13 @@ pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     Some(cell)
 }
 
-/// Appends the canonical form of `cell`, a valid cell of `ty`, to `out`. Keys use this form. On error,
-/// appends nothing.
+/// Appends the canonical form of `cell`, a valid cell of `ty`, to `out`. Keys use the canonical
+/// form, so that equal values have equal keys. On error, appends nothing.
 ///
-/// Decimals lose trailing zeros (zero has scale 0), varints lose redundant leading bytes, and NaN and true
-/// have one form each. Cells of other types are copied. -0 and 0 have different forms, as in Cassandra's
-/// order. Two cells of an orderable type have the same form exactly if they are equal according to
-/// [`order::compare`].
+/// Decimals lose trailing zeros (zero has scale 0), and varints lose redundant leading bytes. NaN
+/// and true have one form each. Cells of other types are copied. -0 and 0 have different forms, as
+/// in Cassandra's order. Two cells of an orderable type have the same form exactly if they are
+/// equal according to [`order::compare`].
 ///
 /// [`order::compare`]: crate::order::compare
 ///
@@ -165,8 +167,8 @@ pub fn canonical_key(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Ce
     Ok(())
 }
 
-/// Returns the nesting depth that remains inside a value of `ty`, or an error if the type is nested too
-/// deeply.
+/// Returns the nesting depth that the parts of a value of `ty` may still have, or an error if the
+/// depth is used up.
 fn deeper(ty: &Type, depth_left: usize) -> Result<usize, CellError> {
     depth_left
         .checked_sub(1)

@@ -1,13 +1,14 @@
-//! Rows as sequences of cells. All cells of a sequence, or of several rows, share one buffer.
+//! Rows as sequences of cells (encoded values). All cells of a sequence, or of several rows, share
+//! one buffer.
 
-/// Position of a cell's bytes in its buffer.
+/// Position of a cell's bytes in a buffer of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     start: u32,
     length: u32,
 }
 
-/// Length of a span that means null.
+/// Value of a span's length that stands for a null cell.
 const NULL: u32 = u32::MAX;
 
 /// Maximum size of a buffer of cells in bytes, so that every offset and every length fits into 32 bits. The
@@ -15,8 +16,8 @@ const NULL: u32 = u32::MAX;
 /// byte limit.
 pub const MAX_BUFFER_BYTES: usize = u32::MAX as usize - 1;
 
-/// Checks the size of a buffer that has grown. An offset that did not fit into 32 bits would point to the
-/// bytes of another cell.
+/// Panics if a buffer has grown beyond [`MAX_BUFFER_BYTES`]. A truncated 32-bit offset would point
+/// to the bytes of another cell.
 #[inline]
 fn check_buffer(data: &[u8]) {
     assert!(
@@ -31,14 +32,15 @@ impl Span {
         length: NULL,
     };
 
-    /// Returns the span of the bytes that were appended to a buffer from `start` on.
+    /// Returns the span from offset `start` to the end of `data`, the buffer to which the bytes
+    /// were appended.
     #[inline]
     fn appended(start: usize, data: &[u8]) -> Self {
         check_buffer(data);
         Self::within(start, data.len() - start)
     }
 
-    /// Returns the span of bytes in a buffer whose size was checked.
+    /// Returns a span in a buffer whose size is already known to be at most [`MAX_BUFFER_BYTES`].
     #[inline]
     fn within(start: usize, length: usize) -> Self {
         Self {
@@ -74,7 +76,7 @@ impl Cells {
         Self::default()
     }
 
-    /// Returns a sequence without cells, with capacity for `cells` cells of `bytes` bytes in total.
+    /// Returns an empty sequence with capacity for `cells` cells of `bytes` bytes in total.
     pub fn with_capacity(cells: usize, bytes: usize) -> Self {
         Self {
             data: Vec::with_capacity(bytes),
@@ -82,7 +84,7 @@ impl Cells {
         }
     }
 
-    /// Appends a cell. `None` is null.
+    /// Appends a cell (encoded value). `None` is null.
     pub fn push(&mut self, cell: Option<&[u8]>) {
         match cell {
             None => self.spans.push(Span::NULL),
@@ -97,8 +99,7 @@ impl Cells {
         self.spans.push(Span::appended(start, &self.data));
     }
 
-    /// Appends a cell like [`push_with`](Self::push_with), for a writer that can fail. On error, appends
-    /// nothing.
+    /// Appends a cell whose bytes `write` appends to the given buffer. On error, appends nothing.
     pub fn try_push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.data.len();
         if let Err(error) = write(&mut self.data) {
@@ -116,15 +117,14 @@ impl Cells {
         }
     }
 
-    /// Returns a sequence that begins with a null cell, followed by these cells. Moves no bytes of the
-    /// buffer.
+    /// Inserts a null cell before all cells. Moves no bytes of the buffer.
     #[must_use]
     pub fn with_null_first(mut self) -> Self {
         self.spans.insert(0, Span::NULL);
         self
     }
 
-    /// Removes all cells after the first `count`. The buffer keeps their bytes.
+    /// Removes all cells after the first `count`. Their bytes stay in the buffer.
     pub fn truncate(&mut self, count: usize) {
         self.spans.truncate(count);
     }
@@ -139,10 +139,10 @@ impl Cells {
         self.spans.is_empty()
     }
 
-    /// Returns the cell at `index`. `None` if it is null.
+    /// Returns the cell at `index`, or `None` if the cell is null.
     ///
     /// # Panics
-    /// If there is no such cell.
+    /// If `index` is not less than the number of cells.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.spans[index].slice(&self.data)
     }
@@ -160,7 +160,7 @@ impl Cells {
         self.as_row().iter()
     }
 
-    /// Returns the total number of bytes of the cells.
+    /// Returns the total number of bytes of the cells, without their positions.
     pub fn byte_len(&self) -> usize {
         self.as_row().byte_len()
     }
@@ -210,10 +210,10 @@ impl<'a> RowRef<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns the cell at `index`. `None` if it is null.
+    /// Returns the cell at `index`, or `None` if the cell is null.
     ///
     /// # Panics
-    /// If there is no such cell.
+    /// If `index` is not less than the number of cells.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans[index].slice(self.data)
@@ -225,7 +225,7 @@ impl<'a> RowRef<'a> {
         self.spans.iter().map(move |span| span.slice(data))
     }
 
-    /// Returns the total number of bytes of the cells.
+    /// Returns the total number of bytes of the row's cells.
     pub fn byte_len(&self) -> usize {
         self.spans
             .iter()
@@ -234,7 +234,7 @@ impl<'a> RowRef<'a> {
             .sum()
     }
 
-    /// Copies the cells of the row into a buffer of their own.
+    /// Copies the cells of the row into a new buffer.
     pub fn to_cells(&self) -> Cells {
         self.iter().collect()
     }
@@ -248,7 +248,8 @@ impl PartialEq for RowRef<'_> {
 
 impl Eq for RowRef<'_> {}
 
-/// Rows with the same number of cells in one buffer. The set has two allocations for any number of rows.
+/// Rows with the same number of cells, in one buffer. A set needs two allocations for any number of
+/// rows.
 ///
 /// # Panics
 /// Functions that append cells panic if the buffer exceeds [`MAX_BUFFER_BYTES`].
@@ -257,7 +258,8 @@ pub struct RowSet {
     width: usize,
     data: Vec<u8>,
     spans: Vec<Span>,
-    /// Number of rows, counted only if rows have no cells.
+    /// Number of rows if `width` is 0, otherwise 0. Without cells, the number of cells does not
+    /// tell it.
     without_cells: usize,
 }
 
@@ -283,18 +285,19 @@ impl RowSet {
         }
     }
 
-    /// Reserves capacity for `rows` more rows of `bytes` bytes in total.
+    /// Reserves capacity for `rows` additional rows of `bytes` bytes in total.
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         self.data.reserve(bytes);
         self.spans.reserve(rows * self.width);
     }
 
-    /// Returns the number of cells of a row.
+    /// Returns the number of cells of each row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns the number of complete rows.
+    /// Returns the number of complete rows. A row whose last cells are not appended yet does not
+    /// count.
     pub fn len(&self) -> usize {
         self.spans
             .len()
@@ -307,7 +310,7 @@ impl RowSet {
         self.len() == 0
     }
 
-    /// Returns the number of bytes of the buffer, including bytes that no cell contains any more.
+    /// Returns the number of bytes of the buffer, including bytes of removed cells.
     pub fn byte_len(&self) -> usize {
         self.data.len()
     }
@@ -315,7 +318,7 @@ impl RowSet {
     /// Returns the row at `index`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If `index` is not less than the number of rows.
     #[inline]
     pub fn row(&self, index: usize) -> RowRef<'_> {
         let start = index * self.width;
@@ -330,11 +333,11 @@ impl RowSet {
         (0..self.len()).map(|index| self.row(index))
     }
 
-    /// Returns the rows with only the given columns, in the given order. The bytes of the other columns stay
-    /// in the buffer.
+    /// Keeps only the given columns of each row, in the given order. The bytes of the other columns
+    /// stay in the buffer.
     ///
     /// # Panics
-    /// If there is no such column.
+    /// If a column index is not less than the width.
     #[must_use]
     pub fn with_columns(self, columns: &[usize]) -> Self {
         let mut spans = Vec::with_capacity(self.len() * columns.len());
@@ -352,7 +355,7 @@ impl RowSet {
     /// Appends a row.
     ///
     /// # Panics
-    /// If the row has another width.
+    /// If the row does not have `width` cells.
     pub fn push_row(&mut self, row: RowRef<'_>) {
         assert_eq!(
             row.len(),
@@ -365,7 +368,7 @@ impl RowSet {
         self.without_cells += usize::from(self.width == 0);
     }
 
-    /// Appends one cell of the current row. A row is complete when it has `width` cells.
+    /// Appends one cell to the last, incomplete row. A row is complete when it has `width` cells.
     #[inline]
     pub fn push_cell(&mut self, cell: Option<&[u8]>) {
         match cell {
@@ -378,8 +381,8 @@ impl RowSet {
         }
     }
 
-    /// Appends a cell of the current row. `write` appends the bytes of the cell to the given buffer. On
-    /// error, appends nothing.
+    /// Appends one cell to the last, incomplete row. `write` appends the bytes of the cell to the
+    /// given buffer. On error, appends nothing.
     pub fn try_push_cell_with<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
@@ -393,7 +396,7 @@ impl RowSet {
         Ok(())
     }
 
-    /// Appends `bytes` to the buffer without creating a cell. Returns the start of the bytes, for
+    /// Appends `bytes` to the buffer without creating a cell. Returns their offset, for
     /// [`push_span`](Self::push_span). Stores use it to copy a stored row as a whole.
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) -> usize {
@@ -403,10 +406,10 @@ impl RowSet {
         start
     }
 
-    /// Appends a cell whose bytes are already at `start..start + length` of the buffer.
+    /// Appends a cell whose bytes are already in the buffer, at `start..start + length`.
     ///
     /// # Panics
-    /// If this range is not inside the buffer.
+    /// If the range is not inside the buffer.
     #[inline]
     pub fn push_span(&mut self, start: usize, length: usize) {
         assert!(
@@ -416,7 +419,7 @@ impl RowSet {
         self.spans.push(Span::within(start, length));
     }
 
-    /// Removes all rows after the first `rows`, and an incomplete row.
+    /// Removes all rows after the first `rows`, and the cells of an incomplete row.
     pub fn truncate(&mut self, rows: usize) {
         self.spans.truncate(rows * self.width);
         self.without_cells = self.without_cells.min(rows);

@@ -1,10 +1,10 @@
 //! Collations: the order of text in a language.
 //!
-//! The order of a text field with a collation is the order of ICU (the crate `icu_collator`: the Unicode
-//! Collation Algorithm with CLDR's tailorings, at its default strength). Texts that ICU considers equal are
-//! ordered by their bytes. Two texts are therefore equal in this order exactly if they are the same text. A
-//! *sort key* is a byte string: the byte order of sort keys is ICU's order of their texts. Views store it
-//! before the text.
+//! The order of a text field with a collation is the order of ICU (the crate `icu_collator`: the
+//! Unicode Collation Algorithm with CLDR's tailorings, at its default strength). Texts that ICU
+//! considers equal are ordered by their bytes, so two texts are equal only if they are identical. A
+//! *sort key* is a byte string computed from a text: the byte order of sort keys is ICU's order of
+//! the texts. A view stores the sort key before the text.
 
 #[cfg(feature = "collation")]
 mod icu;
@@ -17,13 +17,13 @@ pub use locales::LOCALES;
 
 use crate::schema::nearest;
 
-/// Version of the sort keys that this release computes. Data that a store sorted by keys of another version
-/// is not in the current order. Every change of a key in `tests/golden/sort-keys-v{}.txt` increments this
-/// number.
+/// Version of the sort keys that this release computes. Data that a store sorted by another version
+/// is not in the current order. Increment the version whenever a key in
+/// `tests/golden/sort-keys-v{}.txt` changes.
 pub const COLLATION_NUMBER: u32 = 1;
 
-/// True if this build computes sort keys, because the feature `collation` is enabled. Without the feature,
-/// collections with a collation must not be read or written.
+/// True if this build computes sort keys, because the feature `collation` is enabled. Without the
+/// feature, Recto must not read or write collections that use a collation.
 pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 
 /// Order of text in one locale.
@@ -42,14 +42,15 @@ pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 pub struct Collation(u8);
 
 impl Collation {
-    /// Returns the collation of this name. `None` if [`LOCALES`] does not contain the name.
+    /// Returns the collation with a name from [`LOCALES`], or `None` if the list does not contain
+    /// the name.
     pub fn named(name: &str) -> Option<Self> {
         let index = LOCALES.iter().position(|locale| *locale == name)?;
         index.try_into().ok().map(Self)
     }
 
-    /// Returns the most similar name, for the hint "did you mean". The result is the language without the
-    /// rest of the tag, or a name with a similar spelling.
+    /// Returns the most similar collation name, for the hint "did you mean". The result is the
+    /// language without the rest of the tag, or a name with a similar spelling.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let language = name.split(['-', '_']).next().unwrap_or_default();
         let of_language = LOCALES
@@ -64,13 +65,13 @@ impl Collation {
         LOCALES[usize::from(self.0)]
     }
 
-    /// Returns the sort key of a text. The byte order of sort keys is the order of their texts, except that
-    /// ICU may consider different texts equal. Invalid UTF-8 counts as U+FFFD.
+    /// Returns the sort key of a text: bytes that sort like the text in this collation. Different
+    /// texts can have the same sort key. Invalid UTF-8 counts as U+FFFD.
     pub fn sort_key(self, text: &[u8]) -> Vec<u8> {
         #[cfg(feature = "collation")]
         return icu::sort_key(self, text);
-        // Return any key: this line is unreachable, because everything with a collation is rejected
-        // without the feature.
+        // Return any key: without the feature, collections with a collation are rejected, so this
+        // line is unreachable.
         #[cfg(not(feature = "collation"))]
         text.to_vec()
     }

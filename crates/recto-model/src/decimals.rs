@@ -1,5 +1,5 @@
-//! Type of decimals: the type of the crate `bigdecimal`, or without the feature of this name, a type without
-//! arithmetic.
+//! Type of decimals: `BigDecimal` of the crate `bigdecimal` if the feature `bigdecimal` is enabled,
+//! otherwise a type without arithmetic.
 
 #[cfg(feature = "bigdecimal")]
 pub use bigdecimal::BigDecimal;
@@ -12,8 +12,8 @@ mod plain {
 
     use num_bigint::BigInt;
 
-    /// Decimal: an integer and the number of its digits after the decimal point. Decimals are equal only if
-    /// both parts are equal, so 1.0 and 1.00 differ.
+    /// Decimal: an integer, and the number of its digits after the decimal point. Decimals are
+    /// equal only if integer and number of digits are equal, so 1.0 and 1.00 differ.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct BigDecimal {
         unscaled: BigInt,

@@ -1,9 +1,9 @@
-//! Check of the design decisions in `docs/design` against the tests. A decision names, for each
-//! rule of a protocol, the tests that fail without the rule.
+//! Check that the design records in `docs/design` name the right tests. A design record names, for
+//! each rule of a protocol, the tests that fail without the rule.
 
-/// Asserts that each rule of a protocol has a test that runs the protocol without the rule, and that a design
-/// decision names exactly the existing tests. `rules` is the source code of an enum with more than `least`
-/// rules. `models` are the source codes of the tests. `decision` is the text of the design record.
+/// Asserts that a test runs the protocol without each of its rules, and that a design record names
+/// exactly these tests. `rules` is the source code of an enum with more than `least` rules.
+/// `models` are the source codes of the tests. `decision` is the text of the design record.
 ///
 /// # Panics
 /// If a rule has no test, if there are not more than `least` rules, or if the names of the tests

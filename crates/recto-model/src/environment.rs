@@ -1,7 +1,7 @@
-//! Single source of time and randomness.
+//! The only source of time and randomness in Recto.
 //!
-//! All code of Recto that needs time or randomness gets it from this module. A test that controls the
-//! environment can therefore replay a run from its seed.
+//! All code of Recto that needs time or randomness gets it from this module. A test can therefore
+//! control both, and replay a run from its seed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Source of time and randomness. Cloning is cheap.
+/// Source of time and randomness for all code of Recto. Cloning is cheap.
 ///
 /// ```
 /// use recto_model::Environment;
@@ -23,15 +23,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone)]
 pub struct Environment(Arc<dyn Source>);
 
-/// Source of time and randomness that an [`Environment`] uses.
+/// Clock and random generator behind an [`Environment`]. Tests implement it to control time and
+/// randomness.
 pub trait Source: Send + Sync + 'static {
     /// Returns the time of the wall clock, in microseconds since 1970-01-01T00:00:00Z.
     fn now_micros(&self) -> i64;
     /// Returns the time of the monotonic clock: nanoseconds since a fixed moment. The result never decreases.
     fn monotonic_nanos(&self) -> u64;
-    /// Returns the nanoseconds since a fixed moment, from a clock that also advances while the machine is
-    /// suspended. If the machine is never suspended, as in tests, it can be the clock of
-    /// [`monotonic_nanos`](Self::monotonic_nanos).
+    /// Returns the nanoseconds since a fixed moment, from a clock that also advances while the
+    /// machine is suspended. By default, uses [`monotonic_nanos`](Self::monotonic_nanos), which is
+    /// correct only if the machine is never suspended.
     fn continuous_nanos(&self) -> u64 {
         self.monotonic_nanos()
     }
@@ -40,7 +41,7 @@ pub trait Source: Send + Sync + 'static {
 }
 
 impl Environment {
-    /// Returns an environment that uses `source`.
+    /// Returns an environment that takes all times and random bytes from `source`.
     pub fn new(source: impl Source) -> Self {
         Self(Arc::new(source))
     }
@@ -54,7 +55,8 @@ impl Environment {
         Self::new(System)
     }
 
-    /// Returns an environment for tests. The seed determines its random bytes, so that a run can be replayed.
+    /// Returns an environment for tests. The seed determines its random bytes and the start its
+    /// clock, so that a run can be replayed.
     ///
     /// The wall clock starts at `start_micros`. Each reading of either clock advances both by
     /// [`SEEDED_STEP_MICROS`]. The random bytes are the extendable output of BLAKE3, keyed by the seed, with
@@ -83,10 +85,11 @@ impl Environment {
         self.0.monotonic_nanos()
     }
 
-    /// Returns the nanoseconds since a fixed moment, including the time for which the machine was suspended.
-    /// The result never decreases. Use it for periods that must end when other processes consider them ended,
-    /// such as a lease. The suspended time is included on Linux, Android and Apple's systems with the feature
-    /// `suspended-time`. Otherwise, the clock may stop while the machine is suspended.
+    /// Returns the nanoseconds since a fixed moment, including time for which the machine was
+    /// suspended. The result never decreases. Use it for periods that must end when other processes
+    /// consider them ended, such as a lease. Suspended time is included on Linux, Android and
+    /// Apple's systems with the feature `suspended-time`. Otherwise, the clock may stop while the
+    /// machine is suspended.
     pub fn continuous_nanos(&self) -> u64 {
         self.0.continuous_nanos()
     }
@@ -108,8 +111,8 @@ impl fmt::Debug for Environment {
 /// Start of the monotonic clock: the first use of the clock in this process.
 static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Clock that advances while the machine is suspended. On Apple's systems this is the clock `Monotonic`. The
-/// standard library uses `CLOCK_UPTIME_RAW` on these systems, which stops while the machine is suspended.
+/// Clock that advances while the machine is suspended. On Apple's systems, `CLOCK_MONOTONIC` does,
+/// while the standard library uses `CLOCK_UPTIME_RAW`, which stops.
 #[cfg(all(feature = "suspended-time", any(target_os = "linux", target_os = "android")))]
 const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(feature = "suspended-time", target_vendor = "apple"))]

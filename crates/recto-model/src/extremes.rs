@@ -97,7 +97,8 @@ fn ascii() -> Vec<String> {
     ])
 }
 
-/// Returns texts with characters of every length in UTF-8, and pairs that have the opposite order in UTF-16.
+/// Returns texts in ascending byte order, with UTF-8 characters of every length. Some pairs have
+/// the opposite order in UTF-16.
 fn text() -> Vec<String> {
     let mut values = ascii();
     values.extend(owned([
@@ -128,7 +129,8 @@ fn blobs() -> Vec<Vec<u8>> {
     values.push(vec![0xFF, 0xFF]);
     values.push(vec![0xFF, 0xFF, 0x00]);
     values.push(vec![0xFF; 300]);
-    // Insert a sequence of zeros that is longer than a machine word between its two neighbors.
+    // Insert a run of zeros that is longer than a machine word, at its position in the ascending
+    // order.
     values.insert(3, [vec![0; 40], vec![1]].concat());
     values
 }
@@ -154,7 +156,8 @@ fn longs() -> Vec<i64> {
     values
 }
 
-/// Returns numbers near the lengths at which a varint or its key needs another byte or another form.
+/// Returns integers near the lengths at which a varint cell, or its key, needs another byte or
+/// another form.
 fn varints() -> Vec<BigInt> {
     let mut values = Vec::new();
     for bits in [
@@ -279,8 +282,8 @@ fn parse<const N: usize>(texts: [&str; N]) -> Vec<Uuid> {
         .to_vec()
 }
 
-/// Returns time uuids. If the times are equal, the remaining bytes are compared as signed numbers: 80 is the
-/// minimum, 7f the maximum.
+/// Returns time UUIDs in ascending order. UUIDs of equal time are compared by their remaining bytes
+/// as signed numbers: 80 is the minimum, 7f the maximum.
 fn timeuuids() -> Vec<Uuid> {
     parse([
         "00000000-0000-1000-8080-808080808080",
@@ -303,8 +306,8 @@ fn timeuuids() -> Vec<Uuid> {
     ])
 }
 
-/// Returns UUIDs. The version is compared first. UUIDs of version 1 are compared by time and then by unsigned
-/// bytes.
+/// Returns UUIDs in ascending order. The version is compared first. UUIDs of version 1 are then
+/// compared by time and by unsigned bytes.
 fn uuids() -> Vec<Uuid> {
     parse([
         "00000000-0000-0000-0000-000000000000",
@@ -332,7 +335,8 @@ fn uuids() -> Vec<Uuid> {
     ])
 }
 
-/// Returns addresses. An IPv4 address is directly before the IPv6 addresses that begin with its four bytes.
+/// Returns IP addresses in ascending order. An IPv4 address is directly before the IPv6 addresses
+/// that begin with its four bytes.
 fn addresses() -> Vec<IpAddr> {
     let v6 = |segments: [u16; 8]| IpAddr::V6(Ipv6Addr::from(segments));
     let v4 = |octets: [u8; 4]| IpAddr::V4(Ipv4Addr::from(octets));

@@ -1,9 +1,10 @@
-//! Reader of the hexadecimal digits in golden files, for the tests of every crate.
+//! Decoder of hexadecimal digits in golden files (stored bytes of earlier releases), for the tests
+//! of every crate.
 
 /// Returns the bytes that hexadecimal digits encode.
 ///
 /// # Panics
-/// If `digits` are not pairs of hexadecimal digits.
+/// If `digits` does not consist of pairs of hexadecimal digits.
 pub fn bytes_of_hex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks_exact(2);
     assert!(pairs.remainder().is_empty(), "{digits}");

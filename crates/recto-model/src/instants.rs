@@ -4,19 +4,18 @@
 use crate::Type;
 
 pub(crate) const MS_PER_DAY: i64 = 86_400_000;
-/// Number that a date cell adds to the days since 1970-01-01.
+/// Offset that a date cell adds to the days since 1970-01-01.
 pub(crate) const EPOCH_DAY: i64 = 1 << 31;
 /// Last possible date, in days since 1970-01-01.
 const LAST_DAY: i64 = EPOCH_DAY - 1;
-/// Number of 100 ns units from the start of time uuids, which is the beginning of the Gregorian calendar, to
-/// 1970.
+/// Number of 100 ns units between 1582-10-15, where the time of time UUIDs starts, and 1970-01-01.
 pub(crate) const TICKS_TO_EPOCH: i64 = 0x01B2_1DD2_1381_4000;
 pub(crate) const TICKS_PER_MS: i64 = 10_000;
 const MS_TO_EPOCH: i64 = TICKS_TO_EPOCH / TICKS_PER_MS;
-/// Last time of a time uuid, which has all bits set.
+/// Last time that a time UUID can contain, in 100 ns units: its 60 bits are all set.
 const LAST_TICKS: i64 = (1 << 60) - 1;
-/// Value of each byte after the time, in the first and in the last time uuid of the same time. These bytes
-/// are compared as signed numbers.
+/// Byte that fills the rest of the first time UUID of a time; [`LAST_BYTE`] fills the last one.
+/// These bytes are compared as signed numbers.
 const FIRST_BYTE: u8 = 0x80;
 const LAST_BYTE: u8 = 0x7f;
 
@@ -25,8 +24,8 @@ pub fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
-/// Returns the point in time of a cell, in milliseconds since 1970-01-01T00:00:00Z, rounded down. The type
-/// must be a point in time. Returns 0 if the bytes are not a cell of the type.
+/// Returns the point in time that a cell of type `ty` contains, in milliseconds since
+/// 1970-01-01T00:00:00Z, rounded down. Returns 0 if the bytes are not a cell of the type.
 pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     match ty {
         Type::Date => cell.try_into().map_or(0, |day| {
@@ -37,8 +36,8 @@ pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     }
 }
 
-/// Returns the cell of the first value of a point-in-time type that is not before `ms` (milliseconds since
-/// 1970-01-01T00:00:00Z). `None` if all values are before `ms`.
+/// Returns the cell of the first value of type `ty` at or after `ms` (milliseconds since
+/// 1970-01-01T00:00:00Z). `None` if all values of the type are before `ms`.
 pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     match ty {
         Type::Date => {
@@ -53,8 +52,9 @@ pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the cell of the last value of a point-in-time type that is before `ms`. Without `ms`, returns the
-/// last value of the type. `None` if no value is before `ms`.
+/// Returns the cell of the last value of type `ty` before `ms` (milliseconds since
+/// 1970-01-01T00:00:00Z). Without `ms`, returns the last value of the type. `None` if no value is
+/// before `ms`.
 pub fn last_before(ty: &Type, ms: Option<i64>) -> Option<Vec<u8>> {
     let Some(ms) = ms else {
         return Some(last(ty));
@@ -80,15 +80,14 @@ fn last(ty: &Type) -> Vec<u8> {
     }
 }
 
-/// Returns the cell of a date in days since 1970-01-01. If a date cannot have this value, returns the nearest
-/// date.
+/// Returns the cell of the date `day` days after 1970-01-01, clamped to the range of dates.
 pub(crate) fn date(day: i64) -> Vec<u8> {
     let day = day.saturating_add(EPOCH_DAY).clamp(0, u32::MAX.into());
     u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec()
 }
 
-/// Converts milliseconds since 1970 to the 100 ns units of time uuids. The result may be outside the range of
-/// time uuids.
+/// Converts milliseconds since 1970-01-01T00:00:00Z to the 100 ns units of time UUIDs, which count
+/// from 1582-10-15. The result may be outside the range of time UUIDs.
 fn ticks_of(ms: i64) -> i64 {
     ms.saturating_add(MS_TO_EPOCH).saturating_mul(TICKS_PER_MS)
 }
@@ -99,8 +98,8 @@ fn ms_of_uuid(bytes: [u8; 16]) -> i64 {
     (ticks - TICKS_TO_EPOCH).div_euclid(TICKS_PER_MS)
 }
 
-/// Returns the time uuid of a time in 100 ns units. If a time uuid cannot have this time, returns the nearest
-/// one. All other bytes have the value `other`.
+/// Returns a time UUID with the time `ticks` in 100 ns units, clamped to the range of time UUIDs.
+/// All bytes after the time have the value `other`.
 fn uuid(ticks: i64, other: u8) -> Vec<u8> {
     let ticks = ticks.clamp(0, LAST_TICKS).to_be_bytes();
     let mut uuid = vec![other; 16];

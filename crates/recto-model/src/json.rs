@@ -48,16 +48,17 @@ pub use source::Members;
 pub use syntax::syntax_error;
 pub use text::{write_cell, write_text};
 
-/// Maximum number of characters of the input that an error message repeats.
+/// Maximum number of characters of the user's input that an error message repeats.
 const MAX_FOUND_CHARS: usize = 60;
 
-/// Error for JSON that is not a value of a type.
+/// Error for JSON that does not represent a value of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct JsonError {
     /// Description of the accepted input, e.g. `a timestamp such as "2013-01-01T10:00:00Z"`.
     pub expected: String,
-    /// Actual input, shortened. For an error inside a nested value, also its path: `"x" at [2].name`.
+    /// Actual input, shortened. Inside a nested value, followed by the path to it: `"x" at
+    /// [2].name`.
     pub found: String,
 }
 
@@ -98,7 +99,7 @@ fn shortened(text: &str) -> String {
     shown
 }
 
-/// Error inside a nested value, with the path to the wrong part.
+/// Error inside a nested value, with the path to the wrong part, such as `[2].name`.
 struct Nested {
     error: JsonError,
     path: String,
@@ -128,7 +129,8 @@ impl Nested {
     }
 }
 
-/// Returns the JSON of `value`, which must have the type `ty`. A nested value of another type becomes null.
+/// Converts `value`, which must have the type `ty`, to JSON. A nested value of another type becomes
+/// null.
 pub fn to_json(ty: &Type, value: &Value) -> Json {
     let array =
         |element: &Type, values: &[Value]| values.iter().map(|value| to_json(element, value)).collect();
@@ -159,7 +161,8 @@ fn nullable_to_json(ty: &Type, value: Option<&Value>) -> Json {
     value.map_or(Json::Null, |value| to_json(ty, value))
 }
 
-/// Returns the value of a JSON text, or `None` for null. Numbers are converted from their text.
+/// Parses JSON text as a value of type `ty`, or `None` for null. Numbers are converted exactly,
+/// from their text.
 ///
 /// Sets are returned sorted and without repeated elements, maps are returned sorted.
 ///
@@ -181,8 +184,9 @@ pub fn from_json_text(ty: &Type, text: &str) -> Result<Option<Value>, JsonError>
     read_nullable(ty, Source::Text(json)).map_err(Nested::into_error)
 }
 
-/// Returns the value of `json`, or `None` for null. Differs from [`from_json_text`] for numbers with a point
-/// or an exponent: they are doubles in memory, so only `float` and `double` accept them.
+/// Converts `json` to a value of type `ty`, or `None` for null. Unlike [`from_json_text`], it
+/// accepts numbers with a point or an exponent only for `float` and `double`, because `serde_json`
+/// has already rounded them to doubles.
 ///
 /// # Errors
 /// The errors of [`from_json_text`].
@@ -198,7 +202,7 @@ fn not_json(ty: &Type, error: &serde_json::Error) -> JsonError {
     }
 }
 
-/// Returns the value of JSON that is not null.
+/// Converts JSON to a value of type `ty`. Null is an error.
 fn read(ty: &Type, json: Source<'_>) -> Result<Value, Nested> {
     let level = json.level();
     match ty {
@@ -236,7 +240,7 @@ fn read_nullable(ty: &Type, json: Source<'_>) -> Result<Option<Value>, Nested> {
     read(ty, json).map(Some)
 }
 
-/// Returns the values of elements, which must not be null.
+/// Converts the elements of an array to values of type `ty`. A null element is an error.
 fn read_all(ty: &Type, elements: &[Source<'_>]) -> Result<Vec<Value>, Nested> {
     let elements = elements.iter().enumerate();
     elements
@@ -301,7 +305,7 @@ fn read_map(ty: &Type, key: &Type, value: &Type, json: &Level<'_>) -> Result<Val
     sorted(ty, &Value::Map(values), json)
 }
 
-/// Returns a set or map in the form of its cell: sorted and without duplicates.
+/// Returns a set or map sorted and without duplicates, as its cell (encoded value) contains it.
 fn sorted(ty: &Type, value: &Value, json: &Level<'_>) -> Result<Value, Nested> {
     let mut bytes = Vec::new();
     cell::encode(ty, value, &mut bytes)
@@ -339,8 +343,8 @@ fn read_udt(udt: &UdtType, json: &Level<'_>) -> Result<Value, Nested> {
         .map(Value::Udt)
 }
 
-/// Returns the value of type `ty` that `text` denotes in a CSV cell or in a string literal of a filter. A
-/// scalar is written as in record JSON without the quotes. A nested value is written as JSON.
+/// Parses text of a CSV cell, or of a string literal in a filter, as a value of type `ty`. A scalar
+/// is written as in record JSON, without the quotes. A nested value is written as JSON.
 ///
 /// # Errors
 /// The errors of [`from_json`]. Null is rejected, because text always denotes a value.
@@ -353,7 +357,7 @@ pub fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     read_element(ty, Source::Text(json)).map_err(Nested::into_error)
 }
 
-/// Returns the text of `value` in a CSV cell or a table on a terminal. It is the inverse of [`from_text`].
+/// Returns `value` as text for a CSV cell or a terminal, the inverse of [`from_text`].
 pub fn to_text(ty: &Type, value: &Value) -> String {
     match to_json(ty, value) {
         Json::String(text) => text,

@@ -1,9 +1,10 @@
-//! Byte-comparable keys: encoded components whose byte order is the order of [`order`](crate::order),
-//! inverted for descending columns. `docs/format.md` describes the format. Stores of users contain keys, so
-//! the format has a version, and golden vectors test it.
+//! Byte-comparable keys: encoded values (components) whose byte order is the order of
+//! [`order`](crate::order), inverted for descending columns. `docs/format.md` describes the format.
+//! Users' stores contain keys, so the format has a version, and tests compare it with golden
+//! vectors.
 //!
-//! A component has no header: its type and direction determine its length or its end. The cells in a key are
-//! [canonical](crate::cell::canonical_key), so equal values have equal keys.
+//! A component has no header: its type and direction determine where it ends. The cells in a key
+//! are [canonical](crate::cell::canonical_key), so equal values have equal keys.
 
 mod decimal;
 mod reader;
@@ -16,10 +17,11 @@ use crate::table::ColumnKind;
 use crate::{Direction, RowRef, Table, Type};
 use reader::Reader;
 
-/// Version of the key format.
+/// Version of the encoding of keys. A golden file has keys of each version, which must never change.
 pub const KEY_FORMAT_VERSION: u8 = 1;
 
-/// Maximum length of the cell of a key part, in bytes. Cassandra stores this length in 16 bits.
+/// Maximum length of one key column's cell (encoded value), in bytes. Cassandra stores this length
+/// in 16 bits.
 pub const MAX_KEY_PART_BYTES: usize = 65_535;
 
 /// Error for bytes that are not a key, or for a cell that cannot be in a key.
@@ -31,7 +33,7 @@ pub enum KeyError {
     Malformed {
         /// Name of the component's type.
         type_name: String,
-        /// Problem with the bytes.
+        /// Description of the fault in the bytes.
         reason: String,
     },
     /// A key part is null.
@@ -45,12 +47,12 @@ pub enum KeyError {
         /// Length of the cell, in bytes.
         length: usize,
     },
-    /// The number of parts of a key differs from the number of key columns of its table.
+    /// The number of values given for a key differs from the number of key columns of the table.
     #[error("a key has {found} parts, but the table has {expected} key columns")]
     WrongLength {
         /// Number of key columns of the table.
         expected: usize,
-        /// Number of parts that were given.
+        /// Number of values that were given.
         found: usize,
     },
 }
@@ -82,9 +84,11 @@ impl From<CellError> for KeyError {
     }
 }
 
-/// Appends the byte-comparable form of `cell` to `out`. On error, appends nothing.
+/// Appends `cell` to `out` as a key component: bytes that sort like the values, reversed if
+/// `direction` is descending. On error, appends nothing.
 ///
-/// The form is self-delimiting: no component is a prefix of another component of the same type and direction.
+/// Components are self-delimiting: no component is a prefix of another component of the same type
+/// and direction.
 ///
 /// # Errors
 /// [`KeyError::Malformed`] if the cell does not have the type, or if the type has no order.
@@ -116,10 +120,10 @@ fn invert(bytes: &mut [u8]) {
     }
 }
 
-/// Reason why bytes are not a component. The public functions add the type to the error.
+/// Reason why bytes are not a key component. The public functions add the type to the error.
 type Reason = &'static str;
 
-/// Appends the ascending form of a valid cell.
+/// Appends the key component of a valid cell for an ascending column.
 #[inline]
 fn encode_ascending(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
     match ty {
@@ -145,12 +149,13 @@ fn encode_ascending(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Rea
 
 const NO_ORDER: Reason = "values of this type have no order";
 
-/// First bit of a signed number. It is inverted so that negative numbers come first.
+/// First bit of a signed number in two's complement. A key contains it inverted, so that negative
+/// numbers sort first.
 const SIGN_BIT: u8 = 0x80;
 
-/// Byte after the first four bytes of an address: 0 after an IPv4 address, 1 within an IPv6 address.
-/// Cassandra compares addresses as bytes, so an IPv4 address is before the IPv6 addresses that begin with its
-/// four bytes.
+/// Byte after the first four bytes of an IP address in a key: 0 after an IPv4 address, 1 within an
+/// IPv6 address. Cassandra compares addresses as bytes, so an IPv4 address sorts before the IPv6
+/// addresses that begin with its four bytes.
 const INET_ENDS: u8 = 0;
 const INET_GOES_ON: u8 = 1;
 
@@ -165,8 +170,8 @@ fn encode_inet(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(tail);
 }
 
-/// Decodes the component at the front of `bytes`, appends its cell to `out`, and removes the component from
-/// `bytes`.
+/// Decodes the key component at the front of `bytes`, appends its cell to `out`, and removes the
+/// component from `bytes`.
 ///
 /// The function accepts any bytes. On error, `bytes` and `out` are unchanged.
 ///
@@ -279,8 +284,8 @@ fn decode_inet(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason>
     Ok(())
 }
 
-/// Appends the components of `partition`, which contains the cells of all partition columns of `table`. On
-/// error, appends nothing.
+/// Appends the key components of `partition`, which contains the cells of all partition columns of
+/// `table`. On error, appends nothing.
 ///
 /// # Errors
 /// The errors of [`encode`]. [`KeyError::Null`] if a cell is null. [`KeyError::WrongLength`] if the number of
@@ -306,8 +311,8 @@ pub fn encode_partition(table: &Table, partition: RowRef<'_>, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// Appends the components of `clustering`, which contains the cells of a prefix of the clustering columns of
-/// `table`. Each component has the direction of its column. On error, appends nothing.
+/// Appends the key components of `clustering`, which contains the cells of the first clustering
+/// columns of `table`. Each component has the direction of its column. On error, appends nothing.
 ///
 /// # Errors
 /// The errors of [`encode`]. [`KeyError::Null`] if a cell is null. [`KeyError::WrongLength`] if there are
@@ -338,7 +343,7 @@ pub fn encode_clustering(table: &Table, clustering: RowRef<'_>, out: &mut Vec<u8
 }
 
 /// Replaces `key` by the smallest byte string that is greater than every string that starts with
-/// it. Returns false if all bytes are 0xFF or `key` is empty, because no such string exists.
+/// `key`. Returns false if no such string exists, because all bytes are 0xFF or `key` is empty.
 pub fn prefix_successor(key: &mut Vec<u8>) -> bool {
     while let Some(last) = key.last_mut() {
         if *last < 0xFF {

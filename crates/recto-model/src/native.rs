@@ -23,7 +23,8 @@
 //! Timestamps have milliseconds: [`Timestamp`] describes the conversion of finer times. The bytes of a field
 //! are a [`cell`].
 
-/// Implements `FieldType` for types that are converted to and from another field type.
+/// Implements `FieldType` for Rust types by conversion to and from another field type, such as
+/// `Timestamp`.
 macro_rules! converted {
     ($($native:ty => $newtype:ident;)*) => {$(
         impl FieldType for $native {
@@ -68,13 +69,13 @@ pub use nested::Vector;
 pub use time::{CqlDuration, Date, OutOfRange, Time, Timestamp};
 pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 
-/// Rust type that can be a field of a record. It defines the CQL type and the conversion of values to cells
-/// and back.
+/// Rust type that can be a field of a record. It defines the CQL type, and the conversion of values
+/// to cells (encoded values) and back.
 ///
-/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the trait for
-/// enums of names and for structs with one value. [`Json`] is a field of any value that serde can write. An
-/// implementation by hand should write and read the cell with an existing field type. The cell is then a
-/// valid value of the CQL type for every other program:
+/// The [module](self) lists the implementations. `#[derive(FieldType)]` of the crate `recto`
+/// implements the trait for enums of names and for structs with one value. [`Json`] is a field of
+/// any value that serde can write. An implementation by hand should delegate to an existing field
+/// type. The cell is then a valid value of the CQL type for every other program:
 ///
 /// ```
 /// use recto_model::Type;
@@ -114,27 +115,26 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
             and time need the features `chrono` and `time` of recto"
 )]
 pub trait FieldType: Sized {
-    /// True if the field may be null, which is so only for `Option<T>`.
+    /// True if the field may be null. Only `Option<T>` sets it.
     const NULLABLE: bool = false;
 
     /// Returns the field's type in the schema.
     fn field_type() -> Type;
 
-    /// Appends the cell's bytes to `out`. For null, appends nothing and returns false.
+    /// Appends the bytes of the value's cell to `out`. For null, appends nothing and returns false.
     ///
     /// # Errors
-    /// [`CellError`] for a value outside the domain of the type, such as a time past midnight. In this case
-    /// nothing is appended.
+    /// [`CellError`] for a value outside the domain of the type, such as a time past midnight. On
+    /// error, nothing is appended.
     fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError>;
 
-    /// Returns the value of a cell. `None` is null.
+    /// Decodes a cell (encoded value). `None` is null.
     ///
     /// # Errors
     /// [`CellError`] for bytes that do not have the type, and for null if the type is not an `Option`.
     fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError>;
 
-    /// Returns the value in decoded form. `None` is null. Lists, sets, maps, tuples and arrays consist of
-    /// decoded values.
+    /// Returns the value in decoded form, as tools and filters use it, or `None` for null.
     /// # Errors
     /// The errors of [`write_cell`](Self::write_cell).
     fn to_value(&self) -> Result<Option<Value>, CellError> {
@@ -159,8 +159,8 @@ pub trait FieldType: Sized {
     }
 }
 
-/// Field type whose values have an order and are never null. It can be in a key, in a set, or be the key of a
-/// map.
+/// Field type that can be in a key or a set, or be the key of a map: its values have an order and
+/// are never null.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a key or a set, or be the key of a map",
     label = "this type must have an order and no null",
@@ -168,8 +168,8 @@ pub trait FieldType: Sized {
 )]
 pub trait KeyType: FieldType {}
 
-/// Field type whose values have an order and may be null. It can be in the partition and the order of a view,
-/// and in a unique constraint.
+/// Field type that can be in the partition or order of a view, or in a unique constraint: its
+/// values have an order, and may be null.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order",
     label = "this type must have an order",
@@ -210,7 +210,7 @@ impl<T: FieldType> FieldType for Option<T> {
     }
 }
 
-/// Returns the error for a null cell of a Rust type without null.
+/// Returns the error for a null cell that is read as a Rust type other than `Option`.
 #[cold]
 fn null<T: FieldType>() -> CellError {
     malformed::<T>("null, which only an Option can hold")
@@ -224,8 +224,8 @@ fn malformed<T: FieldType>(reason: &str) -> CellError {
     }
 }
 
-/// Returns the error for a cell that names no variant of an enum. The derived [`FieldType::read_cell`] calls
-/// it.
+/// Returns the error for a cell that contains no variant name of an enum. The derived
+/// [`FieldType::read_cell`] calls this function.
 #[doc(hidden)]
 #[cold]
 pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellError {
@@ -243,7 +243,7 @@ pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellE
     }
 }
 
-/// Maximum number of characters of a text that an error repeats.
+/// Maximum number of characters of a stored text that an error message repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
 #[cfg(test)]
@@ -262,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Checks that a CQL date or timestamp beyond the range of the Rust type causes an error and no panic.
+    /// Checks that converting a CQL date or timestamp outside the range of a Rust type causes an
+    /// error, not a panic.
     #[cfg_attr(not(any(feature = "chrono", feature = "time")), allow(dead_code))]
     pub(super) fn check_ends<D: FieldType, T: FieldType, M: FieldType>() {
         for days in [i32::MIN, i32::MAX] {
@@ -292,8 +293,8 @@ mod tests {
         assert!("2013-02-30".parse::<Date>().is_err());
     }
 
-    /// Checks that the cell has the same bytes with and without intermediate decoded values, and that it
-    /// decodes to the value.
+    /// Checks that `write_cell` returns the same bytes as encoding the decoded value, and that
+    /// `read_cell` returns the original value.
     fn check_elements<T: FieldType + PartialEq + Debug>(value: &T) {
         let (mut direct, mut decoded) = (vec![7], vec![7]);
         assert!(value.write_cell(&mut direct).unwrap());

@@ -1,4 +1,4 @@
-//! Order of values. All code of Recto uses this definition, which is Cassandra's.
+//! Order of values, which is Cassandra's. All code of Recto compares values with this module.
 //!
 //! | type | order |
 //! |---|---|
@@ -20,18 +20,18 @@ use std::cmp::Ordering;
 use crate::Type;
 use crate::cell::{DecimalCell, minimal_varint};
 
-/// Compares two valid cells of an orderable type, ascending, like Cassandra.
+/// Compares two valid cells (encoded values) of an orderable type, ascending, like Cassandra.
 ///
-/// Allocates memory only for decimals of different scales with more than 38 digits. For bytes that are no
-/// cells of the type, the result is arbitrary. Two cells that are equal here have the same [canonical
-/// form](crate::cell::canonical_key).
+/// Allocates memory only for decimals of different scales with more than 38 digits. If the bytes
+/// are not cells of the type, the result is arbitrary. Cells that compare as equal have the same
+/// [canonical form](crate::cell::canonical_key).
 ///
 /// # Panics
 /// If `ty` is not [orderable](Type::is_orderable).
 pub fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     match ty {
-        // A date's cell is an unsigned number, and a time is never negative, so compare the bytes,
-        // whose order is the order of the values.
+        // A date is encoded as an unsigned number, and a time is never negative. Their bytes
+        // therefore sort like the values.
         Type::Ascii | Type::Text | Type::Blob | Type::Inet | Type::Date | Type::Time => left.cmp(right),
         Type::Boolean => (left != [0]).cmp(&(right != [0])),
         Type::TinyInt => by(left, right, i8::from_be_bytes),
@@ -57,7 +57,7 @@ pub fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// Compares the results of `read` for two cells of `N` bytes.
+/// Compares two cells of `N` bytes by the values that `read` decodes.
 fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: fn([u8; N]) -> T) -> Ordering {
     match (left.try_into(), right.try_into()) {
         (Ok(left), Ok(right)) => read(left).cmp(&read(right)),

@@ -8,7 +8,7 @@ use crate::cell::CellError;
 use crate::native::FieldType;
 use crate::schema::Collection;
 
-/// Index that means "not in the row" in the list of columns that [`Record::read`] gets.
+/// Column index that means "the row lacks this field" in the column list of [`Record::read`].
 pub const NO_COLUMN: u16 = u16::MAX;
 
 /// Rust type whose values are the records of one collection. Derive it: `#[derive(Record)]`.
@@ -21,22 +21,23 @@ pub trait Record: Sized {
     /// visibilities of the fields.
     type Fields;
 
-    /// The fields, with which the compiler checks the values of an update:
-    /// `tickets.update(7).set(Ticket::FIELDS.status, Status::Closed)`.
+    /// Typed names of the fields. The compiler checks with them that the values of an update have
+    /// the fields' types: `tickets.update(7).set(Ticket::FIELDS.status, Status::Closed)`.
     const FIELDS: Self::Fields;
 
-    /// Returns the collection as declared.
+    /// Returns the collection as the record type declares it.
     ///
     /// # Panics
-    /// If the declaration violates a rule of the schema language that the derive macro cannot check, such as
-    /// a limit. Every call panics then, so a test with one call detects it.
+    /// If the declaration violates a rule of the schema language that the derive macro cannot
+    /// check, such as a limit. Every call then panics, so a test that calls the function once
+    /// detects the violation.
     fn collection() -> Collection;
 
     /// Returns the names of the fields, in the order of the collection's fields.
     fn field_names() -> &'static [&'static str];
 
-    /// Reads the record in `row`. The cell of field `i` is at `columns[i]`. [`NO_COLUMN`] means that the row
-    /// does not contain the field, which must then be an `Option`.
+    /// Decodes the record in `row`. The cell of field `i` is at index `columns[i]` of the row.
+    /// [`NO_COLUMN`] means that the row lacks the field, whose type must then be an `Option`.
     ///
     /// # Errors
     /// [`RecordError`] with the name of the field that is missing or invalid.
@@ -45,26 +46,29 @@ pub trait Record: Sized {
     /// If `columns` has fewer entries than the record has fields, or an index outside the row.
     fn read(row: RowRef<'_>, columns: &[u16]) -> Result<Self, RecordError>;
 
-    /// Appends the cell of field `field` to `out`. For null, appends nothing and returns false.
+    /// Appends the cell (encoded value) of the field with index `field` to `out`. For null, appends
+    /// nothing and returns false.
     ///
     /// # Errors
-    /// [`CellError`] for a value outside the domain of its type. In this case nothing is appended.
+    /// [`CellError`] for a value outside the domain of its type. On error, nothing is appended.
     ///
     /// # Panics
-    /// If there is no such field.
+    /// If `field` is not less than the number of fields.
     fn write(&self, field: usize, out: &mut Vec<u8>) -> Result<bool, CellError>;
 
-    /// Checks that the Rust type of field `field` can express the value of a cell. `None` is null.
+    /// Checks that the Rust type of the field with index `field` can express the value of a cell.
+    /// `None` is null.
     ///
     /// # Errors
     /// The errors of [`read`](Self::read).
     ///
     /// # Panics
-    /// If there is no such field.
+    /// If `field` is not less than the number of fields.
     fn check_cell(field: usize, cell: Option<&[u8]>) -> Result<(), RecordError>;
 }
 
-/// Field of the record type `R`. Its Rust type is `V`.
+/// Field of the record type `R`, with its Rust type `V`, for updates, filters and sorts that the
+/// compiler checks.
 pub struct TypedField<R, V> {
     name: &'static str,
     types: PhantomData<fn(R) -> V>,
@@ -100,14 +104,14 @@ impl<R, V> fmt::Debug for TypedField<R, V> {
     }
 }
 
-/// Returns the name of the field in the collection, for filters and sorts.
+/// Converts the field to its name in the collection, for filters and sorts.
 impl<R, V> From<TypedField<R, V>> for String {
     fn from(field: TypedField<R, V>) -> Self {
         field.name.to_owned()
     }
 }
 
-/// Error for a row that is not a record of a type.
+/// Error for a row that cannot be decoded as a record type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -117,7 +121,7 @@ pub enum RecordError {
         /// Name of the field.
         field: &'static str,
     },
-    /// The field's bytes do not have its type.
+    /// The field's stored bytes are not a value of its type.
     #[error("field `{field}`: {source}")]
     Field {
         /// Name of the field.
@@ -136,7 +140,7 @@ impl RecordError {
     }
 }
 
-/// Reads one field of a record. The derived [`Record::read`] calls it for each field.
+/// Decodes one field of a record. The derived [`Record::read`] calls this function for each field.
 #[inline]
 pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static str) -> Result<T, RecordError> {
     let cell = if column == NO_COLUMN {
@@ -147,7 +151,8 @@ pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static st
     read_cell(cell, field)
 }
 
-/// Checks one field of a record. The derived [`Record::check_cell`] calls it for each field.
+/// Checks that one field of a record can be decoded. The derived [`Record::check_cell`] calls this
+/// function.
 pub fn check_field<T: FieldType>(cell: Option<&[u8]>, field: &'static str) -> Result<(), RecordError> {
     read_cell::<T>(cell, field).map(drop)
 }

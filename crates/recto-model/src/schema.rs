@@ -1,7 +1,7 @@
 //! Collections, views, and their TOML language.
 //!
-//! [`Schema::parse`] reads the language. [`Schema::to_toml`] writes the canonical form, which a
-//! store records. [`Schema::difference`] returns the changes between two schemas. A schema built in
+//! [`Schema::parse`] reads the language. [`Schema::to_toml`] writes the canonical form, which
+//! stores keep. [`Schema::difference`] returns the changes between two schemas. A schema built in
 //! code ([`Collection::new`], which `#[derive(Record)]` calls) goes through the same checks.
 //!
 //! | module | content |
@@ -68,35 +68,37 @@ pub use crate::width::{Width, WidthUnit};
 /// Commented example schema, which `recto init` writes.
 pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
-/// Name of the view that `partition` and `order` of an `update` collection declare.
+/// Name of the view that the options `partition` and `order` of a collection with `writes =
+/// "update"` declare.
 pub const PRIMARY_VIEW: &str = "primary";
-/// Name of the base table of an `update` collection among its sort orders.
+/// Name of the base table among the sort orders of a collection with `writes = "update"`.
 pub const BASE_SORT_ORDER: &str = "base";
 
 /// Maximum length of a schema text, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
 /// Maximum number of collections in a schema.
 pub const MAX_COLLECTIONS: usize = 1_000;
-/// Maximum number of UDTs in a schema.
+/// Maximum number of user-defined types in a schema.
 pub const MAX_TYPES: usize = 1_000;
 /// Maximum number of fields in a collection or a UDT.
 pub const MAX_FIELDS: usize = 1_000;
-/// Maximum total size of the cells of a view entry's key, in bytes.
+/// Maximum size of the key of a view's row, in bytes: the total of its cells (encoded values).
 pub const MAX_VIEW_KEY_BYTES: usize = 8 << 10;
-/// Maximum number of fields in a key, and in the partition and order of a view.
+/// Maximum number of fields in a key, and in the partition and order of a view together.
 pub const MAX_KEY_FIELDS: usize = 32;
 /// Maximum number of views of a collection.
 pub const MAX_VIEWS: usize = 64;
 /// Maximum number of uniqueness constraints of a collection.
 pub const MAX_UNIQUE: usize = 64;
-/// Maximum number of store partitions that hold one bucket. Reading a page queries each of these
-/// partitions.
+/// Maximum number of shards of a bucket: partitions of the store that together contain it. Reading
+/// a page queries each shard.
 pub const MAX_SHARDS: u8 = 64;
-/// Maximum nesting depth of a type. `list<int>` has depth 2. UDTs count as levels too.
+/// Maximum nesting depth of a type. `list<int>` has depth 2. Each user-defined type counts as a
+/// level.
 pub const MAX_TYPE_DEPTH: usize = 16;
-/// Maximum number of types in a type when its UDTs are written out. If each UDT contains the
-/// previous UDT twice, the number doubles with every UDT. This limit keeps the expanded type small
-/// enough to walk.
+/// Maximum number of types that a type contains after its user-defined types are expanded. If each
+/// user-defined type contains the previous one twice, this number doubles with each. The limit
+/// keeps the expanded type small enough to traverse.
 pub const MAX_TYPE_PARTS: usize = 10_000;
 /// Maximum dimension of a vector; Cassandra has the same limit.
 pub const MAX_VECTOR_DIMENSION: u16 = 8_192;

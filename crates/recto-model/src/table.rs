@@ -1,5 +1,4 @@
-//! Wide-column tables, positions in tables, and ranges of rows: the data model that both stores
-//! share.
+//! Tables, positions in tables, and ranges of rows: the wide-column data model of every store.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ impl Direction {
         }
     }
 
-    /// Returns `ordering`, reversed if this direction is descending.
+    /// Returns `ordering` for ascending directions, and its reverse for descending ones.
     #[must_use]
     pub fn apply(self, ordering: Ordering) -> Ordering {
         match self {
@@ -42,24 +41,25 @@ impl Direction {
     }
 }
 
-/// The kind of write that a non-key column accepts.
+/// The kind of write that a non-key column accepts: plain or conditional.
 ///
-/// Cassandra's conditional writes take no client timestamp. Therefore each column accepts only one
-/// kind of write, and the store rejects the other.
+/// Cassandra orders plain writes by the client's write timestamps, but conditional writes take no
+/// client timestamp. Therefore each column accepts only one kind of write, and the store rejects
+/// the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// Plain writes, with a write timestamp.
+    /// Plain writes, ordered by their write timestamps.
     Plain,
-    /// Compare-and-set writes.
+    /// Compare-and-set (conditional) writes.
     Cas,
 }
 
-/// Role of a column in its table.
+/// Role of a column in its table: part of the key, one value per partition, or one value per row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnKind {
     /// Part of the partition key.
     Partition,
-    /// Part of the clustering order, in the given direction.
+    /// Part of the clustering order (the order of rows in a partition), in the given direction.
     Clustering(Direction),
     /// One value per partition.
     Static(WriteKind),
@@ -94,55 +94,54 @@ pub enum Compaction {
 pub struct TableOptions {
     /// Compaction strategy.
     pub compaction: Compaction,
-    /// Minimum time that the store must keep a tombstone, in seconds. Cassandra's default is ten
-    /// days.
+    /// Minimum time that the store must keep a tombstone (deletion marker), in seconds. Cassandra's
+    /// default is ten days.
     pub gc_grace_seconds: u32,
-    /// True if the store may keep a snapshot of the whole content when the table is emptied or
-    /// dropped. Cassandra does so by default. A table that is emptied repeatedly must not keep
-    /// snapshots. If such a table has only plain writes, all sessions that create it, concurrently
-    /// or late, create the identical table.
+    /// True if the store may keep a snapshot of the table's whole content when the table is emptied
+    /// or dropped, as Cassandra does by default. Set it to false for a table that is emptied
+    /// repeatedly. If such a table has only plain writes, all sessions that create it, at any time,
+    /// create the identical table.
     pub automatic_snapshots: bool,
-    /// True if the store counts the rows of any slice without reading them, if it can. The setting
-    /// is fixed when the table is created.
+    /// True if the store should be able to count the rows of a slice without reading them. The
+    /// setting is fixed when the table is created.
     pub counts_rows: bool,
-    /// Rules for dividing the partitions into buckets. With `None`, each partition is one partition
-    /// of the store. A table with buckets has no static columns. It may also have no partition
-    /// column; then the whole table is one partition.
+    /// Rules for dividing partitions into buckets. `None` if each partition is one partition of the
+    /// store. A table with buckets has no static columns. It can have no partition column; all its
+    /// rows are then in one partition.
     pub buckets: Option<Buckets>,
-    /// True if the value of the only partition column, a text or blob, may be empty. A store that
-    /// does not support empty partition keys encodes the values of such a table in another form.
+    /// True if the only partition column, a text or blob, may be empty. A store without empty
+    /// partition keys then encodes the column in another form.
     pub allows_empty_partition: bool,
 }
 
-/// Rules for dividing a partition of a table into partitions of the store.
+/// Rules for dividing a large partition into buckets, which are partitions of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Buckets {
-    /// Limit of a bucket's size.
+    /// Maximum size of a bucket, or the interval of time that it covers.
     pub bound: BucketBound,
-    /// Number of store partitions that hold each bucket, at least 1.
+    /// Number of shards: partitions of the store that together contain one bucket, at least 1.
     pub shards: u8,
-    /// Retention time of the rows, measured on the first column of their order, which is a time.
-    /// `None` keeps the rows forever. A changed retention time applies from the moment of the
-    /// change.
+    /// Retention time of the rows, measured on the first clustering column, which is a time. `None`
+    /// keeps the rows forever. A changed retention time applies immediately.
     pub keep: Option<Width>,
-    /// True if the store silently skips new rows that are older than the retention time. Otherwise
-    /// the store rejects such a row together with everything in the same write. View entries use
-    /// this setting, because their records are stored elsewhere.
+    /// What happens to a new row that is older than the retention time. If true, the store silently
+    /// skips the row. If false, the store rejects the whole write that contains the row. Views use
+    /// true, because their records are stored in the base table.
     pub leaves_out_late: bool,
 }
 
-/// Limit of a bucket's size. A changed limit in bytes or rows applies from the next split on.
+/// Limit at which a bucket is split. A changed limit applies from the next split on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BucketBound {
-    /// Approximate maximum number of bytes. Each row counts as the bytes of its cells plus 64.
+    /// Approximate maximum number of bytes of a bucket. Each row counts as the bytes of its cells plus 64.
     Bytes(u64),
-    /// Maximum number of rows.
+    /// Maximum number of rows of a bucket.
     Rows(u64),
-    /// Interval of time, measured on the first column of the rows' order.
+    /// Interval of time that a bucket covers, measured on the first clustering column.
     Time(Width),
 }
 
-/// Creates buckets with one shard and no retention limit.
+/// Returns rules with one shard and no retention time.
 impl From<BucketBound> for Buckets {
     fn from(bound: BucketBound) -> Self {
         Self {
@@ -167,8 +166,8 @@ impl Default for TableOptions {
     }
 }
 
-/// A wide-column table. The columns are in the order partition, clustering, static, regular. The
-/// cells of a row have the same order.
+/// Wide-column table: its name, columns and options. The columns are in the order partition,
+/// clustering, static, regular, and so are the cells of each row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Table {
     name: String,
@@ -186,44 +185,45 @@ pub enum TableError {
     /// The table has no partition column.
     #[error("table {table} has no partition column")]
     NoPartition {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
     /// The type of a key column has no order.
     #[error("column {column} of table {table} cannot be in a key: {type_name} has no order")]
     NotOrderable {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The column.
+        /// Name of the key column.
         column: String,
-        /// The type of the column.
+        /// Type of the column, as text.
         type_name: String,
     },
     /// Two columns have the same name.
     #[error("table {table} has two columns named {column}")]
     Duplicate {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The column.
+        /// Name that two columns have.
         column: String,
     },
-    /// The table's partitions are kept in buckets, but it has static columns or no clustering
-    /// column.
+    /// The table has buckets (divided partitions), which require a clustering column and no static
+    /// columns.
     #[error("table {table} has buckets: it needs a clustering column, and cannot have static columns")]
     NotBucketed {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
     /// The table has static columns but no clustering column.
     #[error("table {table} has static columns, but no clustering column")]
     StaticWithoutClustering {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
 }
 
 impl Table {
-    /// Creates a table of `columns`, sorted by kind (stable within a kind).
+    /// Creates a table. Sorts `columns` by kind (partition, clustering, static, regular), and keeps
+    /// their order within a kind.
     pub fn new(
         name: impl Into<String>,
         columns: Vec<Column>,
@@ -307,12 +307,13 @@ impl Table {
         &self.columns[self.partition_len + self.clustering_len + self.static_len..]
     }
 
-    /// Returns the number of columns of the full key: partition and clustering columns.
+    /// Returns the number of key columns: partition and clustering columns. They are the first
+    /// columns.
     pub fn key_len(&self) -> usize {
         self.partition_len + self.clustering_len
     }
 
-    /// Returns the index of the column with this name in [`columns`](Self::columns).
+    /// Returns the index in [`columns`](Self::columns) of the column with the given name.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
@@ -333,14 +334,14 @@ impl Table {
         self.options
     }
 
-    /// Returns whether the value of the first partition column may be empty. It may be empty if
-    /// there are several partition columns, or if the table's options allow it.
+    /// Returns whether the value of the first partition column may be empty: if there are several
+    /// partition columns, or if the options allow it.
     pub fn allows_empty_partition(&self) -> bool {
         self.partition_len != 1 || self.options.allows_empty_partition
     }
 
-    /// Compares two prefixes of clustering keys in this table's clustering order, up to the length
-    /// of the shorter prefix.
+    /// Compares two clustering keys, or prefixes of them, in the table's clustering order, up to
+    /// the length of the shorter one.
     pub fn compare_clustering(&self, left: &Cells, right: &Cells) -> Ordering {
         for (index, (left, right)) in left.iter().zip(right.iter()).enumerate() {
             let (Some(left), Some(right)) = (left, right) else {
@@ -359,16 +360,16 @@ impl Table {
     }
 }
 
-/// A boundary between rows of one partition, in the table's clustering order with its directions.
+/// Boundary between rows of one partition, in clustering order. Column directions are taken into
+/// account.
 ///
-/// The cells are values of a *prefix* of the clustering columns. The boundary is before, or after,
-/// all rows that begin with these cells. Without cells, it is the start or the end of the
-/// partition.
+/// The cells are values of the first clustering columns. The bound is before, or after, all rows
+/// that begin with these cells. Without cells, it is the start or the end of the partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Bound {
-    /// Before all rows that begin with these cells.
+    /// Bound before all rows that begin with the given cells.
     Before(Cells),
-    /// After all rows that begin with these cells.
+    /// Bound after all rows that begin with the given cells.
     After(Cells),
 }
 
@@ -383,21 +384,21 @@ impl Bound {
         Self::After(Cells::new())
     }
 
-    /// Returns the cells that define the bound.
+    /// Returns the cells that define the bound: values of the first clustering columns.
     pub fn cells(&self) -> &Cells {
         match self {
             Self::Before(cells) | Self::After(cells) => cells,
         }
     }
 
-    /// Compares two bounds of a partition of `table` in clustering order.
+    /// Compares two bounds in the clustering order of `table`.
     pub fn compare(&self, other: &Self, table: &Table) -> Ordering {
         let ordering = table.compare_clustering(self.cells(), other.cells());
         if ordering.is_ne() {
             return ordering;
         }
-        // The cells of one bound are a prefix of the cells of the other bound, or both are equal.
-        // The shorter bound is outside all rows that begin with its cells.
+        // The cells of one bound are equal to, or a prefix of, the cells of the other bound. The
+        // shorter bound is outside all rows that begin with its cells.
         let (left, right) = (self.cells().len(), other.cells().len());
         match (self, other) {
             (Self::Before(_), Self::Before(_)) => left.cmp(&right),
@@ -408,7 +409,7 @@ impl Bound {
     }
 }
 
-/// Direction in which a slice is read.
+/// Direction in which the rows of a slice are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReadDirection {
     /// In clustering order, from [`Slice::from`].
@@ -417,18 +418,18 @@ pub enum ReadDirection {
     Backward,
 }
 
-/// A contiguous range of one partition of one table, in clustering order: the rows between two
-/// bounds, read from one end, at most `limit` rows.
+/// Contiguous range of rows in one partition of a table: the rows between two bounds in clustering
+/// order. At most `limit` rows are read, from one end.
 ///
-/// The embedded store reads a slice as one range of bytes. Cassandra compares tuples by value, not
-/// by clustering order. Therefore the Cassandra store sends one statement if all directions are
-/// equal. If directions are mixed, it sends one statement for each run of columns with the same
-/// direction.
+/// The embedded store reads a slice as one range of bytes. The Cassandra store sends CQL
+/// statements, and CQL compares tuples by value, not by clustering order. It needs one statement if
+/// all clustering columns have the same direction. Otherwise it sends one statement for each run of
+/// columns with equal direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// The table.
+    /// Table that contains the rows.
     pub table: Arc<Table>,
-    /// The values of all partition columns.
+    /// Values of all partition columns.
     pub partition: Cells,
     /// Start of the range, in clustering order.
     pub from: Bound,
@@ -441,7 +442,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Returns a slice of the first rows of a partition, in clustering order.
+    /// Returns a slice of the first `limit` rows of a partition, in clustering order.
     pub fn from_start(table: &Arc<Table>, partition: Cells, limit: u32) -> Self {
         Self {
             table: Arc::clone(table),

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of a field, as in CQL.
+/// Type of a field, as in CQL.
 ///
-/// The first eighteen types are *order types*: they may be key, partition and order columns. The
-/// others are stored values only. Collections, tuples, UDTs and vectors are always frozen: Recto
-/// reads and writes each as a whole.
+/// The first eighteen types are *order types*: they may be key, partition and order columns. Values
+/// of the others can only be stored. Collections, tuples, user-defined types and vectors are always
+/// frozen: Recto reads and writes each value as a whole.
 ///
 /// ```
 /// use recto_model::Type;
@@ -42,11 +42,11 @@ pub enum Type {
     Map(Box<Type>, Box<Type>),
     Tuple(Vec<Type>),
     Udt(Arc<UdtType>),
-    /// Element type and dimension (1 to 8192).
+    /// Type of the elements, and the number of elements (1 to 8192).
     Vector(Box<Type>, u16),
 }
 
-/// A user-defined type: a name and its fields in order.
+/// User-defined type: its name, and its fields in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UdtType {
     /// Name of the type, `[a-z][a-z0-9_]{0,47}`.
@@ -71,7 +71,8 @@ impl Type {
         )
     }
 
-    /// Returns whether values of this type contain other values: JSON arrays and objects.
+    /// Returns whether values of this type contain other values, so that their JSON is an array or
+    /// object.
     pub fn is_nested(&self) -> bool {
         matches!(
             self,
@@ -94,7 +95,7 @@ impl Type {
         )
     }
 
-    /// All eighteen order types, in declaration order.
+    /// All eighteen types whose values have an order, in declaration order.
     pub const ORDERABLE: [Type; 18] = [
         Type::Ascii,
         Type::Text,
@@ -116,19 +117,18 @@ impl Type {
         Type::Inet,
     ];
 
-    /// Returns whether the type is text or ascii. Text prefixes and collations apply only to these
-    /// types.
+    /// Returns whether the type is text or ascii, the types to which prefixes and collations apply.
     pub fn is_textual(&self) -> bool {
         matches!(self, Type::Ascii | Type::Text)
     }
 
-    /// Returns the type's text with its article: `an int`, `a uuid`.
+    /// Returns the name of the type with its article, such as `an int` or `a uuid`, for messages.
     pub fn with_article(&self) -> String {
         with_article(&self.to_string())
     }
 }
 
-/// Returns `type_name` with `a` or `an` before it.
+/// Returns `type_name` with `a` or `an` before it, for messages.
 pub(crate) fn with_article(type_name: &str) -> String {
     let article = if type_name.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) {
         "an"

@@ -1,4 +1,4 @@
-//! Decoded values.
+//! Decoded values of CQL types.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,13 @@ use uuid::Uuid;
 
 use crate::decimals::BigDecimal;
 
-/// A decoded value of a [`Type`](crate::Type).
+/// Decoded value of a [`Type`](crate::Type).
 ///
-/// Tools, filter literals and tests use values. The hot paths use [cells](crate::cell). Null is the
-/// absence of a value (`Option<Value>`).
+/// Tools, filter literals and tests use decoded values. Frequently executed code uses
+/// [cells](crate::cell), their encoded form. Null is the absence of a value (`Option<Value>`).
 ///
-/// Equality here is structural. [`order`](crate::order) defines how values *compare*.
+/// `==` compares the structure of values. Use [`order`](crate::order) to compare values as keys do:
+/// it has other rules, for example for NaN and decimals.
 ///
 /// ```
 /// use recto_model::{Type, Value, json};
@@ -41,31 +42,32 @@ pub enum Value {
     BigInt(i64),
     /// Integer of any size.
     Varint(BigInt),
-    /// Any decimal number. Stored values keep their scale; keys use the canonical scale.
+    /// Decimal number of any size. Stored values keep their scale (number of digits after the
+    /// point). Keys use the canonical scale.
     Decimal(BigDecimal),
     /// Floating-point number of 32 bits (IEEE 754).
     Float(f32),
     /// Floating-point number of 64 bits (IEEE 754).
     Double(f64),
-    /// Days since 1970-01-01 (CQL's wire form is this plus 2^31).
+    /// Days since 1970-01-01. CQL's encoded form is this number plus 2^31.
     Date(i32),
     /// Nanoseconds since midnight, 0 to `86_399_999_999_999`.
     Time(i64),
     /// Milliseconds since 1970-01-01T00:00:00Z.
     Timestamp(i64),
-    /// A version 1 UUID.
+    /// UUID of version 1, which contains a time.
     TimeUuid(Uuid),
     /// Any UUID.
     Uuid(Uuid),
     /// An IPv4 or IPv6 address.
     Inet(IpAddr),
-    /// Months, days and nanoseconds, all of one sign.
+    /// Months, days and nanoseconds. All parts that are not zero have the same sign.
     Duration {
-        /// Number of months.
+        /// Number of months, negative in a negative duration.
         months: i32,
-        /// Number of days.
+        /// Number of days, negative in a negative duration.
         days: i32,
-        /// Number of nanoseconds.
+        /// Number of nanoseconds, negative in a negative duration.
         nanoseconds: i64,
     },
     /// A list, in the order of its elements.
@@ -74,10 +76,11 @@ pub enum Value {
     Set(Vec<Value>),
     /// A map without duplicate keys, sorted by the order of its key type.
     Map(Vec<(Value, Value)>),
-    /// A tuple, with the number of elements that its type has.
+    /// Tuple with one entry for each element of its type. `None` is null.
     Tuple(Vec<Option<Value>>),
-    /// A UDT value, with the fields of its type in their order.
+    /// Value of a user-defined type, with one entry for each field of the type, in order. `None` is
+    /// null.
     Udt(Vec<Option<Value>>),
-    /// A vector, with the number of elements that its type has.
+    /// Vector, with as many elements as its type requires.
     Vector(Vec<Value>),
 }

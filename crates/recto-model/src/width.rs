@@ -1,14 +1,15 @@
-//! Lengths of time in calendar units.
+//! Widths: lengths of time in calendar units, such as one month.
 
 use std::fmt;
 
-/// Maximum length of a text of a number with its unit, in bytes.
+/// Maximum length of text such as `15 minutes`, in bytes.
 const MAX_TEXT_LENGTH: usize = 64;
 
-/// Length of time in calendar units, at least one: `1 month`, `15 minutes`.
+/// Length of time in calendar units, such as `1 month` or `15 minutes`. Widths define intervals,
+/// for buckets and for rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Width {
-    /// Number of units, at least 1.
+    /// Number of calendar units, at least 1.
     pub count: u32,
     /// Calendar unit.
     pub unit: WidthUnit,
@@ -40,8 +41,7 @@ impl WidthUnit {
 }
 
 impl Width {
-    /// Returns the width that `text` denotes: an integer, optional spaces, and a unit in the singular or the
-    /// plural.
+    /// Parses a width: an integer, optional spaces, and a unit in the singular or the plural.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (count, unit) = number_and_unit(text)?;
         let unit = unit.strip_suffix('s').unwrap_or(unit);
@@ -51,7 +51,7 @@ impl Width {
     }
 }
 
-/// Writes the width as in the schema language.
+/// Writes the width as in the schema language, such as `15 minutes`.
 impl fmt::Display for Width {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = WidthUnit::ALL
@@ -63,7 +63,7 @@ impl fmt::Display for Width {
     }
 }
 
-/// Splits a text such as `15 minutes` into the integer and the unit. `None` if the text does not begin with
+/// Splits text such as `15 minutes` into the integer and the unit. `None` if it does not begin with
 /// an integer.
 pub(crate) fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     if text.len() > MAX_TEXT_LENGTH {

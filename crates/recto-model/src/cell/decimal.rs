@@ -5,8 +5,8 @@ use num_bigint::BigInt;
 /// Error message for bytes that are not a decimal.
 pub(super) const TOO_SHORT: &str = "fewer than four bytes of scale and one of value";
 
-/// Returns an integer in big-endian two's complement without redundant sign bytes at its start. The result is
-/// empty only if `bytes` is empty.
+/// Removes redundant sign bytes at the start of an integer in big-endian two's complement. The
+/// result is empty only if `bytes` is empty.
 #[inline]
 pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
@@ -20,7 +20,7 @@ pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     rest
 }
 
-/// Returns an integer from its big-endian two's complement form. `None` if it does not fit into sixteen
+/// Decodes an integer in big-endian two's complement. Returns `None` if it does not fit into 16
 /// bytes.
 #[inline]
 pub(crate) fn small_integer(bytes: &[u8]) -> Option<i128> {
@@ -35,7 +35,7 @@ pub(crate) fn small_integer(bytes: &[u8]) -> Option<i128> {
 /// Parts of a decimal cell. The value is `unscaled` times ten to the power of minus `scale`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecimalCell<'a> {
-    /// Number of digits after the decimal point. If it is negative, the value ends with zeros before the
+    /// Number of digits after the decimal point. A negative scale is a number of zeros before the
     /// point.
     pub(crate) scale: i32,
     /// Integer in big-endian two's complement. It has at least one byte, and may have redundant sign bytes.
@@ -43,7 +43,7 @@ pub(crate) struct DecimalCell<'a> {
 }
 
 impl<'a> DecimalCell<'a> {
-    /// Returns the parts of `cell`. `None` if it is too short.
+    /// Splits a decimal cell into its parts, or returns `None` if the cell is too short.
     #[inline]
     pub(crate) fn parse(cell: &'a [u8]) -> Option<Self> {
         let (scale, unscaled) = cell.split_first_chunk::<4>()?;
@@ -56,8 +56,8 @@ impl<'a> DecimalCell<'a> {
         })
     }
 
-    /// Appends the canonical cell of the same number. It has no trailing zeros, unless a scale of 32 bits
-    /// cannot express the number without them. Zero has scale 0.
+    /// Appends the canonical cell of the number: without trailing zeros, as far as a 32-bit scale
+    /// permits. Zero has scale 0.
     pub(super) fn write_canonical(&self, out: &mut Vec<u8>) {
         if let Some(mut unscaled) = small_integer(self.unscaled) {
             let mut scale = if unscaled == 0 { 0 } else { self.scale };
@@ -75,10 +75,11 @@ impl<'a> DecimalCell<'a> {
     }
 }
 
-/// Divides `unscaled` by ten as often as the result is an integer and `scale` permits.
+/// Divides `unscaled` by ten, and reduces `scale`, as often as the result is an integer and `scale`
+/// permits.
 ///
-/// The divisors are powers of ten whose exponents halve at each step, so that a number with many zeros takes
-/// few divisions.
+/// The divisors are powers of ten whose exponents halve at each step, so that removing many zeros
+/// takes few divisions.
 fn strip_zeros(mut unscaled: BigInt, mut scale: i32) -> (BigInt, i32) {
     // Each factor of ten contains a factor of two, so the number of trailing binary zeros bounds
     // the number of divisions.

@@ -3,15 +3,16 @@
 use super::{CellError, decode_at, encode_at, validate_at, vint};
 use crate::{Type, Value, order};
 
-/// Length of a field that means null, in tuples and UDTs.
+/// Length that marks a null field in a tuple or UDT.
 pub(super) const NULL_LENGTH: i32 = -1;
 const LENGTH_BYTES: usize = 4;
 
-/// Visitor of the parts of one cell, such as the elements of a list, in order. `None` is a null part.
+/// Visitor of the parts of one cell (such as the elements of a list) in order. `None` is a null
+/// part.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&Type, Option<&'a [u8]>) -> Result<(), CellError>;
 
-/// Returns the number of bytes of an element of `ty` in a vector, if all values of the type have the same
-/// size.
+/// Returns the size in bytes of a vector's element of type `ty`, or `None` if values of the type
+/// differ in size.
 ///
 /// Cassandra treats tinyint, smallint, date and time as types of variable size (CASSANDRA-18504).
 fn fixed_size(ty: &Type) -> Option<usize> {
@@ -58,8 +59,8 @@ fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellE
     }
 }
 
-/// Visits the fields of a tuple or UDT. A cell that was written before the type was extended lacks the last
-/// fields, which are null.
+/// Calls `visit` for each field of a tuple or UDT. If the cell was written before fields were added
+/// to the type, the missing last fields are null.
 fn walk_fields<'a, 't>(
     ty: &Type,
     fields: impl ExactSizeIterator<Item = &'t Type>,
@@ -91,8 +92,8 @@ fn read_i32(ty: &Type, rest: &mut &[u8]) -> Result<i32, CellError> {
     Ok(i32::from_be_bytes(*bytes))
 }
 
-/// Reads a number of entries, each of which consists of `parts` parts. Checks the number against the
-/// remaining bytes, so that a forged number allocates no memory.
+/// Reads the count of entries at the start of a collection; each entry has `parts` parts. Checks
+/// the count against the remaining bytes, so that a forged count allocates no memory.
 fn read_count(ty: &Type, rest: &mut &[u8], parts: usize) -> Result<usize, CellError> {
     let count = read_i32(ty, rest)?;
     usize::try_from(count)
@@ -115,13 +116,14 @@ fn read_element<'a>(ty: &Type, element: &Type, rest: &mut &'a [u8]) -> Result<&'
     take(ty, rest, length)
 }
 
-/// Returns whether a cell of no bytes is a value of the scalar type.
+/// Returns whether zero bytes are a valid value of a scalar type.
 fn has_empty_value(ty: &Type) -> bool {
     matches!(ty, Type::Text | Type::Ascii | Type::Blob)
 }
 
-/// Finds the fields that have no bytes although their type has no empty value. Appends to `found` the offset
-/// of the length of each such field. `at` is the offset of `cell` in the outermost cell.
+/// Finds fields of tuples and UDTs with zero bytes although their type has no empty value. Appends
+/// to `found` the offset of each such field's length. `at` is the offset of `cell` in the outermost
+/// cell.
 pub(super) fn find_empty_fields(
     ty: &Type,
     cell: &[u8],
@@ -172,7 +174,8 @@ pub(super) fn validate(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), 
     })
 }
 
-/// Returns the value of a cell. `depth_left` is the nesting depth that its parts may still have.
+/// Decodes a cell of a nested type. `depth_left` is the nesting depth that its parts may still
+/// have.
 pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
     let mut parts: Vec<Option<Value>> = Vec::new();
     walk(ty, cell, &mut |part, bytes| {
@@ -185,8 +188,8 @@ pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value,
     Ok(match ty {
         Type::Tuple(_) => Value::Tuple(parts),
         Type::Udt(_) => Value::Udt(parts),
-        // Flattening loses no part: only tuples and UDTs can have null parts, because `walk` rejects null in
-        // other types.
+        // Flattening loses no part: only tuples and UDTs can have null parts, because `walk`
+        // rejects null in other types.
         Type::List(_) => Value::List(parts.into_iter().flatten().collect()),
         Type::Set(_) => Value::Set(parts.into_iter().flatten().collect()),
         Type::Vector(..) => Value::Vector(parts.into_iter().flatten().collect()),
@@ -201,7 +204,7 @@ pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value,
     })
 }
 
-/// Appends the cell of `value`.
+/// Appends the cell of a value of a nested type.
 pub(super) fn encode(
     ty: &Type,
     value: &Value,
@@ -228,7 +231,7 @@ pub(super) fn encode(
     }
 }
 
-/// Appends the cell of a list or a vector. `write` appends each element.
+/// Appends the cell of a list or a vector. `write` appends the bytes of one element.
 fn write_elements<T>(
     ty: &Type,
     elements: &[T],
@@ -262,7 +265,8 @@ fn write_elements<T>(
     }
 }
 
-/// Appends the cell of a list or a vector without intermediate decoded values. On error, appends nothing.
+/// Appends the cell of a list or a vector directly from Rust values, which `write` encodes. On
+/// error, appends nothing.
 pub(crate) fn encode_elements<T>(
     ty: &Type,
     elements: &[T],
@@ -273,7 +277,7 @@ pub(crate) fn encode_elements<T>(
     write_elements(ty, elements, out, write).inspect_err(|_| out.truncate(start))
 }
 
-/// Returns the elements of the cell of a list or a vector without intermediate decoded values.
+/// Decodes the cell of a list or a vector directly to Rust values, which `read` decodes.
 pub(crate) fn decode_elements<'a, T>(
     ty: &Type,
     cell: &'a [u8],
@@ -371,14 +375,14 @@ fn encode_each<'v>(
         .collect()
 }
 
-/// Appends a length or a count, as four bytes.
+/// Appends a length or a count as a big-endian integer of four bytes. Fails above 2 GiB.
 fn write_length(ty: &Type, length: usize, out: &mut Vec<u8>) -> Result<(), CellError> {
     let length = i32::try_from(length).map_err(|_| CellError::malformed(ty, "longer than 2 GiB"))?;
     out.extend_from_slice(&length.to_be_bytes());
     Ok(())
 }
 
-/// Appends one part of a cell of `ty` after its length. `write` appends the part.
+/// Appends a part of a cell of `ty`: its length in four bytes, then the bytes that `write` appends.
 fn write_part(
     ty: &Type,
     out: &mut Vec<u8>,

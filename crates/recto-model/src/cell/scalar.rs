@@ -10,16 +10,17 @@ use super::{CellError, MAX_TIME_NANOS, vint};
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// Canonical NaN of a float, the same as in Java.
+/// Encoding of every NaN of a float. Java uses the same.
 pub(crate) const FLOAT_NAN: [u8; 4] = [0x7F, 0xC0, 0, 0];
 
-/// Canonical NaN of a double, the same as in Java.
+/// Encoding of every NaN of a double. Java uses the same.
 pub(crate) const DOUBLE_NAN: [u8; 8] = [0x7F, 0xF8, 0, 0, 0, 0, 0, 0];
 
-/// Number that a date cell adds to the days since 1970-01-01, so that the byte order is the order of dates.
+/// Offset that a date cell adds to the days since 1970-01-01, so that unsigned bytes sort like
+/// dates.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// Checks that `cell` is a value of the scalar type `ty`. Otherwise returns the reason.
+/// Checks that `cell` encodes a value of the scalar type `ty`. The error says what is wrong.
 #[inline]
 pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
     let length = |expected: usize, reason: &'static str| {
@@ -60,7 +61,8 @@ pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Returns the bytes of a float cell with a canonical NaN. `None` if the cell does not have four bytes.
+/// Returns the bytes of a float cell, with NaN in its only canonical encoding. `None` if the cell
+/// does not have four bytes.
 pub(crate) fn canonical_float(cell: &[u8]) -> Option<[u8; 4]> {
     let bytes: [u8; 4] = cell.try_into().ok()?;
     Some(if f32::from_be_bytes(bytes).is_nan() {
@@ -70,7 +72,8 @@ pub(crate) fn canonical_float(cell: &[u8]) -> Option<[u8; 4]> {
     })
 }
 
-/// Returns the bytes of a double cell with a canonical NaN. `None` if the cell does not have eight bytes.
+/// Returns the bytes of a double cell, with NaN in its only canonical encoding. `None` if the cell
+/// does not have eight bytes.
 pub(crate) fn canonical_double(cell: &[u8]) -> Option<[u8; 8]> {
     let bytes: [u8; 8] = cell.try_into().ok()?;
     Some(if f64::from_be_bytes(bytes).is_nan() {
@@ -80,7 +83,7 @@ pub(crate) fn canonical_double(cell: &[u8]) -> Option<[u8; 8]> {
     })
 }
 
-/// Returns the months, days and nanoseconds of a duration cell.
+/// Decodes a duration cell into months, days and nanoseconds.
 fn read_duration(cell: &[u8]) -> Result<(i32, i32, i64), &'static str> {
     const ENDS: &str = "it ends within a number";
     let mut rest = cell;
@@ -98,14 +101,14 @@ fn read_duration(cell: &[u8]) -> Result<(i32, i32, i64), &'static str> {
     Ok((months, days, nanoseconds))
 }
 
-/// Returns whether no two parts of a duration have different signs.
+/// Returns whether all parts of a duration that are not zero have the same sign, as CQL requires.
 fn one_sign(months: i32, days: i32, nanoseconds: i64) -> bool {
     let negative = months < 0 || days < 0 || nanoseconds < 0;
     let positive = months > 0 || days > 0 || nanoseconds > 0;
     !(negative && positive)
 }
 
-/// Appends the cell of a scalar.
+/// Appends the cell of a value of a scalar type.
 pub(super) fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), CellError> {
     match (ty, value) {
         (Type::Text, Value::Text(text)) => out.extend_from_slice(text.as_bytes()),
@@ -185,7 +188,7 @@ fn encode_decimal(ty: &Type, value: &BigDecimal, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Returns the value of a scalar's cell.
+/// Decodes a cell of a scalar type.
 pub(super) fn decode(ty: &Type, cell: &[u8]) -> Result<Value, CellError> {
     decode_checked(ty, cell).map_err(|reason| CellError::malformed(ty, reason))
 }

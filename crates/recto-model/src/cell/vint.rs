@@ -1,13 +1,14 @@
 //! Cassandra's varying-length integers. The number of leading one bits of the first byte is the number of
 //! bytes that follow.
 
-/// Length of the longest form: one byte that contains only the count, and eight bytes of value.
+/// Maximum length in bytes: one byte that contains only the count of following bytes, and eight
+/// bytes of value.
 const MAX_VINT_BYTES: usize = 9;
 
 /// Appends `value` as a varying-length integer.
 pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
-    // One byte has seven bits of value. Each further byte adds seven bits, because one bit is
-    // necessary for the count.
+    // The first byte has seven bits of value. Each further byte adds only seven bits, because the
+    // first byte then needs one more bit for the count.
     let bits = (u64::BITS - value.leading_zeros()).max(1) as usize;
     let extra = ((bits - 1) / 7).min(MAX_VINT_BYTES - 1);
     let bytes = value.to_be_bytes();
@@ -22,8 +23,8 @@ pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&tail[1..]);
 }
 
-/// Reads an integer, and removes it from the front of `bytes`. Returns `None` if the bytes end within the
-/// integer.
+/// Decodes a varying-length integer, and removes it from the front of `bytes`. Returns `None` if
+/// the bytes end within the integer.
 pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;
@@ -37,13 +38,13 @@ pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Appends `value` in zigzag form, in which numbers near zero of either sign are short.
+/// Appends `value` in zigzag form, in which numbers near zero are short, whatever their sign.
 pub(super) fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
 }
 
-/// Reads an integer in zigzag form, and removes it from the front of `bytes`. Returns `None` if the bytes end
-/// within the integer.
+/// Decodes an integer in zigzag form, and removes it from the front of `bytes`. Returns `None` if
+/// the bytes end within the integer.
 pub(super) fn read_signed(bytes: &mut &[u8]) -> Option<i64> {
     let zigzag = read_unsigned(bytes)?;
     Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())

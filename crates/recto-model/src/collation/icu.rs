@@ -1,4 +1,5 @@
-//! Collators of the crate `icu_collator`, one for each locale. Each is created at its first use.
+//! Collators of the crate `icu_collator`, one for each locale. A collator is created at its first
+//! use.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;

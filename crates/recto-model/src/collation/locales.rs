@@ -1,8 +1,8 @@
 //! List of the locales that have a collation.
 
-/// Names of the collations, which are language tags. They are the languages for which CLDR defines
-/// an order, either their own or the root's (`und`), and some further orders. A release may only
-/// add names, because a store that uses a name must find it.
+/// Names of the collations, which are language tags: the languages for which CLDR defines an order,
+/// `und` for CLDR's root order, and some alternative orders. A release may add names, but not
+/// remove one, because stores may use it.
 pub const LOCALES: &[&str] = &[
     "und",
     "af",

@@ -1,4 +1,4 @@
-//! Dates, times and timestamps as text, for all their values.
+//! Conversion of all dates, times and timestamps from and to text.
 //!
 //! The calendar is the proleptic Gregorian calendar (ISO 8601, as in Cassandra). The year 0000 precedes 0001.
 //! The arithmetic counts days in eras of 400 years, which have equal length. It begins years in March, so
@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-/// Number of days in 400 years. All periods of 400 years have this number of days.
+/// Number of days in an era of 400 years. All eras have the same length.
 const DAYS_PER_ERA: i64 = 146_097;
 
 /// Number of days from 0000-03-01, where the eras begin, to 1970-01-01.
@@ -27,7 +27,7 @@ const DATE_TEXT_LENGTH: usize = "2013-01-31".len();
 const MILLIS_TEXT_LENGTH: usize = "10:00:00.000".len();
 const NANOS_TEXT_LENGTH: usize = "10:00:00.000000000".len();
 
-/// Returns the days since 1970-01-01 of a date that exists.
+/// Returns the number of days from 1970-01-01 to a date, which must exist.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -37,7 +37,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * DAYS_PER_ERA + day_of_era - EPOCH_DAYS
 }
 
-/// Returns the year, month and day of a number of days since 1970-01-01.
+/// Returns the year, month and day of the date `days` days after 1970-01-01.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
@@ -62,7 +62,8 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Writes the decimal digits of a number into `place`, padded with zeros. `place` must be long enough.
+/// Writes the decimal digits of a number into `place`, which must be long enough, with leading
+/// zeros.
 fn put_digits(mut number: i64, place: &mut [u8]) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (number % 10).unsigned_abs() as u8;
@@ -70,14 +71,16 @@ fn put_digits(mut number: i64, place: &mut [u8]) {
     }
 }
 
-/// Returns the text that `write` appends, which must consist of digits and signs. `room` is its usual length.
+/// Returns the text that `write` appends, which must be ASCII. `room` is its expected length, for
+/// the allocation.
 fn text_of(room: usize, write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut text = Vec::with_capacity(room);
     write(&mut text);
     String::from_utf8(text).expect("digits and signs are ASCII")
 }
 
-/// Returns the text of a date if its year has four digits and no sign, which is the usual case.
+/// Returns the text of a date if its year has four digits without a sign, as is usual. Otherwise
+/// `None`.
 fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LENGTH]> {
     if !(0..=9999).contains(&year) {
         return None;
@@ -94,8 +97,8 @@ fn write_long_date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
     let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
-/// Returns the text of a time of day, which is `units` after midnight. The unit is a second divided by 10 to
-/// the power of the number of digits of the fraction.
+/// Returns the text of the time of day `units` after midnight. `LENGTH` determines the number of
+/// fraction digits, and so the unit: 3 digits mean milliseconds.
 fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     const FRACTION_START: usize = "00:00:00.".len();
     let units_per_second = 10_i64.pow((LENGTH - FRACTION_START) as u32);
@@ -109,7 +112,7 @@ fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     text
 }
 
-/// Returns the text of a date, such as `2013-01-31`. `days` are days since 1970-01-01.
+/// Returns the text of the date `days` days after 1970-01-01, such as `2013-01-31`.
 pub(super) fn date_text(days: i32) -> String {
     let date = date_of(days.into());
     text_of(DATE_TEXT_LENGTH, |text| match date_digits(date) {
@@ -118,20 +121,20 @@ pub(super) fn date_text(days: i32) -> String {
     })
 }
 
-/// Returns the text of a time of day, such as `10:00:00.000000000`.
+/// Returns the text of the time `nanos` nanoseconds after midnight, such as `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
     let digits = time_digits::<NANOS_TEXT_LENGTH>(nanos);
     text_of(NANOS_TEXT_LENGTH, |text| text.extend_from_slice(&digits))
 }
 
-/// Returns the text of a timestamp, such as `2013-01-31T10:00:00.000Z`.
+/// Returns the text of a timestamp in milliseconds since 1970, such as `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
     text_of("2013-01-31T10:00:00.000Z".len(), |text| {
         write_timestamp(millis, text);
     })
 }
 
-/// Appends the text of a timestamp, such as `2013-01-31T10:00:00.000Z`.
+/// Appends the text of a timestamp in milliseconds since 1970, such as `2013-01-31T10:00:00.000Z`.
 pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     let date = date_of(millis.div_euclid(MILLIS_PER_DAY));
     let time = time_digits::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY));
@@ -149,7 +152,8 @@ pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// Parses a date. `None` unless the text is `YYYY-MM-DD`, the date exists, and its days fit into 32 bits.
+/// Parses a date such as `2013-01-31` into days since 1970-01-01. `None` unless the text has this
+/// form, the date exists, and the days fit into 32 bits.
 pub(super) fn parse_date(text: &str) -> Option<i32> {
     let mut rest = text;
     let days = take_date(&mut rest)?;
@@ -160,14 +164,16 @@ pub(super) fn parse_date(text: &str) -> Option<i32> {
     }
 }
 
-/// Parses a time of day in nanoseconds. `None` unless the text is `HH:MM:SS`, with or without a fraction.
+/// Parses a time of day such as `10:00:00` or `10:00:00.5` into nanoseconds after midnight, or
+/// returns `None`.
 pub(super) fn parse_time(text: &str) -> Option<i64> {
     let mut rest = text;
     let nanos = take_time(&mut rest)?;
     rest.is_empty().then_some(nanos)
 }
 
-/// Parses a timestamp in milliseconds. The error is the description of the accepted text.
+/// Parses a timestamp with an offset into milliseconds since 1970. The error describes the accepted
+/// text.
 pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
     const EXPECTED: &str = "a timestamp such as \"2013-01-31T10:00:00Z\"";
     let mut rest = text;
@@ -197,8 +203,8 @@ pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
         .map_err(|_| "a timestamp within 64 bits of milliseconds, at most the year 292278994")
 }
 
-/// Removes all digits at the front of `rest`, and returns their value. `None` if the number of digits is not
-/// in `count`.
+/// Removes all digits at the front of `rest`, and returns their value. `None` if their number is
+/// not in `count`.
 fn take_digits(rest: &mut &str, count: std::ops::RangeInclusive<usize>) -> Option<i64> {
     let length = rest.bytes().take_while(u8::is_ascii_digit).count();
     if !count.contains(&length) {
@@ -253,7 +259,8 @@ fn take_time(rest: &mut &str) -> Option<i64> {
     Some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + fraction)
 }
 
-/// Removes a point and one to nine digits from the front of `rest`, and returns the fraction in billionths.
+/// Removes a point and one to nine digits from the front of `rest`. Returns the fraction in
+/// billionths.
 pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
     take_mark(rest, '.')?;
     let before = rest.len();

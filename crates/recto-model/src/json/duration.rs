@@ -8,10 +8,11 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MINUTE: u64 = 60 * NANOS_PER_SECOND;
 const NANOS_PER_HOUR: u64 = 60 * NANOS_PER_MINUTE;
 
-/// Maximum number of digits of a part of a duration, except nanoseconds.
+/// Maximum number of digits of a part of a duration, such as its hours, without the fraction.
 const MAX_PART_DIGITS: usize = 19;
 
-/// Returns a text such as `P1Y2M3DT4H5M6.5S`. Omits parts that are zero. Zero is `PT0S`.
+/// Returns a duration as text such as `P1Y2M3DT4H5M6.5S`. Parts that are zero are omitted. Zero is
+/// `PT0S`.
 pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     let negative = months < 0 || days < 0 || nanoseconds < 0;
     let (months, days, nanos) = (
@@ -88,8 +89,9 @@ pub(super) fn parse(text: &str) -> Option<(i32, i32, i64)> {
     ))
 }
 
-/// Parses numbers that are each followed by a unit. The units must have the given order, and each occurs at
-/// most once. Returns the integer part and the billionths of the number of each unit.
+/// Parses numbers that are each followed by a unit letter. The units must have the order of
+/// `units`, and each occurs at most once. For each unit, returns the integer part of its number,
+/// and the fraction in billionths.
 fn parts<const N: usize>(text: &str, units: [char; N]) -> Option<[(i128, i64); N]> {
     let mut parts = [(0, 0); N];
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Numbers as text, in JSON and elsewhere.
+//! Conversion of numbers from and to text, in JSON and elsewhere.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,20 +7,20 @@ use num_bigint::{BigInt, Sign};
 
 use crate::decimals::BigDecimal;
 
-/// Maximum length of the text of a number, in characters. Every varint and decimal of 64 KiB is shorter, and
-/// no text of this length is slow to read.
+/// Maximum length of the text of a number, in characters. The text of every varint and decimal of
+/// 64 KiB is shorter, and text of this length still parses fast.
 pub const MAX_NUMBER_CHARS: usize = 200_000;
 
-/// Maximum number of digits of an integer with a point or an exponent: the number of digits of the largest
-/// double, so also the maximum that other programs write. Without a limit, a few characters of exponent could
-/// require any amount of memory.
+/// Maximum number of digits of an integer with a point or an exponent. The largest double has this
+/// number of digits, so other programs need no more. Without a limit, an exponent of a few
+/// characters could require any amount of memory.
 const MAX_EXPANDED_DIGITS: usize = 309;
 
-/// Minimum power of ten of the first digit of a decimal that is written without an exponent.
+/// Minimum power of ten of a decimal's first digit for which its text has no exponent.
 const MIN_PLAIN_EXPONENT: i64 = -6;
 
-/// Returns the digits of a JSON number, with its sign, if it is an integer: `5` for `5`, `5.0`, `50e-1`. The
-/// check is exact: a number with a digit other than zero anywhere after the point is not an integer.
+/// Returns the digits of a JSON number, with its sign, if it is an integer: `5` for `5`, `5.0`,
+/// `50e-1`. The check is exact: `None` if any digit after the point is not zero.
 pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['.', 'e', 'E']) {
         return Some(text.into());
@@ -48,8 +48,8 @@ pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     (length <= MAX_EXPANDED_DIGITS).then(|| format!("{sign}{digits}{}", "0".repeat(zeros)).into())
 }
 
-/// Returns the digits before the point, the digits after it, and the exponent. `None` if the text is not a
-/// number.
+/// Splits a number into the digits before the point, the digits after it, and the exponent. `None`
+/// if the text is not a number.
 fn parts(text: &str) -> Option<(&str, &str, i64)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse().ok()?),
@@ -63,7 +63,8 @@ fn parts(text: &str) -> Option<(&str, &str, i64)> {
     Some((before, after, exponent))
 }
 
-/// Returns the double that JSON contains for a float: the double nearest to the shortest text of the float.
+/// Returns the double that JSON shows for a float: the double nearest to the shortest text of the
+/// float, so that 0.1 does not become 0.10000000149.
 pub(super) fn float_as_double(value: f32) -> f64 {
     let exact = f64::from(value);
     if !value.is_finite() {
@@ -86,7 +87,7 @@ pub(super) fn special_text(value: f64) -> &'static str {
     }
 }
 
-/// Returns the double whose [`special_text`] is `text`.
+/// Returns the double whose [`special_text`] (NaN or an infinity) is `text`, or `None`.
 pub(super) fn special_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -96,12 +97,13 @@ pub(super) fn special_double(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the float whose [`special_text`] is `text`.
+/// Returns the float whose [`special_text`] (NaN or an infinity) is `text`, or `None`.
 pub(super) fn special_float(text: &str) -> Option<f32> {
     special_double(text).map(|value| value as f32)
 }
 
-/// Returns whether the text has the form of JSON numbers. Other forms that Rust parses (`inf`, `.5`) do not.
+/// Returns whether the text has the form of a JSON number. Rust also parses other forms, such as
+/// `inf` and `.5`.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     text.len() <= MAX_NUMBER_CHARS
@@ -149,12 +151,13 @@ fn decimal_digits(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| byte - b'0').collect()
 }
 
-/// Returns the number of digits of a text as a signed number.
+/// Returns the length of `digits` as a signed integer, for arithmetic with exponents.
 fn count(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// Parses a decimal: digits, a point and more digits, an exponent. Keeps the scale of the text.
+/// Parses a decimal: digits, optionally a point and more digits, optionally an exponent. The result
+/// keeps the scale of the text.
 pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     let (sign, rest) = split_sign(text);
     let (before, after, exponent) = parts(rest)?;
@@ -168,9 +171,9 @@ pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     Some(BigDecimal::new(unscaled, scale.into()))
 }
 
-/// Returns the text of a decimal with its scale, in the form of Java and Cassandra. The form is plain
-/// (`12.50`) unless it would need additional zeros before the point or many zeros after it. Otherwise, it is
-/// `1.23E+10`.
+/// Returns the text of a decimal with its scale, in the form of Java and Cassandra. The form is
+/// plain (`12.50`), unless that needs additional zeros before the point or many zeros after it. The
+/// other form is `1.23E+10`.
 pub(super) fn decimal_text(value: &BigDecimal) -> String {
     let (unscaled, scale) = value.as_bigint_and_scale();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };

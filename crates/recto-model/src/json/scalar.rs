@@ -1,4 +1,4 @@
-//! JSON and text of values that contain no other values.
+//! Conversion of values that contain no other values from and to JSON and text.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::{Type, Value};
 /// Length of the text of a UUID.
 const UUID_CHARS: usize = 36;
 
-/// Returns the JSON of a scalar. Returns null for nested values.
+/// Converts a scalar to JSON. Returns null for nested values.
 pub(super) fn to_json(value: &Value) -> Json {
     let text = match value {
         Value::Boolean(value) => return Json::Bool(*value),
@@ -82,7 +82,7 @@ pub(super) fn expected(ty: &Type) -> String {
     .to_owned()
 }
 
-/// Returns the value of JSON that is not null.
+/// Converts JSON to a value of the scalar type `ty`. Null is an error.
 pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError> {
     let value = match (ty, json) {
         (Type::Boolean, Level::Bool(value)) => Some(Value::Boolean(*value)),
@@ -105,7 +105,8 @@ pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError>
     value.ok_or_else(|| JsonError::new(expected(ty), json))
 }
 
-/// Returns whether the type accepts numbers and does not round them.
+/// Returns whether the type accepts numbers and stores them exactly, so that rounded numbers must
+/// be rejected.
 fn is_exact(ty: &Type) -> bool {
     matches!(
         ty,
@@ -113,7 +114,7 @@ fn is_exact(ty: &Type) -> bool {
     )
 }
 
-/// Converts the text of a JSON number to a value of the type. `None` if the type does not accept it.
+/// Converts the text of a JSON number to a value of the scalar type `ty`, or returns `None`.
 fn from_number(ty: &Type, text: &str) -> Option<Value> {
     match ty {
         Type::TinyInt => number::whole(text)?.parse().ok().map(Value::TinyInt),
@@ -128,7 +129,7 @@ fn from_number(ty: &Type, text: &str) -> Option<Value> {
     }
 }
 
-/// Returns the value of a scalar type that a text denotes.
+/// Parses text as a value of the scalar type `ty`.
 pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     let value = match ty {
         Type::Text => Some(Value::Text(text.to_owned())),
@@ -169,7 +170,8 @@ pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     value.ok_or_else(|| JsonError::of_text(expected(ty), text))
 }
 
-/// Parses a UUID in its standard form, in either case. Rejects braces, URNs and digits without hyphens.
+/// Parses a UUID in its standard form, in lower or upper case. Rejects braces, URNs and digits
+/// without hyphens.
 fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS)
 }

@@ -15,15 +15,16 @@ pub(super) enum Source<'a> {
     Value(&'a Json),
 }
 
-/// Content of a JSON value, one level deep: its elements or members have not been read yet.
+/// Content of a JSON value, one nesting level deep. The elements or members of the value are not
+/// parsed yet.
 #[derive(Debug)]
 pub(super) enum Level<'a> {
     Null,
     Bool(bool),
     /// Text of a number, as it is written.
     Number(Cow<'a, str>),
-    /// Shortest text of a number that was already converted to a double. The original text may have had more
-    /// digits.
+    /// Shortest text of a number that `serde_json` already converted to a double. The original text
+    /// may have had more digits.
     Double(String),
     Text(Cow<'a, str>),
     Array(Vec<Source<'a>>),
@@ -106,7 +107,7 @@ fn text_level(text: &str) -> Level<'_> {
 /// Members of a JSON object, in the order of its text.
 #[derive(Debug, Default)]
 pub struct Members<'a> {
-    /// Names with their escapes resolved, and values as they are written.
+    /// Names with resolved escapes, and values as they are written.
     pub members: Vec<(Cow<'a, str>, &'a RawValue)>,
     /// Name that occurs twice in the object, if there is one.
     pub twice: Option<String>,
@@ -159,7 +160,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Name of a member, borrowed from the text if it has no escapes.
+/// Name of a member of a JSON object, borrowed from the text if it has no escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

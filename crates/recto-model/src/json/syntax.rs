@@ -2,8 +2,8 @@
 
 use serde_json::error::Category;
 
-/// Returns a description of `error` in plain words, without its position. The message of the parser itself
-/// contains terms such as `EOF` and `ident`.
+/// Returns a description of a JSON syntax error in plain words, without its position. The parser's
+/// own message contains terms such as `EOF` and `ident`.
 pub fn syntax_error(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let words = words.split(" at line ").next().unwrap_or_default();

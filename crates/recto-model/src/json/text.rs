@@ -6,11 +6,11 @@ use super::{calendar, to_json};
 use crate::Type;
 use crate::cell::{self, CellError};
 
-/// Appends the JSON of a cell of type `ty`, as UTF-8. The text is the same as that of [`to_json`] for the
-/// decoded value.
+/// Appends the JSON of a cell (encoded value) of type `ty`, as UTF-8. The result equals that of
+/// [`to_json`] for the decoded value, but common types need no intermediate value.
 ///
 /// # Errors
-/// The cell is not a value of the type. The part of the text that was already appended is then useless.
+/// The cell does not encode a value of the type. Discard the text that was already appended.
 #[inline]
 pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     if write_common(ty, cell, out) {
@@ -22,8 +22,9 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellE
     Ok(())
 }
 
-/// Writes a cell of a common type without an intermediate value. Returns false if the type is not common, or
-/// if the cell is invalid, so that the decoder can report its error.
+/// Appends the JSON of a cell of a common type, without an intermediate value. Returns false if the
+/// type is not common, or if the cell is invalid. The caller then decodes the cell, which reports
+/// the error.
 #[inline]
 fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     match ty {
@@ -52,7 +53,8 @@ fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes the integer in a cell of `BYTES` bytes. Returns false if the cell has another length.
+/// Calls `write` with the integer in a cell of `BYTES` bytes. Returns false if the cell has another
+/// length.
 #[inline]
 fn whole<const BYTES: usize, N>(
     cell: &[u8],

@@ -1,4 +1,4 @@
-//! Decimals of any size: sign and exponent, then digits in base 100.
+//! Key components of decimals of any size: sign and exponent, then digits in base 100.
 //!
 //! A number other than zero is ±0.D1D2D3… times 100 to the power of the exponent. Each D is from 0 to 99, and
 //! neither the first nor the last D is zero. Each number therefore has one form, which does not depend on its
@@ -10,44 +10,46 @@ use super::Reason;
 use super::reader::Reader;
 use crate::cell::{DecimalCell, minimal_varint, small_integer};
 
-/// Component of zero. The first byte of a negative number is smaller, the first byte of a positive number is
-/// larger.
+/// Component of zero. The first byte of a negative number is less, the first byte of a positive
+/// number is greater.
 const ZERO: u8 = 0x80;
 
-/// First byte of a positive number whose exponent is zero. It increases with the exponent.
+/// First byte of a positive number with exponent 0. Greater exponents have greater first bytes.
 const EXPONENT_ZERO: u8 = 0xC0;
 
 /// Maximum absolute value of an exponent that the first byte alone can express.
 const MAX_SHORT_EXPONENT: i64 = 40;
 
-/// First byte of a positive number with a larger exponent. Four bytes of exponent follow.
+/// First byte of a positive number whose exponent is above [`MAX_SHORT_EXPONENT`]. The exponent
+/// follows in four bytes.
 const EXPONENT_ABOVE: u8 = EXPONENT_ZERO + MAX_SHORT_EXPONENT as u8 + 1;
 
-/// First byte of a positive number with a smaller exponent. Four bytes of exponent follow.
+/// First byte of a positive number whose exponent is below `-MAX_SHORT_EXPONENT`. The exponent
+/// follows in four bytes.
 const EXPONENT_BELOW: u8 = EXPONENT_ZERO - MAX_SHORT_EXPONENT as u8 - 1;
 
-/// Mask of the sign bit of a long exponent, so that the byte order is the order of exponents.
+/// Sign bit of an exponent of four bytes. It is inverted, so that bytes sort like exponents.
 const EXPONENT_SIGN: u32 = 1 << 31;
 
-/// Offset that is added to each digit, so that the end marker is smaller than every digit.
+/// Offset that is added to each digit in base 100, so that the end marker is less than every digit.
 const DIGIT_OFFSET: u8 = 1;
 
 /// End marker: the byte after the last digit.
 const END: u8 = 0x00;
 
-/// Maximum number of digits in base 100 of a cell of 65,535 bytes.
+/// Maximum number of base-100 digits of a decimal cell of 65,535 bytes.
 const MAX_DIGITS: usize = 78_910;
 
-/// Maximum number of decimal zeros at the end of the number in a cell of 65,535 bytes.
+/// Maximum number of decimal zeros at the end of the number in a decimal cell of 65,535 bytes.
 const MAX_ZEROS: u32 = 2 * MAX_DIGITS as u32;
 
-/// Maximum length of an unscaled value whose tenfold value fits into 128 bits, in bytes.
+/// Maximum length of an unscaled value, in bytes, whose tenfold fits into 128 bits.
 const MAX_SMALL_BYTES: usize = 15;
 
-/// Maximum number of digits in base 100 that fit into 128 bits.
+/// Maximum number of base-100 digits that fit into 128 bits.
 const MAX_SMALL_DIGITS: usize = 19;
 
-/// Appends the component of a decimal cell.
+/// Appends the key component of a decimal cell.
 pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
     let decimal = DecimalCell::parse(cell).ok_or("too short")?;
     let unscaled = minimal_varint(decimal.unscaled);
@@ -79,8 +81,8 @@ pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Returns whether a number of this scale needs one more decimal zero to consist of complete digits in base
-/// 100.
+/// Returns whether a number with this scale needs one more decimal zero at its end, so that its
+/// decimal digits form complete base-100 digits.
 fn is_odd(scale: i64) -> bool {
     scale & 1 == 1
 }
@@ -104,18 +106,20 @@ fn large_digits(number: &BigUint, scale: i64) -> Vec<u8> {
     }
 }
 
-/// Returns the number of digits as a signed number.
+/// Returns the number of digits as a signed integer, for arithmetic with exponents.
 fn count(digits: &[u8]) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// Returns the first byte of a positive number with this exponent, if one byte can express the exponent.
+/// Returns the first byte of a positive number with this exponent, or `None` if the exponent needs
+/// four further bytes.
 fn short_exponent(exponent: i64) -> Option<u8> {
     let short = exponent.abs() <= MAX_SHORT_EXPONENT;
     short.then(|| EXPONENT_ZERO.wrapping_add_signed(exponent as i8))
 }
 
-/// Appends the component of the positive number that has these digits in base 100 and this scale.
+/// A base-100 digit is two decimal digits, so the number of base-100 digits after the point is half
+/// the scale, rounded up.
 fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
     // A digit in base 100 is two decimal digits, so the number of such digits after the point is
@@ -138,7 +142,7 @@ fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), R
     Ok(())
 }
 
-/// Reads a component, and appends its cell to `out`.
+/// Decodes the key component of a decimal, and appends its cell to `out`.
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     let head = reader.byte()?;
     if head == ZERO {
@@ -161,7 +165,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), R
     if digits.first().is_none_or(|digit| *digit == 0) || digits.last() == Some(&0) {
         return Err("a digit too many or too few");
     }
-    // Scale of the last digit in base 100. It is even, because such a digit is two decimal digits.
+    // Scale of the last base-100 digit. It is even, because such a digit is two decimal digits.
     let scale = 2 * (count(&digits) - exponent);
     write_cell(sign != 0, &digits, scale, out)
 }
@@ -185,10 +189,11 @@ fn read_exponent(head: u8, sign: u8, reader: &mut Reader<'_>) -> Result<i64, Rea
     }
 }
 
-/// Appends the canonical cell of a number whose last digit in base 100 has the scale `scale`.
+/// Appends the canonical cell of a decimal, given by its base-100 digits and the scale of the last
+/// digit.
 fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
-    // The last digit in base 100 is from 1 to 99, so the number ends with at most one decimal zero.
-    // Remove that zero.
+    // The last base-100 digit is not zero, so the number ends with at most one decimal zero. Remove
+    // that zero.
     let odd = digits.last().is_some_and(|digit| digit % 10 == 0);
     let scale = if odd { scale - 1 } else { scale };
     if digits.len() <= MAX_SMALL_DIGITS

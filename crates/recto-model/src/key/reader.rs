@@ -1,15 +1,17 @@
-//! Reader of the bytes of a key, in either direction.
+//! Reader of key components, in ascending or descending direction.
 
 use super::Reason;
 use crate::Direction;
 
-/// Error message of a component if the key ends within it.
+/// Error message if the key ends within a component.
 const ENDS: Reason = "the key ends within it";
 
-/// Reader of the components of a key. It returns descending components as if they were ascending.
+/// Reader of the components of a key. It returns the bytes of a descending component as if it were
+/// ascending.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// Mask that is combined with each byte. 0xFF inverts the bytes of a descending component.
+    /// Mask that is combined with each byte by XOR: 0xFF for descending components, whose bytes are
+    /// inverted, otherwise 0.
     mask: u8,
 }
 
@@ -23,7 +25,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, mask }
     }
 
-    /// Returns the bytes that were not read, as they are in the key.
+    /// Returns the bytes that were not read yet, as the key contains them.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -41,7 +43,7 @@ impl<'a> Reader<'a> {
         Ok(bytes.map(|byte| byte ^ self.mask))
     }
 
-    /// Appends the next `length` bytes to `out`.
+    /// Reads the next `length` bytes, and appends them to `out`.
     #[inline]
     pub(super) fn append(&mut self, length: usize, out: &mut Vec<u8>) -> Result<(), Reason> {
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(ENDS)?;
@@ -54,7 +56,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Appends the bytes before the next zero to `out`, and skips the zero.
+    /// Reads the bytes before the next zero byte, appends them to `out`, and skips the zero byte.
     #[inline]
     pub(super) fn append_to_zero(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
         let length = memchr::memchr(self.mask, self.rest).ok_or(ENDS)?;

@@ -1,4 +1,5 @@
-//! Components of texts and blobs: a zero byte is written as `00 FF`, and `00 00` ends the component.
+//! Key components of texts and blobs: a zero byte is written as `00 FF`, and `00 00` ends the
+//! component.
 
 use super::Reason;
 use super::reader::Reader;
@@ -6,10 +7,11 @@ use super::reader::Reader;
 /// Byte after a zero byte that is part of the string.
 const ESCAPE: u8 = 0xFF;
 
-/// Byte after a zero byte that ends the string. It is smaller than every byte that can follow otherwise.
+/// Byte after a zero byte that ends the string. It is less than [`ESCAPE`], so a string sorts
+/// before the longer strings that begin with it.
 const END: u8 = 0x00;
 
-/// Appends the component of `bytes`.
+/// Appends the key component of a text or blob.
 #[inline]
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
@@ -23,7 +25,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, END]);
 }
 
-/// Reads a component, and appends its bytes to `out`.
+/// Decodes the key component of a text or blob, and appends its bytes to `out`.
 #[inline]
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     loop {

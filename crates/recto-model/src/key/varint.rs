@@ -1,31 +1,34 @@
-//! Integers of any size: the number of bytes, then the bytes in two's complement.
+//! Key components of integers of any size: the number of bytes, then the bytes in two's complement.
 //!
-//! If two numbers have the same sign, the number with more bytes has the larger absolute value. The first
-//! byte therefore orders numbers of different lengths, and the following bytes order numbers of the same
-//! length.
+//! Of two numbers with the same sign, the number with more bytes has the larger absolute value. The
+//! length at the start therefore orders numbers of different lengths, and the following bytes order
+//! numbers of equal length.
 
 use super::Reason;
 use super::reader::Reader;
 use crate::cell::minimal_varint;
 
-/// First byte of a non-negative number of one byte. Each further byte adds one.
+/// First byte of a non-negative number of one byte. For each further byte of the number, the first
+/// byte is greater by one.
 const POSITIVE: u8 = 0x80;
 
-/// Maximum number of bytes that the first byte alone can express.
+/// Maximum length of a number, in bytes, that the first byte of a component can express.
 const MAX_SHORT: usize = 0x78;
 
-/// First byte of a non-negative number that is longer. Two bytes of length follow.
+/// First byte of a non-negative number of more than [`MAX_SHORT`] bytes. Its length follows in two
+/// bytes.
 const POSITIVE_LONG: u8 = POSITIVE + MAX_SHORT as u8;
 
-/// First byte of a negative number that is longer. Two bytes of inverted length follow.
+/// First byte of a negative number of more than [`MAX_SHORT`] bytes. Its length follows in two
+/// bytes, inverted.
 const NEGATIVE_LONG: u8 = !POSITIVE_LONG;
 
-/// Appends the component of a varint cell of at most 65,535 bytes.
+/// Appends the key component of a varint cell of at most 65,535 bytes.
 pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) {
     let number = minimal_varint(cell);
     let length = number.len();
-    // Invert the length of a negative number, so that longer numbers sort first. The other bytes
-    // need no change, because they are in order already.
+    // Invert the length of a negative number, so that longer negative numbers sort first. The
+    // number's own bytes already sort correctly.
     let sign = if number[0] >= 0x80 { 0xFF } else { 0x00 };
     if length <= MAX_SHORT {
         out.push((POSITIVE + (length - 1) as u8) ^ sign);
@@ -36,7 +39,7 @@ pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(number);
 }
 
-/// Reads a component, and appends its cell to `out`.
+/// Decodes the key component of an integer, and appends its cell to `out`.
 pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
     let head = reader.byte()?;
     let sign = if head >= POSITIVE { 0x00 } else { 0xFF };

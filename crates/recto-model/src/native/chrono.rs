@@ -1,4 +1,4 @@
-//! Dates and times of the crate chrono, with the feature `chrono`.
+//! Field types for the dates and times of the crate chrono, with the feature `chrono`.
 
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Timelike as _, Utc};
 
@@ -6,7 +6,7 @@ use super::{Date, FieldType, KeyType, OutOfRange, Time, Timestamp, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// Number that chrono gives to the day 1970-01-01. It counts from 0001-01-01, which has the number 1.
+/// Number of the day 1970-01-01 in chrono, which counts days from 0001-01-01, day 1.
 const EPOCH_DAYS: i32 = 719_163;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -51,7 +51,7 @@ impl TryFrom<Time> for NaiveTime {
     }
 }
 
-/// Converts the time. Rounds it down to a whole millisecond.
+/// Converts a point in time, rounded down to a whole millisecond.
 impl From<DateTime<Utc>> for Timestamp {
     fn from(time: DateTime<Utc>) -> Self {
         Self(time.timestamp_millis())

@@ -9,18 +9,18 @@ use super::{FieldType, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// Value that is stored as JSON: a text field with the output of serde. It is suitable for structs, enums
-/// with data, and `serde_json::Value`. Filters cannot access its parts.
+/// Value that is stored as JSON text, in a text field. Use it for structs, enums with data, and
+/// `serde_json::Value`. Filters cannot access parts of the value.
 ///
-/// Two values are the same field if serde writes the same text for both. The text of a `HashMap` can differ
-/// each time, so use a `BTreeMap` in records that never change. Only serde reads the text again: it
-/// determines the precision of numbers, and a new field of the Rust type needs `#[serde(default)]` so that
-/// serde can read older texts.
+/// Two values are the same field value if serde writes the same text for both. The text of a
+/// `HashMap` can differ each time, so use a `BTreeMap` in records that never change. Only serde
+/// interprets the text: it determines the precision of numbers. A new field of the Rust type needs
+/// `#[serde(default)]`, so that serde can read older texts.
 ///
 /// # Errors
 /// Writing a record fails if serde cannot write the value, for example a map whose keys are not
-/// texts. Reading fails if the stored text is not JSON of the type. The errors are those of other
-/// fields.
+/// texts. Reading fails if the stored text is not JSON of the type. The error types are those of
+/// all fields.
 ///
 /// A value that serde writes as `null` is stored as the text `null`. For a field that may be null, use
 /// `Option<Json<T>>`.

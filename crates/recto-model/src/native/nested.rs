@@ -1,5 +1,6 @@
-//! Rust's collections, tuples and arrays as fields. Sets, maps and tuples are converted through decoded
-//! values, because only [`cell`](crate::cell) knows the layout and the order of nested values.
+//! Rust's collections, tuples and arrays as field types. Sets, maps and tuples are converted
+//! through decoded values, because only [`cell`](crate::cell) knows the layout and the order of
+//! nested values.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -23,7 +24,8 @@ fn elements<'a, T: FieldType + 'a>(values: impl Iterator<Item = &'a T>) -> Resul
     values.map(element).collect()
 }
 
-/// Implements `write_cell` and `read_cell` through an intermediate decoded value.
+/// Implements `write_cell` and `read_cell` through an intermediate decoded value, for sets, maps
+/// and tuples.
 macro_rules! cells_by_value {
     () => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -50,8 +52,8 @@ fn other<T: FieldType>(value: Option<&Value>) -> CellError {
     }
 }
 
-/// Implements `write_cell` and `read_cell` of lists and vectors element by element. A vector of 1,536 floats
-/// therefore needs no memory besides the floats.
+/// Implements `write_cell` and `read_cell` of lists and vectors element by element. A vector of
+/// 1,536 floats therefore needs no intermediate memory.
 macro_rules! cells_by_element {
     ($of_elements:expr) => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -94,7 +96,7 @@ impl<T: FieldType> FieldType for Vec<T> {
 
 macro_rules! sets {
     ($(impl[$($generics:tt)*] $set:ty;)*) => {$(
-        /// Set. The cell contains the elements in the order of CQL, which can differ from the order of Rust.
+        /// Set field. The cell contains the elements in CQL's order, which can differ from Rust's.
         impl<$($generics)*> FieldType for $set {
             fn field_type() -> Type {
                 Type::Set(Box::new(T::field_type()))
@@ -126,7 +128,7 @@ sets! {
 
 macro_rules! maps {
     ($(impl[$($generics:tt)*] $map:ty;)*) => {$(
-        /// Map. The cell contains the keys in the order of CQL, which can differ from the order of Rust.
+        /// Map field. The cell contains the keys in CQL's order, which can differ from Rust's.
         impl<$($generics)*> FieldType for $map {
             fn field_type() -> Type {
                 Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))
@@ -159,7 +161,7 @@ maps! {
     impl[K: KeyType + Eq + Hash, V: FieldType, S: BuildHasher + Default] HashMap<K, V, S>;
 }
 
-/// Vector of 1 to 8,192 elements. Other lengths do not compile.
+/// Vector field with 1 to 8,192 elements. An array of another length does not compile as a field.
 impl<T: FieldType, const N: usize> FieldType for [T; N] {
     fn field_type() -> Type {
         const {
@@ -193,8 +195,8 @@ fn other_length<T: FieldType, const N: usize>(found: usize) -> CellError {
     malformed::<[T; N]>(&format!("{found} elements, not {N}"))
 }
 
-/// Vector of 1 to 8,192 elements, which are in a [`Vec`]. Use it instead of an array if the elements should
-/// not be inside the record, for example for an embedding of 1,536 floats.
+/// Vector field with 1 to 8,192 elements on the heap, in a [`Vec`]. Use it instead of an array if
+/// the elements should not be inside the record, for example for an embedding of 1,536 floats.
 ///
 /// ```
 /// use recto_model::native::{FieldType, Vector};

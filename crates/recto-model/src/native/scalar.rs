@@ -1,5 +1,6 @@
-//! Rust types that contain no other values, as fields. Every page reads such fields, so most of these types
-//! read a cell with one check of its length and one conversion, without an intermediate value.
+//! Rust types that contain no other values, as field types. Every page reads such fields. Most of
+//! the types therefore read a cell with one check of its length and one conversion, without an
+//! intermediate value.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,7 @@ use crate::cell::{self, CellError};
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// Returns the bytes of a cell of exactly `N` bytes.
+/// Returns a cell as an array of `N` bytes. Null, or another length, is an error.
 #[inline]
 pub(super) fn fixed<T: FieldType, const N: usize>(cell: Option<&[u8]>) -> Result<[u8; N], CellError> {
     match cell {
@@ -56,8 +57,8 @@ macro_rules! floats {
 
             #[inline]
             fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
-                // Write the same bytes for every NaN, because all NaN values are equal in order and
-                // so must have equal keys.
+                // Write the same bytes for every NaN: all NaN values are equal in order, so they
+                // must have equal keys.
                 out.extend_from_slice(&if self.is_nan() { $nan } else { self.to_be_bytes() });
                 Ok(true)
             }
@@ -135,7 +136,8 @@ impl FieldType for Uuid {
 
 impl KeyType for Uuid {}
 
-/// Implements types whose cells are written and read through an intermediate decoded value.
+/// Implements `FieldType` for types whose cells are written and read through an intermediate
+/// decoded value.
 macro_rules! by_value {
     ($($native:ty => $cql:ident, $variant:ident);*) => {$(
         impl FieldType for $native {

@@ -1,4 +1,5 @@
-//! Text of Recto's own field types (`Display` and `FromStr`): as in record JSON, but without the quotes.
+//! Text form of Recto's own field types (`Display` and `FromStr`): as in record JSON, but without
+//! the quotes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Dates, times, timestamps and durations, and their conversion from and to types of jiff and the standard
-//! library.
+//! Field types for dates, times, timestamps and durations, and their conversion from and to types
+//! of jiff and the standard library.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +7,11 @@ use super::{FieldType, KeyType, malformed, null, scalar};
 use crate::cell::{self, CellError, MAX_TIME_NANOS};
 use crate::{Environment, Type, Value};
 
-/// Number that CQL adds to the days of a date, so that all dates are unsigned numbers on the wire.
+/// Offset that CQL adds to the days since 1970-01-01 in a date, so that all encoded dates are
+/// unsigned numbers.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// Error for a date or time that the target type of a conversion cannot express.
+/// Error for a date or time that is outside the range of the type to which it is converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of the range of the other type")]
 pub struct OutOfRange;
@@ -31,8 +32,8 @@ pub struct Date(pub i32);
 
 impl From<jiff::civil::Date> for Date {
     fn from(date: jiff::civil::Date) -> Self {
-        // The default is never used: jiff's dates have the years -9999 to 9999, so the number of
-        // days fits.
+        // jiff's dates have the years -9999 to 9999, so the number of days fits into 32 bits, and
+        // the default 0 is never used.
         Self(date.since(EPOCH).map_or(0, |span| span.get_days()))
     }
 }
@@ -124,9 +125,9 @@ impl FieldType for Time {
 
 /// CQL timestamp: milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// Other time types are finer. A time between two milliseconds is rounded down when it is converted, stored,
-/// compared or looked up. A lookup with the original time therefore finds the record. The time that is read
-/// can be up to a millisecond earlier than the time that was written.
+/// Other time types are finer. A conversion rounds the time down to a whole millisecond, also when
+/// the time is stored, compared or looked up. A lookup with the original time therefore finds the
+/// record, but the stored time can be up to a millisecond earlier than the original.
 ///
 /// ```
 /// use recto_model::native::Timestamp;
@@ -143,18 +144,18 @@ impl FieldType for Time {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Returns the current time of the machine's clock.
+    /// Returns the current time of the machine's wall clock.
     pub fn now() -> Self {
         Self(Environment::system().now_micros().div_euclid(1_000))
     }
 }
 
-/// Converts the time. Rounds it down to a whole millisecond.
+/// Converts a point in time, rounded down to a whole millisecond.
 impl From<jiff::Timestamp> for Timestamp {
     fn from(time: jiff::Timestamp) -> Self {
         let milliseconds = time.as_nanosecond().div_euclid(1_000_000);
-        // The default is never used: jiff's timestamps have the years -9999 to 9999, so the
-        // milliseconds fit into 64 bits.
+        // jiff's timestamps have the years -9999 to 9999, so the milliseconds fit into 64 bits, and
+        // the default 0 is never used.
         Self(i64::try_from(milliseconds).unwrap_or_default())
     }
 }
@@ -167,7 +168,8 @@ impl TryFrom<Timestamp> for jiff::Timestamp {
     }
 }
 
-/// Converts the time. Rounds it down to a whole millisecond.
+/// Converts a point in time, rounded down to a whole millisecond. Fails outside the range of
+/// timestamps.
 impl TryFrom<SystemTime> for Timestamp {
     type Error = OutOfRange;
 
@@ -213,7 +215,7 @@ impl FieldType for Timestamp {
     }
 }
 
-/// CQL duration: months, days and nanoseconds. No two of them have different signs.
+/// CQL duration: months, days and nanoseconds. All parts that are not zero have the same sign.
 ///
 /// ```
 /// use recto_model::native::CqlDuration;
@@ -225,11 +227,11 @@ impl FieldType for Timestamp {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CqlDuration {
-    /// Number of months.
+    /// Number of months, negative in a negative duration.
     pub months: i32,
-    /// Number of days.
+    /// Number of days, negative in a negative duration.
     pub days: i32,
-    /// Number of nanoseconds.
+    /// Number of nanoseconds, negative in a negative duration.
     pub nanoseconds: i64,
 }
 

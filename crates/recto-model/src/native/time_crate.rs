@@ -1,4 +1,4 @@
-//! Dates and times of the crate `time`, with the feature `time`.
+//! Field types for the dates and times of the crate `time`, with the feature `time`.
 
 use ::time::{Date as TimeDate, OffsetDateTime, Time as TimeTime, UtcDateTime};
 
@@ -6,7 +6,8 @@ use super::{Date, FieldType, KeyType, OutOfRange, Time, Timestamp, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// Julian day of 1970-01-01.
+/// Julian day number of 1970-01-01, which converts dates of the crate `time` to days since
+/// 1970-01-01.
 const EPOCH_JULIAN_DAY: i32 = 2_440_588;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -47,15 +48,15 @@ impl TryFrom<Time> for TimeTime {
     }
 }
 
-/// Implements conversions for the types of the crate that are points in time. Values that are read are in
-/// UTC.
+/// Implements `FieldType` and conversions for the point-in-time types of the crate `time`. Values
+/// read from a store are in UTC.
 macro_rules! moments {
     ($($native:ident),*) => {$(
-        /// Converts the time. Rounds it down to a whole millisecond.
+        /// Converts a point in time, rounded down to a whole millisecond.
         impl From<$native> for Timestamp {
             fn from(time: $native) -> Self {
-                // The cast loses nothing: the years are -999999 to 999999, so the milliseconds fit
-                // into 64 bits.
+                // The cast loses nothing: the crate's years are -999999 to 999999, so the
+                // milliseconds fit into 64 bits.
                 Self(time.unix_timestamp_nanos().div_euclid(NANOS_PER_MILLI) as i64)
             }
         }

@@ -1,4 +1,5 @@
-//! Wrapper types for CQL types that a plain Rust type would not identify: bytes, 7-bit text, version 1 UUIDs.
+//! Wrappers for CQL types that share a Rust type with another CQL type: bytes, 7-bit text, version
+//! 1 UUIDs.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,7 +10,7 @@ use crate::Type;
 use crate::cell::CellError;
 use crate::order::sortable::timeuuid;
 
-/// CQL blob: bytes. A `Vec` is a CQL list instead.
+/// CQL blob: bytes. A plain `Vec<u8>` would be a CQL list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Blob(pub Vec<u8>);
 
@@ -74,7 +75,7 @@ impl KeyType for Blob {}
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ascii(String);
 
-/// Error for text with characters beyond ASCII.
+/// Error for text with non-ASCII characters, which a CQL ascii field cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the text has non-ASCII characters; use a text field for it")]
 pub struct NotAscii;
@@ -140,8 +141,8 @@ impl FieldType for Ascii {
 
 impl KeyType for Ascii {}
 
-/// CQL timeuuid: a UUID of version 1. Values compare in the order of pages: by time, then by the other bytes,
-/// each as a signed number (CASSANDRA-8730).
+/// CQL timeuuid: a UUID of version 1. Values compare as Cassandra sorts them: by time, then by the
+/// other bytes, each as a signed number (CASSANDRA-8730).
 ///
 /// ```
 /// # use recto_model::native::TimeUuid;
@@ -167,7 +168,7 @@ impl PartialOrd for TimeUuid {
     }
 }
 
-/// Error for a UUID of a version other than 1.
+/// Error for a UUID whose version is not 1, which a CQL timeuuid field cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the UUID does not have version 1; use a uuid field for it")]
 pub struct NotTimeUuid;

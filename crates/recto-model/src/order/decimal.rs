@@ -1,4 +1,4 @@
-//! Comparison of decimals by value, for any scales.
+//! Comparison of decimals by value, also if their scales differ.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use num_bigint::{BigInt, Sign};
 use super::compare_varints;
 use crate::cell::{DecimalCell, small_integer};
 
-/// Maximum power of ten that fits into 128 bits.
+/// Exponent of the largest power of ten that fits into 128 bits.
 const MAX_SMALL_POWER: u32 = 38;
 
 /// Compares two decimals by value: 1.0 and 1.00 are equal.
@@ -34,8 +34,8 @@ pub(super) fn compare(left: DecimalCell<'_>, right: DecimalCell<'_>) -> Ordering
     )
 }
 
-/// Compares two numbers of the same sign, neither of which is zero. Returns `None` if 128 bits cannot contain
-/// both at the same scale.
+/// Compares two nonzero decimals of the same sign, each given as unscaled value and scale. Returns
+/// `None` if one of them, converted to the scale of the other, does not fit into 128 bits.
 fn compare_small(left: (i128, i32), right: (i128, i32)) -> Option<Ordering> {
     if left.1 > right.1 {
         return compare_small(right, left).map(Ordering::reverse);
@@ -48,7 +48,7 @@ fn compare_small(left: (i128, i32), right: (i128, i32)) -> Option<Ordering> {
     Some(scaled.cmp(&right.0))
 }
 
-/// Compares two numbers of any size.
+/// Compares two decimals of any size, each given as unscaled value and scale.
 fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i64) -> Ordering {
     let by_sign = left.sign().cmp(&right.sign());
     if by_sign.is_ne() || left.bits() == 0 {
@@ -63,7 +63,7 @@ fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i6
     };
     // Compare the powers of ten of the leading digits first. They are exact to one digit, so they
     // decide between numbers that are far apart. For other numbers, the multiplication below adds
-    // no more digits than the numbers have.
+    // at most as many digits as the numbers have.
     let (left_lead, right_lead) = (digits(left) - left_scale, digits(right) - right_scale);
     if left_lead.abs_diff(right_lead) > 2 {
         return positive(left_lead.cmp(&right_lead));
@@ -76,10 +76,10 @@ fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i6
     }
 }
 
-/// log10(2) times 10^18, rounded down.
+/// log10(2) times 10^18, rounded down, to convert a number of bits to a number of decimal digits.
 const LOG10_OF_2: u128 = 301_029_995_663_981_195;
 
-/// Returns the number of decimal digits of a number other than zero, or one less.
+/// Returns the number of decimal digits of a nonzero number, or one less.
 fn digits(number: &BigInt) -> i64 {
     let bits = u128::from(number.bits() - 1);
     (bits * LOG10_OF_2 / 1_000_000_000_000_000_000) as i64 + 1

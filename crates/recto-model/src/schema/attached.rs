@@ -1,12 +1,13 @@
-//! Attached tables: existing tables that are the collections of a schema, and whose rows another program
-//! writes.
+//! Attached tables: existing tables of another program, which writes their rows. A schema declares
+//! them as collections that Recto only reads.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::{NameError, check_name};
 
-/// Table of a Cassandra keyspace that contains the records of a collection.
+/// Name of an attached table: a table in a Cassandra keyspace that another program writes, and that
+/// contains the records of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AttachedTable {
@@ -34,10 +35,10 @@ pub enum AttachedTableError {
 }
 
 impl AttachedTable {
-    /// Returns the table of this name.
+    /// Returns the attached table with the given keyspace and name.
     ///
     /// # Errors
-    /// One of the names is invalid. Both must satisfy the rules for names of collections.
+    /// One of the two names is invalid. Both must satisfy the rules for names of collections.
     pub fn new(keyspace: impl Into<String>, table: impl Into<String>) -> Result<Self, AttachedTableError> {
         let (keyspace, table) = (keyspace.into(), table.into());
         for name in [&keyspace, &table] {
@@ -49,13 +50,13 @@ impl AttachedTable {
         Ok(Self { keyspace, table })
     }
 
-    /// Returns the name of another table in the same keyspace, with the keyspace.
+    /// Returns the full name, `keyspace.table`, of another table in the keyspace of this table.
     pub fn beside(&self, table: &str) -> String {
         format!("{}.{table}", self.keyspace)
     }
 
-    /// Returns the keyspace in the name of a table. `None` if the table is not attached, because the names of
-    /// other tables have no dot.
+    /// Returns the keyspace in the full name of an attached table. `None` if the table is not
+    /// attached: the names of Recto's own tables have no dot.
     pub fn keyspace_of(table: &str) -> Option<&str> {
         table.split_once('.').map(|(keyspace, _)| keyspace)
     }
@@ -68,7 +69,7 @@ impl fmt::Display for AttachedTable {
     }
 }
 
-/// Parses the output of `Display`.
+/// Parses `keyspace.table`, as `Display` writes it.
 impl FromStr for AttachedTable {
     type Err = AttachedTableError;
 

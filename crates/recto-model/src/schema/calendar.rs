@@ -1,4 +1,5 @@
-//! Widths in the calendar: the start of the interval that contains a time, in UTC.
+//! Calendar arithmetic of widths (such as one month): the start of the interval that contains a
+//! time, in UTC.
 //!
 //! The module supports all times that 64 bits of milliseconds can express, in the proleptic Gregorian
 //! calendar. It uses no library: rounded values are in stored keys, so the results must never change.
@@ -7,21 +8,22 @@ use crate::width::{Width, WidthUnit};
 
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 86_400 * MS_PER_SECOND;
-/// 1970-01-01 was a Thursday. Weeks begin on Mondays.
+/// Number of days from a Monday to 1970-01-01, which was a Thursday. Weeks begin on Mondays.
 const DAYS_FROM_MONDAY_TO_EPOCH: i64 = 3;
 const DAYS_PER_ERA: i64 = 146_097;
 const YEARS_PER_ERA: i64 = 400;
-/// Number of days from 0000-03-01 to 1970-01-01. In years that begin in March, a leap day is the last day.
+/// Number of days from 0000-03-01 to 1970-01-01. The calculation begins years in March, so that a
+/// leap day is the last day of a year.
 const DAYS_FROM_MARCH_0_TO_EPOCH: i64 = 719_468;
 
 impl Width {
-    /// Returns the start of the interval that contains a time. The time and the start are in milliseconds
-    /// since 1970-01-01T00:00:00Z.
+    /// Returns the start of the interval of this width that contains `time_ms`. Both times are in
+    /// milliseconds since 1970-01-01T00:00:00Z.
     ///
-    /// Seconds, minutes, hours and days are counted from 1970-01-01T00:00:00Z, weeks from the Monday before
-    /// that day, and months and years from January of year 0. Therefore, 3 months are a quarter, and 10 years
-    /// are a decade. An interval that would begin before the first possible time begins at the first possible
-    /// time.
+    /// Seconds, minutes, hours and days are counted from 1970-01-01T00:00:00Z, weeks from the
+    /// Monday before that day, and months and years from January of year 0. So 3 months are a
+    /// quarter, and 10 years are a decade. An interval that would begin before the first possible
+    /// time begins at the first possible time.
     ///
     /// ```
     /// use recto_model::schema::{Width, WidthUnit};
@@ -44,11 +46,11 @@ impl Width {
                 let shift = DAYS_FROM_MONDAY_TO_EPOCH * MS_PER_DAY;
                 let into = (i128::from(time_ms) + i128::from(shift))
                     .rem_euclid(i128::from(count) * i128::from(7 * MS_PER_DAY));
-                // If the interval would begin before the first possible time, it begins at that
-                // time.
+                // If the interval would begin before the first possible time, begin it at the first
+                // possible time.
                 return i64::try_from(i128::from(time_ms) - into).unwrap_or(i64::MIN);
             }
-            // All intervals of these units have the same length, so their starts follow by
+            // All intervals of these units have the same length, so compute their starts by
             // division.
             WidthUnit::Second | WidthUnit::Minute | WidthUnit::Hour | WidthUnit::Day => {
                 self.unit.longest_ms()
@@ -57,8 +59,8 @@ impl Width {
         time_ms.saturating_sub(time_ms.rem_euclid(count.saturating_mul(ms)))
     }
 
-    /// Returns the start of the next interval after the interval that contains a time. `None` if there is no
-    /// next interval.
+    /// Returns the start of the interval after the interval that contains `time_ms`, in
+    /// milliseconds since 1970. `None` if no later interval begins in the range of 64 bits.
     ///
     /// ```
     /// use recto_model::schema::{Width, WidthUnit};
@@ -69,19 +71,19 @@ impl Width {
     /// ```
     pub fn next_ms(self, time_ms: i64) -> Option<i64> {
         let start = self.floor_ms(time_ms);
-        // Add the maximum length of an interval to get a time in the next interval, but not in a
-        // later one.
+        // Add the maximum length of an interval, which leads to a time in the next interval, never
+        // beyond.
         let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
         let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
         let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
-        // The first interval can be shorter than the others, because it begins at the first possible time.
-        // The added length may therefore reach beyond the next interval.
+        // The first interval can be shorter than the others, because it begins at the first
+        // possible time. In this case, the added length can lead beyond the next interval.
         let before = self.floor_ms(next.saturating_sub(1));
         let next = if before > start { before } else { next };
         (next > start).then_some(next)
     }
 
-    /// Returns the maximum length of the interval, in milliseconds.
+    /// Returns the maximum length of an interval of this width, in milliseconds.
     pub fn longest_ms(self) -> i64 {
         self.unit
             .longest_ms()
@@ -103,22 +105,22 @@ impl WidthUnit {
     }
 }
 
-/// Returns the year and the month (from 0) of a day since 1970-01-01.
+/// Returns the year and the month (0 for January) of the day `day` days after 1970-01-01.
 fn month_of(day: i64) -> (i64, i64) {
     let day = day + DAYS_FROM_MARCH_0_TO_EPOCH;
     let (era, of_era) = (day.div_euclid(DAYS_PER_ERA), day.rem_euclid(DAYS_PER_ERA));
-    // Leave out the leap days, which are the last days of 4, 100 and 400 years that begin in March,
-    // so all years have 365 days.
+    // Subtract the leap days at the end of 4, 100 and 400 years that begin in March. All years then
+    // have 365 days.
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // The five months from March on have 153 days together, and so have the following five months,
-    // so the month follows by division.
+    // The five months from March on have 153 days together, and so have the next five months.
+    // Compute the month by division.
     let since_march = (5 * of_year + 2) / 153;
     let month = (since_march + 2) % 12;
     (era * YEARS_PER_ERA + year + i64::from(month < 2), month)
 }
 
-/// Returns the first day of a month (from 0) of a year, in days since 1970-01-01.
+/// Returns the first day of a month (0 for January) as the number of days since 1970-01-01.
 fn days_to(year: i64, month: i64) -> i64 {
     let year = year - i64::from(month < 2);
     let (era, of_era) = (year.div_euclid(YEARS_PER_ERA), year.rem_euclid(YEARS_PER_ERA));
@@ -171,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Returns any time, including times that no calendar library supports.
+    /// Returns a strategy for times over the whole range of 64 bits, which no calendar library
+    /// supports.
     fn any_time() -> impl Strategy<Value = i64> {
         prop_oneof![
             any::<i64>(),
@@ -192,9 +195,9 @@ mod tests {
             let (low, high) = (one.min(other), one.max(other));
             let (start, of_high) = (width.floor_ms(low), width.floor_ms(high));
             prop_assert!(start <= low && start <= of_high);
-            // Rounding a rounded time again does not change it.
+            // Rounding a rounded time must not change it.
             prop_assert_eq!(width.floor_ms(start), start);
-            // The last millisecond before an interval belongs to an earlier interval.
+            // The last millisecond before an interval must belong to an earlier interval.
             if start > i64::MIN {
                 prop_assert!(width.floor_ms(start - 1) < start);
             }

@@ -1,4 +1,5 @@
-//! Rules of the schema language: converts declarations to the model.
+//! Rules of the schema language. Converts declarations (the words of a schema) to the checked
+//! model.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,8 +21,8 @@ use crate::instants::is_time;
 use crate::table::Direction;
 use crate::width::Width;
 
-/// Returns the collection that `declared` declares. Reports all errors, and returns a collection
-/// only if it has no errors.
+/// Checks a declared collection, and returns it as a part of the model. Reports all errors to
+/// `context`, and returns `None` if there is an error.
 pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
     let before = context.count();
     name(&declared.name, "collection", context);
@@ -65,7 +66,8 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
     })
 }
 
-/// Checks the name of a declared collection, view, field or type. `what` is the kind of the named part.
+/// Checks that the name of a declared part of a schema is valid. `what` is the kind of the part,
+/// such as "view", for the error message.
 pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
     if let Err(error) = check_name(&word.text) {
         context.report(&word.span, || Problem::Name {
@@ -81,7 +83,7 @@ fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
 
-/// Sort order whose declaration was checked.
+/// Sort order (base table or view) whose declaration was checked.
 struct SortOrder {
     partition: Vec<String>,
     order: Vec<OrderColumn>,
@@ -94,7 +96,7 @@ struct SortOrder {
 struct Rules<'a, 'c, 't> {
     collection: &'a str,
     writes: WriteMode,
-    /// Types by field name. `None` if the text of the type was wrong.
+    /// Types by field name. The type is `None` if its text was wrong, which was already reported.
     fields: HashMap<&'a str, Option<&'a Type>>,
     names: Vec<&'a str>,
     key: &'a [Word],
@@ -146,8 +148,8 @@ impl<'a> Rules<'a, '_, '_> {
         self.list(&declared.key, "key", 0);
     }
 
-    /// Returns the sort order of the base table. In an `update` collection, each partition has one record,
-    /// and the declared sort order is a view.
+    /// Returns the sort order of the base table. In an `update` collection, each partition of the
+    /// base table has one record, because the declared sort order belongs to a view.
     fn base(&mut self, declared: &'a Declared) -> SortOrder {
         if self.writes == WriteMode::Update {
             return SortOrder {
@@ -164,8 +166,8 @@ impl<'a> Rules<'a, '_, '_> {
         sort_order
     }
 
-    /// Returns a declared sort order. For a base table, the default of the partition is the whole key, and
-    /// the key completes the order. For a view, returns the sort order as declared.
+    /// Checks a declared sort order and returns it. For a base table (`base`), the partition
+    /// defaults to the whole key, and missing key fields are appended to the order.
     fn sort_order(&mut self, declared: &'a DeclaredSortOrder, base: bool) -> SortOrder {
         let partition: &[Word] = match &declared.partition {
             Some(partition) => &partition.value,
@@ -243,8 +245,8 @@ impl<'a> Rules<'a, '_, '_> {
         completed
     }
 
-    /// Checks a list of orderable fields: each must exist, occur once, and be orderable. The key already
-    /// contains `more` other fields.
+    /// Checks a list of fields for a key, partition or order: each field must exist, occur once,
+    /// and be orderable. `more` is the number of other fields that count against the same limit.
     fn list(&mut self, words: &'a [Word], list: &'static str, more: usize) {
         if !words.is_empty() && words.len() + more > MAX_KEY_FIELDS {
             let span = &words[MAX_KEY_FIELDS.saturating_sub(more).min(words.len() - 1)].span;
@@ -274,14 +276,15 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Returns the type of the field that `word` names in `list`. Reports an unknown field.
+    /// Returns the type of the field named `field`. If the field does not exist, reports an error
+    /// at `word`, which is an entry of the option `list`.
     fn known(&mut self, word: &Word, field: &str, list: &str) -> Option<&'a Type> {
         if let Some(ty) = self.fields.get(field) {
             return *ty;
         }
         if self.names.is_empty() {
-            // An earlier check has reported the missing fields. Do not report an error for every
-            // name.
+            // The missing fields of the collection were already reported. Do not report an error
+            // for every name.
             return None;
         }
         let (names, collection) = (&self.names, self.collection);
@@ -294,11 +297,11 @@ impl<'a> Rules<'a, '_, '_> {
         None
     }
 
-    /// Checks that a sort order uses only fields of the key. The rows of a base table are found by their key
-    /// alone, and an entry of a view of an `overwrite` collection must never move.
+    /// Checks that a sort order uses only key fields. A base table finds rows by their key alone. A
+    /// row in a view of an `overwrite` collection must never change its position.
     fn key_fields_only(&mut self, declared: &'a DeclaredSortOrder, view: bool) {
         if self.key.is_empty() {
-            // An earlier check has reported the missing key. Do not report an error for every name.
+            // The missing key was already reported. Do not report an error for every name.
             return;
         }
         let lists = [("partition", &declared.partition), ("order", &declared.order)];
@@ -354,11 +357,11 @@ impl<'a> Rules<'a, '_, '_> {
         views
     }
 
-    /// Checks that every sort order of a collection has its own name. The base table has a name too.
+    /// Checks that every sort order of a collection has a different name, including the base table.
     fn view_name(&mut self, name: &Word, sugar: bool) {
         let reason = match name.text.as_str() {
-            // An `update` collection may declare this view by its name, because the canonical text
-            // does so.
+            // An `update` collection may also declare this view by its name, as the canonical
+            // schema text does.
             PRIMARY_VIEW if sugar || self.writes != WriteMode::Update => {
                 format!("`partition` and `order` of the collection declare the view `{PRIMARY_VIEW}`")
             }
@@ -409,8 +412,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// Checks the declaration of an attached table. The owner of the table created it, so the schema must not
-    /// say how to create it, how to write it, or how long to retain its rows.
+    /// Checks the declaration of an attached table, which another program owns. The schema must not
+    /// say how to create or write the table, or how long to retain its rows.
     fn attached(&mut self, declared: &'a Declared) {
         let Some(attached) = &declared.attached else {
             return;
@@ -444,8 +447,9 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Rejects decimals in partition keys of attached tables. Cassandra hashes the bytes of a partition key,
-    /// so 0.1 and 0.10 are two partitions there, but would be one partition here.
+    /// Rejects decimals in partition keys of attached tables. Cassandra hashes the bytes of a
+    /// partition key, so 0.1 and 0.10 are two partitions in Cassandra. Recto treats equal decimals
+    /// as one value, and would miss a partition.
     fn hashed_decimals(&mut self, declared: &'a Declared) {
         let base = declared.sort_order.partition.as_ref();
         let views = declared.views.iter();
@@ -566,8 +570,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// Checks `keep`, which deletes old buckets. The first order field must be a time. Records must not move,
-    /// because a moving entry does not stay in the bucket of its time.
+    /// Checks the option `keep`, which deletes old buckets. The first order field must be a time.
+    /// Records must not change their position, because a bucket must contain only rows of its time.
     fn keep(&mut self, span: &Span, first: &OrderColumn, is_moving: bool) {
         let ty = self.fields.get(first.field.as_str()).copied().flatten();
         if is_moving {
@@ -589,8 +593,8 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Checks that every entry of a sort order with `keep` has a time. An entry without a time would stay
-    /// forever, or would never be in the view.
+    /// Checks that every row of a sort order with `keep` has a time. A row without a time would
+    /// never be deleted, or would never be in the view.
     fn kept_without_a_time(
         &mut self,
         bucket: &Placed<DeclaredBucket>,
@@ -615,7 +619,8 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Returns the values, by field, of an option that applies to order fields whose types `takes` accepts.
+    /// Returns the values, by field name, of a declared option that applies to order fields.
+    /// `takes` says to which types the option applies.
     fn per_field<T: Clone>(
         &mut self,
         key: &'static str,
@@ -674,8 +679,8 @@ impl<'a> Rules<'a, '_, '_> {
         values
     }
 
-    /// Returns the rounding of the order fields. Key fields are not rounded, because they never change and
-    /// are stored exactly in every entry.
+    /// Returns the declared rounding of the order fields, by field name. Rejects rounding of key
+    /// fields, because they never change and every row of a view contains their exact values.
     fn rounding(
         &mut self,
         declared: Option<&Placed<PerField<Width>>>,
@@ -686,7 +691,7 @@ impl<'a> Rules<'a, '_, '_> {
         };
         let is_key = |name: &str| self.key.iter().any(|key| key.text == name);
         let order: Vec<OrderColumn> = match &placed.value {
-            // If one width is given for all fields, it applies only to fields that can change.
+            // A single width for all fields applies only to fields that are not in the key.
             PerField::All(_) => order
                 .iter()
                 .filter(|column| !is_key(&column.field))
@@ -722,8 +727,8 @@ impl<'a> Rules<'a, '_, '_> {
             let collate = sort_order.collate.as_ref();
             let is_all = collate.is_some_and(|collate| matches!(collate.value, PerField::All(_)));
             if is_all && self.fields.get(conflict.field) == Some(&None) {
-                // Ignore a field of unknown type here: only text has a collation, and this field
-                // may be another type.
+                // Ignore a field whose type is unknown because of an earlier error. Only text can
+                // have a collation, and this field may have another type.
                 continue;
             }
             let collate = collate.map(|collate| &collate.span);
@@ -762,7 +767,8 @@ impl<'a> Rules<'a, '_, '_> {
         sets
     }
 
-    /// Returns the positions of the parts that [`Collection::position`](super::Collection::position) names.
+    /// Returns the positions in the schema text of the parts that
+    /// [`Collection::position`](super::Collection::position) names.
     fn places(&self, declared: &Declared) -> Places {
         let mut places = BTreeMap::new();
         let mut add = |path: String, span: Option<&Span>| {

@@ -1,20 +1,21 @@
-//! Rule that a field has one collation in a collection.
+//! Rule that a field has the same collation in all views of a collection.
 
 use std::fmt;
 
 use super::model::{Collection, View};
 use crate::collation::Collation;
 
-/// View that sorts by a field in another order than another view.
+/// Conflict between two views of a collection that sort by the same field in different orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollationConflict<'a> {
-    /// Name of the view.
+    /// Name of the view that conflicts with the view `first`.
     pub view: &'a str,
     /// Name of the field.
     pub field: &'a str,
-    /// Collation of the field in the view. `None`: the view sorts by the bytes of the field.
+    /// Collation of the field in the view `view`. `None` if the view sorts by the bytes of the
+    /// field.
     pub collation: Option<Collation>,
-    /// First view that has another collation of the field.
+    /// Name of the first view that has a collation of the field.
     pub first: &'a str,
     /// Collation of the field in the view `first`.
     pub first_collation: Collation,
@@ -42,8 +43,9 @@ impl fmt::Display for CollationConflict<'_> {
     }
 }
 
-/// Returns the views that sort by a field in another order than the first view that has a collation of the
-/// field. Key fields that complete an order are not in the declared order, and sort by their bytes.
+/// Returns the views that sort by a field in another order than the first view that has a collation
+/// of the field. Key fields that Recto appends to an order do not count, because they sort by their
+/// bytes.
 pub(super) fn conflicts(views: &[View]) -> Vec<CollationConflict<'_>> {
     let mut conflicts = Vec::new();
     for (index, first) in views.iter().enumerate() {
@@ -69,8 +71,9 @@ pub(super) fn conflicts(views: &[View]) -> Vec<CollationConflict<'_>> {
 }
 
 impl Collection {
-    /// Returns the views that sort by a field in another order than another view. A parsed collection has no
-    /// such views. A collection that keeps views of another schema can have some.
+    /// Returns the views that sort by a field in another order than another view. A parsed
+    /// collection has no such views, but a collection that keeps views of an earlier schema can
+    /// have some.
     pub fn collation_conflicts(&self) -> Vec<CollationConflict<'_>> {
         conflicts(&self.views)
     }

@@ -1,4 +1,4 @@
-//! Collector of the problems that the parser and the checks report.
+//! Collector of the problems in a schema that the parser and the checks report.
 
 use super::MAX_ERRORS;
 use super::declared::Span;
@@ -6,7 +6,8 @@ use super::errors::SchemaErrors;
 use super::position::{Lines, Position};
 use super::problem::Problem;
 
-/// Collector of problems. It keeps the first [`MAX_ERRORS`] problems, and knows the lines of the text.
+/// Collector of problems in a schema. It keeps the first [`MAX_ERRORS`] problems and counts the
+/// others. It also converts offsets in the text to lines.
 pub(super) struct Context<'a> {
     lines: Option<Lines<'a>>,
     problems: Vec<(Span, Problem)>,
@@ -30,8 +31,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reports the problem that `problem` returns. Does not call `problem` if there are enough problems
-    /// already.
+    /// Adds the problem that `problem` returns, at `span` of the schema text. Beyond [`MAX_ERRORS`]
+    /// problems, only counts.
     pub(super) fn report(&mut self, span: &Span, problem: impl FnOnce() -> Problem) {
         if self.problems.len() < MAX_ERRORS {
             self.problems.push((span.clone(), problem()));
@@ -40,7 +41,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns the number of problems that were reported so far.
+    /// Returns the number of problems reported so far, including those that were only counted.
     pub(super) fn count(&self) -> usize {
         self.problems.len() + self.omitted
     }
@@ -53,7 +54,7 @@ impl<'a> Context<'a> {
         self.problems
     }
 
-    /// Returns the errors in `text`, if there are any.
+    /// Returns the collected problems as the error of parsing `text`, or `Ok` if there are none.
     pub(super) fn into_errors(self, text: &str) -> Result<(), SchemaErrors> {
         if self.problems.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Declarations: the words of a schema with their positions. The parser creates them from TOML, and
-//! [`Collection::new`](super::Collection::new) creates them from a [`Declaration`]. The module `check` checks
-//! both.
+//! Declarations: the words of a schema with their positions, before the rules are checked. The
+//! parser creates them from TOML, and [`Collection::new`](super::Collection::new) from a
+//! [`Declaration`]. The module `check` checks declarations from both sources.
 
 use std::ops::Range;
 
@@ -11,10 +11,11 @@ use crate::Type;
 use crate::collation::Collation;
 use crate::width::Width;
 
-/// Byte offsets in the text. `0..0` if there is no text.
+/// Range of byte offsets in the schema text. `0..0` if the schema was built in code, without text.
 pub(super) type Span = Range<usize>;
 
-/// Collection that is declared in code.
+/// Collection that a program declares in code, without schema text.
+/// [`Collection::new`](super::Collection::new) checks it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declaration {
     /// Name of the collection.
@@ -23,12 +24,12 @@ pub struct Declaration {
     pub fields: Vec<Field>,
     /// Names of the fields that identify one record.
     pub key: Vec<String>,
-    /// Names of the partition fields. `None`: the whole key.
+    /// Names of the partition fields. `None` means the whole key.
     pub partition: Option<Vec<String>>,
-    /// Order fields, with `-` before a descending one. The key fields that are not named follow in ascending
-    /// order.
+    /// Names of the order fields, with `-` before a descending field. Key fields that are not named
+    /// follow in ascending order.
     pub order: Vec<String>,
-    /// Write mode of the records.
+    /// Write mode: whether records can be updated, overwritten or only appended.
     pub writes: WriteMode,
 }
 
@@ -52,14 +53,15 @@ impl Word {
     }
 }
 
-/// Value of a schema that is not a word, with its position in the text.
+/// Value in a schema that is not a word, with its position in the text.
 #[derive(Debug, Clone)]
 pub(super) struct Placed<T> {
     pub(super) value: T,
     pub(super) span: Span,
 }
 
-/// Field of a collection or UDT. The type is `None` if its text was wrong (and reported).
+/// Declared field of a collection or user-defined type. The type is `None` if its text was wrong,
+/// which was already reported.
 #[derive(Debug)]
 pub(super) struct DeclaredField {
     pub(super) name: Word,
@@ -86,8 +88,9 @@ pub(super) struct DeclaredView {
     pub(super) sort_order: DeclaredSortOrder,
 }
 
-/// Options that both a collection and a view can have. The options after `bucket` are only for views. An
-/// `update` collection can have them too, because its declared sort order is a view.
+/// Options that a collection and a view can have. The options after `bucket` are only for views. A
+/// collection with `writes = "update"` can have them too, because its declared sort order is a
+/// view.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredSortOrder {
     pub(super) partition: Option<Placed<Vec<Word>>>,
@@ -101,7 +104,7 @@ pub(super) struct DeclaredSortOrder {
 }
 
 impl DeclaredSortOrder {
-    /// Returns whether the declaration has no options.
+    /// Returns whether the declaration sets no option.
     pub(super) fn is_empty(&self) -> bool {
         self.partition.is_none()
             && self.order.is_none()
@@ -109,7 +112,7 @@ impl DeclaredSortOrder {
             && self.view_options().is_empty()
     }
 
-    /// Returns the declared options that only a view can have.
+    /// Returns the name and position of each declared option that only a view can have.
     pub(super) fn view_options(&self) -> Vec<(&'static str, Span)> {
         let mut options = Vec::new();
         let mut add = |key, span: Option<&Span>| {
@@ -128,13 +131,15 @@ impl DeclaredSortOrder {
 #[derive(Debug)]
 pub(super) struct DeclaredBucket {
     pub(super) strategy: BucketStrategy,
-    /// Position of the field of a bucket by time, or of the option that determines another strategy.
+    /// Position of the time field of a bucket by time, or of the option (`target` or `rows`) of
+    /// another strategy.
     pub(super) strategy_span: Span,
     pub(super) shards: Option<Placed<u8>>,
     pub(super) keep: Option<Placed<Width>>,
 }
 
-/// One value for every order field to which it can apply, or values by field.
+/// Value of an option for order fields: one value for every field to which the option can apply, or
+/// values by field name.
 #[derive(Debug)]
 pub(super) enum PerField<T> {
     All(T),

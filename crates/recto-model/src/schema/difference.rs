@@ -1,4 +1,4 @@
-//! Differences between two schemas, and the reasons why stored records prevent a change.
+//! Differences between two schemas, and the reasons why a store with records cannot apply a change.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use super::options::print_size;
 use super::{Bucket, BucketStrategy, View};
 use crate::types::UdtType;
 
-/// One change between two schemas, and the reason if stored records prevent it.
+/// One change between two schemas, and the reason if a store with records cannot apply the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
     /// Kind of the change.
     pub kind: ChangeKind,
-    /// Reason why stored records prevent the change. `None` if nothing prevents it.
+    /// Reason why a store with records cannot apply the change. `None` if it can.
     pub obstacle: Option<&'static str>,
 }
 
@@ -22,13 +22,13 @@ pub struct Change {
 #[non_exhaustive]
 #[allow(missing_docs)] // the names of the fields describe them: the collection, the type, old and new
 pub enum ChangeKind {
-    /// A UDT was added.
+    /// A user-defined type was added.
     TypeAdded { name: String },
-    /// A UDT was removed.
+    /// A user-defined type was removed.
     TypeRemoved { name: String },
-    /// A UDT has additional fields at its end.
+    /// A user-defined type has additional fields at its end.
     TypeExtended { name: String, fields: Vec<String> },
-    /// The earlier fields of a UDT were changed.
+    /// Existing fields of a user-defined type were changed.
     TypeChanged { name: String },
     /// A collection was added.
     CollectionAdded { name: String },
@@ -49,7 +49,7 @@ pub enum ChangeKind {
         from: String,
         to: String,
     },
-    /// The order of the existing fields was changed.
+    /// The order of a collection's existing fields was changed.
     FieldsReordered { collection: String },
     /// An option of a collection was changed: `writes`, `attached`, `key`, `partition`, `order`, `bucket`.
     OptionChanged {
@@ -68,7 +68,7 @@ pub enum ChangeKind {
     ViewRemoved { collection: String, view: String },
     /// The declaration of a view was changed.
     ViewChanged { collection: String, view: String },
-    /// An option of all queues was changed.
+    /// An option of `[queues]`, which applies to all queues of the store, was changed.
     QueueOptionChanged {
         option: &'static str,
         from: Option<u32>,
@@ -77,7 +77,8 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Returns the changed collection, if the change is in a collection of both schemas.
+    /// Returns the name of the changed collection. `None` for a change of types or queues, and for
+    /// an added or removed collection.
     pub fn collection(&self) -> Option<&String> {
         match self {
             Self::FieldAdded { collection, .. }
@@ -96,10 +97,10 @@ impl ChangeKind {
 }
 
 impl Schema {
-    /// Returns the changes from this schema to `to`: types first, then collections in the order of `to`, then
-    /// the removed parts, then the options of queues. An option of queues that `to` does not contain is not
-    /// changed. Returns no changes if the two schemas mean the same: the order of collections and types has
-    /// no meaning.
+    /// Returns the changes from this schema to `to`: types first, then collections in the order of
+    /// `to`, then removed parts, then options of queues. Options of queues that `to` does not set
+    /// count as unchanged. The order of collections and types has no meaning, so reordering them is
+    /// no change.
     pub fn difference(&self, to: &Self) -> Vec<Change> {
         let mut changes = Changes(Vec::new());
         for udt in &to.types {
@@ -168,8 +169,8 @@ impl Changes {
     }
 
     fn udt(&mut self, old: &UdtType, new: &UdtType) {
-        // Compare the types of the fields as text. If another UDT inside a field changed, only that
-        // UDT is reported as changed.
+        // Compare the types of the fields as text. If a field contains another user-defined type
+        // that changed, the change is then reported only for that type.
         let text = |udt: &UdtType| -> Vec<(String, String)> {
             let fields = udt.fields.iter();
             fields.map(|(name, ty)| (name.clone(), ty.to_string())).collect()
@@ -198,7 +199,7 @@ impl Changes {
         let before = self.0.len();
         self.parts(old, new);
         if old.attached.is_some() && new.attached.is_some() {
-            // This store contains no data of an attached collection, so stored records cannot
+            // The store contains no data of an attached collection, so stored records cannot
             // prevent a change.
             for change in &mut self.0[before..] {
                 change.obstacle = None;
@@ -297,8 +298,8 @@ impl Changes {
         }
     }
 
-    /// Compares unique constraints. The order of constraints, and of the fields of a constraint, has no
-    /// meaning.
+    /// Reports added and removed unique constraints. The order of constraints, and of the fields of
+    /// a constraint, has no meaning.
     fn unique(&mut self, old: &Collection, new: &Collection) {
         let collection = || new.name.clone();
         for fields in old.unique.iter().filter(|fields| !new.is_unique(fields)) {
@@ -330,7 +331,7 @@ impl Changes {
     }
 }
 
-/// Writes a description of the change, and its obstacle.
+/// Writes a description of the change and, if there is one, of the obstacle.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
@@ -427,8 +428,8 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// Returns the reason why the bucket option of a collection cannot change as declared, if there is one. The
-/// target and the retention time can change at any time.
+/// Returns the reason why a store with records cannot change the bucket option of a collection from
+/// `old` to `new`. `None` if it can: the target size and the retention time can always change.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
     let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {
         return Some(MOVES_RECORDS);

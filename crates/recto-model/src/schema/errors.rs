@@ -11,7 +11,7 @@ use super::problem::Problem;
 /// Maximum number of characters of a source line that an error shows.
 const MAX_SHOWN_WIDTH: usize = 100;
 
-/// Error in a schema text.
+/// Error in a schema text, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaError {
@@ -19,7 +19,7 @@ pub struct SchemaError {
     pub problem: Problem,
     /// Position where the error begins.
     pub position: Position,
-    /// Range of the text that the error is about, in bytes.
+    /// Range of the text that the error concerns, as byte offsets.
     pub span: Range<usize>,
 }
 
@@ -55,7 +55,7 @@ impl SchemaErrors {
         }
     }
 
-    /// Returns the same errors with another file name, which their display contains.
+    /// Returns the errors with another name of the schema file, which their display contains.
     #[must_use]
     pub fn in_file(mut self, file_name: impl Into<String>) -> Self {
         self.file_name = file_name.into();
@@ -67,7 +67,8 @@ impl SchemaErrors {
         &self.errors
     }
 
-    /// Returns the number of errors that are not listed, because there are more than the maximum.
+    /// Returns the number of errors beyond the maximum, which [`errors`](Self::errors) does not
+    /// list.
     pub fn omitted(&self) -> usize {
         self.omitted
     }
@@ -108,7 +109,7 @@ impl fmt::Display for SchemaErrors {
     }
 }
 
-/// Text with escaped control characters, so that they cannot control a terminal.
+/// Text that is displayed with escaped control characters, so that it cannot control a terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -124,14 +125,15 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// Displayed part of a source line, and the marks under it.
+/// Part of a source line for an error message, and the marks under it.
 struct Excerpt {
     text: String,
     mark: String,
 }
 
 impl Excerpt {
-    /// Returns the part of `line` around `column`, and marks under `marked` characters from `column` on.
+    /// Returns the part of `line` around `column` (counted from 1), and marks under `marked`
+    /// characters from `column` on.
     fn of(line: &str, column: usize, marked: usize) -> Self {
         let first = column.saturating_sub(MAX_SHOWN_WIDTH / 2 + 1);
         let first = if column < MAX_SHOWN_WIDTH { 0 } else { first };
@@ -152,7 +154,7 @@ impl Excerpt {
     }
 }
 
-/// All errors in a collection that is declared in code.
+/// All errors in a collection that is declared in code, where errors have no position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CollectionError {

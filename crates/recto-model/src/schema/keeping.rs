@@ -1,4 +1,5 @@
-//! Parts of a store's recorded schema that stay when another schema is applied to the store.
+//! Merge of a schema into a store's recorded schema: parts that only the recorded schema has are
+//! kept.
 
 use std::sync::Arc;
 
@@ -6,13 +7,14 @@ use super::Bucket;
 use super::model::{Collection, Field, Schema};
 
 impl Schema {
-    /// Returns this schema with the parts that only `recorded`, the schema of a store, has. The additional
-    /// types and collections follow the types and collections of this schema. Each collection keeps its
+    /// Returns this schema with the parts that only `recorded`, the schema of a store, has.
+    /// Additional types and collections follow those of this schema. Each collection keeps its
     /// additional fields, views, unique constraints and its bucket.
     ///
-    /// The recorded fields come first, in the recorded order. The other fields follow in the order of this
-    /// schema. The reason is that the order of a collection's fields is the order of its table's columns,
-    /// which never changes. The position of a new field in the text of a schema has no meaning.
+    /// In each collection, the recorded fields come first, in the recorded order, and new fields
+    /// follow in the order of this schema. The reason is that fields correspond to the columns of a
+    /// table, whose order never changes. The position of a new field in the schema text has no
+    /// meaning.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         let mut kept = self.clone();
@@ -34,14 +36,14 @@ impl Schema {
 }
 
 impl Collection {
-    /// Returns this collection with the fields, views, unique constraints, bucket and `keep` that only
-    /// `recorded` has. `recorded` is the same collection in a store. [`Schema::keeping`] does this for all
-    /// collections of a schema.
+    /// Returns this collection with the fields, views, unique constraints, bucket and `keep` that
+    /// only `recorded` has. `recorded` is the collection of the same name in a store's schema.
+    /// [`Schema::keeping`] does this for all collections.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         if self.attached.is_some() {
-            // Keep nothing of the recorded collection, because the attached table determines the
-            // content of the collection.
+            // Keep nothing of the recorded collection, because the attached table alone determines
+            // the collection.
             return self.clone();
         }
         let stays = |field: &Field| self.field(&field.name).map_or(field, |(_, own)| own).clone();
@@ -49,8 +51,8 @@ impl Collection {
         let fields = recorded.fields.iter().map(stays);
         let more = recorded.views.iter();
         let more = more.filter(|view| self.view(&view.name).is_none());
-        // Keep the recorded order of the store's constraints, because the order of constraints has
-        // no meaning.
+        // Keep the recorded constraints in their recorded order, because the order of constraints
+        // has no meaning.
         let new_unique = self.unique.iter().filter(|fields| !recorded.is_unique(fields));
         Self {
             fields: fields.chain(self.fields.iter().filter(is_new).cloned()).collect(),
@@ -61,13 +63,13 @@ impl Collection {
         }
     }
 
-    /// Returns the declared bucket, or the recorded bucket if no bucket is declared. A declared bucket
-    /// without `keep` gets the recorded `keep`.
+    /// Returns the declared bucket, or the recorded bucket if none is declared. A declared bucket
+    /// without `keep` gets the recorded `keep` (retention time).
     fn bucket_keeping(&self, recorded: &Self) -> Option<Bucket> {
         let arranged = |of: &Self| (of.writes, of.partition.clone(), of.order.clone());
         if arranged(self) != arranged(recorded) {
             // A bucket belongs to the sort order that it splits. If the sort order changed, keep
-            // nothing: the change is rejected later.
+            // nothing, because the change is rejected later.
             return self.bucket.clone();
         }
         let mut bucket = self.bucket.clone().or_else(|| recorded.bucket.clone())?;
@@ -77,7 +79,8 @@ impl Collection {
         Some(bucket)
     }
 
-    /// Returns whether a unique constraint has exactly these fields, in any order.
+    /// Returns whether the collection has a unique constraint of exactly these fields, in any
+    /// order.
     pub fn is_unique(&self, fields: &[String]) -> bool {
         let is_it =
             |set: &&Vec<String>| set.len() == fields.len() && set.iter().all(|field| fields.contains(field));

@@ -1,4 +1,4 @@
-//! Model of a schema that satisfies all rules: collections, fields, and views.
+//! Model of a schema that satisfies all rules: its collections, fields and views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::table::{Direction, Table};
 use crate::types::UdtType;
 use crate::width::Width;
 
-/// Schema: the collections and UDTs of one store, and the options of its queues.
+/// Schema of one store: its collections and user-defined types, and the options of its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schema {
-    /// UDTs, in declaration order. Each can contain the UDTs before it.
+    /// User-defined types, in declaration order. A type can contain only the types before it.
     pub types: Vec<Arc<UdtType>>,
     /// Collections, in declaration order.
     pub collections: Vec<Arc<Collection>>,
@@ -29,7 +29,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the collection of this name.
+    /// Returns the collection with the given name, or `None`.
     pub fn collection(&self, name: &str) -> Option<&Arc<Collection>> {
         self.collections.iter().find(|collection| collection.name == name)
     }
@@ -44,10 +44,10 @@ impl Schema {
     }
 }
 
-/// Write mode of the records of a collection.
+/// Write mode of a collection: whether its records can be updated, overwritten or only appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WriteMode {
-    /// Records can change, and their views must stay consistent. The default.
+    /// Records can be updated, and Recto keeps their views consistent. The default.
     #[default]
     Update,
     /// A write replaces the whole row, and the last writer wins.
@@ -82,7 +82,7 @@ pub struct Field {
     pub ty: Type,
 }
 
-/// Column of the order of a view or a base table, by name, with its direction.
+/// Column of the order of a view or base table: a field and its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OrderColumn {
     /// Name of the field by which rows are sorted.
@@ -102,7 +102,8 @@ impl std::fmt::Display for OrderColumn {
 }
 
 impl OrderColumn {
-    /// Parses the output of `Display`. Does not check that the text is the name of a field.
+    /// Parses a field with an optional `-` before it, as `Display` writes it. Does not check that
+    /// the field exists.
     pub(super) fn read(text: &str) -> Self {
         let (field, direction) = match text.strip_prefix('-') {
             Some(field) => (field, Direction::Descending),
@@ -115,36 +116,39 @@ impl OrderColumn {
     }
 }
 
-/// View: an additional sort order of a collection, with some or all fields.
+/// View: an additional sort order of a collection, with all or some of its fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct View {
     /// Name of the view.
     pub name: String,
-    /// Partition fields. Empty only for a view with a bucket, which then is one partition.
+    /// Names of the partition fields. Empty only for a view with a bucket, whose records are then
+    /// in one partition.
     pub partition: Vec<String>,
-    /// Order columns as declared. The key fields that are not named follow automatically as tie-breakers.
+    /// Order columns as declared. Key fields that are not named follow automatically, to make the
+    /// order total.
     pub order: Vec<OrderColumn>,
-    /// Rule that splits the partitions into buckets. `None`: partitions are not split.
+    /// Rule that splits partitions into buckets. `None` if partitions are not split.
     pub bucket: Option<Bucket>,
     /// Position of records in which an order field is null.
     pub nulls: Nulls,
-    /// Collations of order fields, by the name of the field.
+    /// Collations (language-specific orders) of order fields, by field name.
     pub collate: BTreeMap<String, Collation>,
-    /// Widths to which the view rounds order fields that change often, by field.
+    /// Widths to which the view rounds order fields that change often, by field name.
     pub rounding: BTreeMap<String, Width>,
-    /// Fields that the view contains. `None`: all fields. Partition, order and key fields are always
-    /// contained.
+    /// Names of the fields that the view contains, in addition to the partition, order and key
+    /// fields. `None` means all fields.
     pub fields: Option<Vec<String>>,
-    /// True if a page of the view also reads the base row of each row, and omits stale rows.
+    /// True if a page of the view also reads the base row of each row, to omit rows that are no
+    /// longer current.
     pub verify: bool,
 }
 
 /// Collection: records with the same fields, and a key that identifies one record.
 ///
-/// [`Schema::parse`] and [`Collection::new`] create collections and check every rule of the language. The
-/// fields are public only for reading. [`sort_orders`](Self::sort_orders) returns the sort orders of the
-/// records.
+/// [`Schema::parse`] and [`Collection::new`] create collections and check every rule of the schema
+/// language. The fields are public only for reading. [`sort_orders`](Self::sort_orders) returns the
+/// base table and the views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collection {
@@ -152,26 +156,30 @@ pub struct Collection {
     pub name: String,
     /// Fields, in declaration order.
     pub fields: Vec<Field>,
-    /// Key: names of the fields that identify one record, in order.
+    /// Names of the key fields, which identify one record, in order.
     pub key: Vec<String>,
-    /// Partition fields of the base table, in order. In an `update` collection, the whole key.
+    /// Names of the partition fields of the base table, in order. In an `update` collection, the
+    /// whole key.
     pub(super) partition: Vec<String>,
-    /// Order columns of the base table: the declared columns, completed with the key fields that are not
-    /// named.
+    /// Order columns of the base table: the declared columns, followed by the key fields that are
+    /// not named.
     pub(super) order: Vec<OrderColumn>,
-    /// Write mode of the records. Records of an attached table count as appended, by other programs.
+    /// Write mode of the records. For an attached table it is [`WriteMode::Append`], because Recto
+    /// does not change the records.
     pub writes: WriteMode,
-    /// Existing table that contains the records and that Recto does not write. Its views are also tables of
-    /// that keyspace, and have the names of the views. `None` for a collection of the store's own.
+    /// Existing table of another program that contains the records, and that Recto does not write.
+    /// Its views are tables of the same keyspace with the names of the views. `None` for a
+    /// collection whose tables Recto creates.
     pub attached: Option<AttachedTable>,
-    /// Rule that splits the partitions of the base table into buckets. `None`: partitions are not split.
+    /// Rule that splits partitions of the base table into buckets. `None` if partitions are not
+    /// split.
     pub bucket: Option<Bucket>,
-    /// Unique constraints: no two records can have the same values of these fields.
+    /// Unique constraints: lists of fields whose values no two records can share.
     pub unique: Vec<Vec<String>>,
-    /// Views, in declaration order. In an `update` collection, `partition` and `order` are the first view,
-    /// named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
+    /// Views, in declaration order. In an `update` collection, the options `partition` and `order`
+    /// declare the first view, named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
     pub views: Vec<View>,
-    /// Positions of the collection's parts in the text of the schema.
+    /// Positions of the collection's parts in the schema text.
     pub(super) places: Places,
 }
 
@@ -213,7 +221,7 @@ impl Collection {
         }
     }
 
-    /// Returns the field of this name and its index.
+    /// Returns the field with the given name, and its index in `fields`.
     pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
         self.fields
             .iter()
@@ -221,22 +229,23 @@ impl Collection {
             .find(|(_, field)| field.name == name)
     }
 
-    /// Returns the collation of a field's text, if a view declares one. All views that sort by the field, and
-    /// all queries of the collection, use it. `None`: text is sorted by its bytes.
+    /// Returns the collation of a field's text, or `None` if text is sorted by its bytes. All views
+    /// that sort by the field, and all queries of the collection, use the same collation.
     pub fn collation_of(&self, field: &str) -> Option<Collation> {
         self.views
             .iter()
             .find_map(|view| view.collate.get(field).copied())
     }
 
-    /// Returns the view of this name.
+    /// Returns the view with the given name, or `None`.
     pub fn view(&self, name: &str) -> Option<&View> {
         self.views.iter().find(|view| view.name == name)
     }
 
-    /// Returns the position of a part of the collection in the text of the schema, if it was parsed from a
-    /// text. Examples of parts: `writes`, `unique`, `bucket`, `view.by_status`, `view.by_status.nulls`. The
-    /// position of a part that exists by default is the position of the collection.
+    /// Returns the position of a part of the collection in the schema text, or `None` if the schema
+    /// was not parsed from text. Examples of parts are `writes`, `unique`, `bucket`,
+    /// `view.by_status` and `view.by_status.nulls`. For a part that exists by default, returns the
+    /// position of the collection.
     pub fn position(&self, part: &str) -> Option<Position> {
         let Places(places) = &self.places;
         places.get(part).or_else(|| places.get("")).copied()
@@ -248,13 +257,13 @@ impl Collection {
         names::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
     }
 
-    /// Returns whether every record has this field, because it is part of the key.
+    /// Returns whether every record has a value of the field, because the field is in the key.
     pub fn is_required(&self, field: &str) -> bool {
         self.key.iter().any(|key| key == field)
     }
 
-    /// Returns the table of the base sort order. Its name is the name of the collection, or of the attached
-    /// table. Its columns are the partition fields, the order fields in their directions, and all other
+    /// Returns the base table. Its name is the name of the collection, or of the attached table.
+    /// Its columns are the partition fields, the order fields in their directions, and all other
     /// fields in declaration order, with plain writes.
     pub fn base_table(&self) -> Table {
         let base = self.base();
@@ -264,9 +273,9 @@ impl Collection {
     }
 }
 
-/// Positions of parts of a collection, or of `[queues]`, in the text of the schema, by path
-/// ([`Collection::position`]). The path of the collection itself is empty. All values of this type are equal,
-/// because the position of a declaration is not part of its meaning.
+/// Positions of the parts of a collection, or of `[queues]`, in the schema text, by path (see
+/// [`Collection::position`]). The path of the collection itself is empty. All values of this type
+/// compare as equal, because the position of a declaration is not part of its meaning.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(pub(super) BTreeMap<String, Position>);
 

@@ -1,15 +1,16 @@
-//! Rules for names, and the most similar name to a misspelt one.
+//! Rules for names of collections, views, fields and types, and the most similar name to a misspelt
+//! one.
 
 use super::MAX_NAME_LENGTH;
 
 /// Prefix of names that are reserved for Recto's own tables and columns.
 pub(super) const RESERVED_PREFIX: &str = "recto_";
 
-/// Maximum length of the words whose similarity is computed, in bytes. Longer words are unlikely to be
+/// Maximum length of words whose similarity is computed, in bytes. Longer words are unlikely to be
 /// misspelt names.
 const MAX_COMPARED_LENGTH: usize = 64;
 
-/// Error for text that is not a name.
+/// Error for text that is not a valid name of a collection, view, field or type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
@@ -19,7 +20,7 @@ pub enum NameError {
     /// The name does not begin with a lower-case letter.
     #[error("a name begins with a lower-case letter, a to z")]
     Start,
-    /// The name has a character that names must not have.
+    /// The name contains a character that is not allowed in names.
     #[error("a name can have only lower-case letters, digits and `_`")]
     Character,
     /// The name is too long.
@@ -30,8 +31,8 @@ pub enum NameError {
     Reserved,
 }
 
-/// Checks that `name` can be the name of a collection, a view, a field or a UDT: `[a-z][a-z0-9_]{0,47}`, and
-/// not beginning with `recto_`.
+/// Checks that `name` can be the name of a collection, a view, a field or a user-defined type:
+/// `[a-z][a-z0-9_]{0,47}`, and not beginning with `recto_`.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let Some(first) = name.bytes().next() else {
         return Err(NameError::Empty);
@@ -54,8 +55,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Returns a name that is derived from `text` and that [`check_name`] accepts. `None` if `text` has too few
-/// characters that a name can contain.
+/// Returns a valid name derived from `text`, to propose in an error message. `None` if `text`
+/// contains too few characters that names allow.
 pub(super) fn proposed(text: &str) -> Option<String> {
     let mut name = String::new();
     for character in text.trim().chars().take(MAX_NAME_LENGTH * 2) {
@@ -74,8 +75,9 @@ pub(super) fn proposed(text: &str) -> Option<String> {
     check_name(name).is_ok().then(|| name.to_owned())
 }
 
-/// Returns the candidate that is most similar to `word`: the minimum number of edits, which is at most a
-/// third of the length of the word. The case of the word is ignored.
+/// Returns the candidate that is most similar to `word`, for the hint "did you mean". The
+/// similarity is the number of edits, at most a third of the word's length. Ignores the case of
+/// `word`.
 ///
 /// ```
 /// use recto_model::schema::nearest;
@@ -93,19 +95,19 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
         .map(|candidate| (edits(&word, candidate), candidate))
-        // Keep at least one character of the word, because otherwise a name of one letter would be
-        // similar to every word.
+        // At least one character of the word must remain, because otherwise a name of one letter
+        // would be similar to every word.
         .filter(|(distance, _)| *distance <= reach && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the number of characters to insert, delete, replace or swap with their neighbor to turn one text
-/// into the other, each at most once (the optimal string alignment distance).
+/// Returns the edit distance of two texts: the number of characters to insert, delete, replace or
+/// swap with their neighbor, each at most once (optimal string alignment distance).
 fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    // Three rows of distances from a prefix of `from` to all prefixes of `to`. The prefixes of
-    // `from` are the current one and the two before it.
+    // Keep only three rows of the distance table: for the current prefix of `from`, and for the two
+    // prefixes before it.
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=to.len()).collect();
     for (i, &old) in from.iter().enumerate() {

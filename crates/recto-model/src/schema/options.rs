@@ -1,16 +1,17 @@
-//! Values of options: sizes, buckets, the position of nulls.
+//! Values of options in a schema: sizes, buckets, the position of nulls.
 
 use crate::table::{BucketBound, Buckets};
 use crate::width::{Width, number_and_unit};
 
-/// Rule that splits partitions that would grow without bound.
+/// Rule that splits partitions, which would otherwise grow without bound, into buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Rule that separates one bucket from the next.
+    /// Rule that determines where one bucket ends and the next begins.
     pub strategy: BucketStrategy,
-    /// Number of partitions of the store that contain each bucket, 1 to [`MAX_SHARDS`](super::MAX_SHARDS).
+    /// Number of shards: partitions of the store that together contain one bucket, 1 to
+    /// [`MAX_SHARDS`](super::MAX_SHARDS).
     pub shards: u8,
-    /// Retention time. Older buckets are deleted as a whole. `None`: no bucket is deleted.
+    /// Retention time: buckets with older records are deleted as a whole. `None` keeps all buckets.
     pub keep: Option<Width>,
 }
 
@@ -20,14 +21,14 @@ pub struct Bucket {
 pub enum BucketStrategy {
     /// Buckets by time: `{ time = "occurred_on", width = "1 month" }`.
     Time {
-        /// Time field, which is the first order column.
+        /// Name of the time field, which is the first order column.
         field: String,
         /// Length of time that a bucket covers.
         width: Width,
     },
-    /// Buckets by number of rows, which is exact: `{ rows = 20000 }`.
+    /// Buckets by an exact number of rows: `{ rows = 20000 }`.
     Rows(u64),
-    /// Buckets by size, which is measured by samples: `{ target = "10MB" }`.
+    /// Buckets by size, which is estimated from samples: `{ target = "10MB" }`.
     Target {
         /// Target size of a bucket, in bytes.
         bytes: u64,
@@ -35,7 +36,7 @@ pub enum BucketStrategy {
 }
 
 impl Bucket {
-    /// Returns the bucket options of a table that has this rule.
+    /// Converts the rule to the bucket options of a table.
     pub fn of_tables(&self) -> Buckets {
         let bound = match &self.strategy {
             BucketStrategy::Time { width, .. } => BucketBound::Time(*width),
@@ -50,17 +51,17 @@ impl Bucket {
     }
 }
 
-/// Position, in a view, of records in which an order field is null. A record in which a partition field is
-/// null is not in the view.
+/// Position, in a view, of records in which an order field is null. Records in which a partition
+/// field is null are never in the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Nulls {
     /// The records are before all other records.
     First,
-    /// The records are after all other records. The view then contains every record that has the partition
-    /// fields, so the result of a query does not depend on the view that serves it.
+    /// The records are after all other records. The view then contains every record that has values
+    /// of the partition fields, so a query has the same result in every view.
     #[default]
     Last,
-    /// The records are not in the view.
+    /// The view omits the records.
     Skip,
 }
 
@@ -84,8 +85,8 @@ impl Nulls {
     }
 }
 
-/// Names and sizes of units, the largest unit first. The first unit that divides a size gives the shortest
-/// text.
+/// Names and sizes of units, the largest unit first. A size is printed in the first unit that
+/// divides it, because that gives the shortest text.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
@@ -96,7 +97,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// Returns the number of bytes that `text` denotes (`10MB`, `64 MiB`), at least 1.
+/// Parses a size such as `10MB` or `64 MiB` into a number of bytes, at least 1.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (count, unit) = number_and_unit(text)?;
     let (_, factor) = SIZE_UNITS
@@ -105,7 +106,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     count.checked_mul(factor).filter(|bytes| *bytes > 0)
 }
 
-/// Returns the shortest text that [`parse_size`] reads as `bytes`.
+/// Returns a size as the shortest text that [`parse_size`] parses as `bytes`.
 pub(super) fn print_size(bytes: u64) -> String {
     let (name, factor) = SIZE_UNITS
         .into_iter()

@@ -1,7 +1,8 @@
-//! Conversion of TOML to declarations.
+//! Parser of schemas: converts TOML to declarations.
 //!
-//! The TOML parser reads the text once and keeps all positions. This module traverses the result. After a
-//! syntax error it reports nothing else, because the declarations of an incomplete text would be misleading.
+//! The TOML parser reads the text once and keeps all positions, and this module traverses its
+//! result. After a TOML syntax error, the module reports nothing else, because declarations in an
+//! incomplete text would be misleading.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,8 +59,8 @@ const VIEW_KEYS: &[&str] = &[
     "fields",
     "verify",
 ];
-/// Keys with a different spelling in earlier versions: the old spelling, and the new one. Stored schemas can
-/// have either.
+/// Schema keys that earlier versions spelled differently: the old spelling and the new one. Stored
+/// schemas can contain both.
 const OLD_KEYS: &[(&str, &str)] = &[
     ("grain", "rounding"),
     ("slice_seconds", "rotation_seconds"),
@@ -70,14 +71,14 @@ const LOCALE: &str =
     "the name of a collation: a language such as \"de\", \"sv\" or \"fr-CA\", or \"und\" for any";
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "keep"];
 
-/// Maximum number of reported syntax errors. Later errors are often consequences of the first.
+/// Maximum number of reported TOML syntax errors. Later errors are often consequences of the first.
 const MAX_SYNTAX_ERRORS: usize = 3;
 
-/// Description of a width, for error messages.
+/// Description of a width (length of time), for error messages.
 const WIDTH: &str = "a length of time such as \"1 month\" or \"15 minutes\"";
 
 impl Schema {
-    /// Parses the schema in `text`.
+    /// Parses the text of a schema, and checks all rules of the language.
     ///
     /// # Errors
     /// All errors in the text, each with its position and a suggested replacement: see [`SchemaErrors`]. If
@@ -108,7 +109,7 @@ impl Schema {
                 what: "bytes of a schema",
                 limit: MAX_SCHEMA_BYTES,
             };
-            // Leave the text out of the error, because it can have any length.
+            // Leave the text out of the error, because the text is too long.
             return Err(SchemaErrors::new("", vec![(0..0, problem)], 0));
         }
         let mut context = Context::with_text(text);
@@ -127,8 +128,8 @@ impl Schema {
             }
             .schema(document.get_ref());
         }
-        // A store records the canonical text, which contains the defaults, so reject a schema whose
-        // canonical text is too long to be parsed again.
+        // Stores keep the canonical text, which also contains defaults. Reject a schema whose
+        // canonical text would be too long to be parsed.
         if context.count() == 0 && schema.to_toml().len() > MAX_SCHEMA_BYTES {
             context.report(&(0..0), || Problem::Limit {
                 what: "bytes of a schema in canonical form",
@@ -140,16 +141,17 @@ impl Schema {
 }
 
 impl Collection {
-    /// Returns the collection of this name and these fields whose options `text` declares. The text is the
-    /// table `[collection.NAME]` of a schema without its head and without `fields`. The type of a field is
-    /// `None` if it is unknown. In this case no rule about its type is checked, and the returned collection
-    /// lacks the field.
+    /// Returns the collection with the given name and fields, and the options in `text`: the table
+    /// `[collection.NAME]` of a schema without its header and without `fields`. A field whose type
+    /// is unknown has the type `None`. No rule about its type is then checked, and the returned
+    /// collection lacks the field.
     ///
     /// `#[derive(Record)]` calls this function.
     ///
     /// # Errors
-    /// All errors, with their ranges in the text in bytes. The name of the collection counts as the byte
-    /// after the text, and the names of the fields count as the bytes that follow.
+    /// All errors, each with its range in the text, in bytes. An error about the collection's name
+    /// is at the byte after the text, and errors about the names of fields are at the bytes that
+    /// follow.
     #[doc(hidden)]
     pub fn declared(
         name: &str,
@@ -183,8 +185,8 @@ impl Collection {
         }
     }
 
-    /// Returns the collection of this name and these fields whose options `text` declares, like
-    /// [`declared`](Self::declared).
+    /// Returns the collection with the given name and fields, and the options in `text`, like
+    /// [`declared`](Self::declared) if all types are known.
     ///
     /// # Errors
     /// All errors in the declaration.
@@ -211,7 +213,7 @@ impl std::str::FromStr for Schema {
     }
 }
 
-/// Returns the suggested replacement for the most common mistakes.
+/// Returns a suggested replacement for the most common syntax mistakes in TOML.
 fn syntax_hint(text: &str, span: &Span, message: &str) -> Option<String> {
     let word = text.get(span.clone()).unwrap_or_default();
     let in_list = text.get(..span.start).is_some_and(|before| {
@@ -233,19 +235,19 @@ fn key_word(key: &Key<'_>) -> Word {
     Word::new(key.get_ref().as_ref(), key.span())
 }
 
-/// Returns the old spelling of a key, if it has one.
+/// Returns the spelling of a schema key in earlier versions, or `None` if it was the same.
 fn old_spelling(key: &str) -> Option<&'static str> {
     OLD_KEYS.iter().find(|(_, new)| *new == key).map(|(old, _)| *old)
 }
 
-/// Returns the value of a key, in its new or its old spelling.
+/// Returns the value of a key from a table, in its current or its old spelling.
 fn get_renamed<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Value<'i>> {
     table.get(key).or_else(|| table.get(old_spelling(key)?))
 }
 
-/// Returns a description of a value, for the message "must be …, not …".
+/// Returns a description of a TOML value, for the message "must be …, not …".
 fn found(value: &DeValue<'_>) -> String {
-    /// Maximum length of a text that an error repeats, in characters.
+    /// Maximum length of a text that the message repeats, in characters.
     const SHOWN: usize = 40;
     match value {
         DeValue::String(text) if text.chars().count() <= SHOWN => format!("\"{text}\""),
@@ -259,7 +261,7 @@ fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Returns the integer of a value, if the value is a non-negative integer.
+/// Returns the integer in a TOML value, or `None` if it is no integer or negative.
 fn whole(value: &Value<'_>) -> Option<u64> {
     let DeValue::Integer(number) = value.get_ref() else {
         return None;
@@ -390,7 +392,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Parses the fields of a collection or a UDT.
+    /// Parses the fields of a collection or a user-defined type. `later` contains the types that
+    /// are not declared yet.
     fn fields(
         &mut self,
         value: &Value<'_>,
@@ -401,8 +404,7 @@ impl Parser<'_, '_> {
             return Vec::new();
         };
         let mut fields = Vec::new();
-        // Take one field more than the maximum, so that a later check detects that there are too
-        // many.
+        // Parse one field more than the maximum, so that a later check detects the excess.
         for (key, value) in table.iter().take(MAX_FIELDS + 1) {
             let name = key_word(key);
             let ty = self
@@ -442,8 +444,7 @@ impl Parser<'_, '_> {
         let is_unreadable = table
             .get("fields")
             .is_some_and(|fields| !fields.get_ref().is_table());
-        // An error of a misspelled or unreadable key was reported already, so do not report the key
-        // as missing, too.
+        // A misspelt or unreadable key was already reported. Do not report the same key as missing.
         let misspelt = |wanted: &str| {
             !table.contains_key(wanted)
                 && table
@@ -453,8 +454,8 @@ impl Parser<'_, '_> {
         declared.filter(|_| !is_unreadable && !misspelt("fields") && !misspelt("key"))
     }
 
-    /// Returns the collection of this name and these fields, with the options of a table. `None` if its key
-    /// cannot be read.
+    /// Returns the declaration of a collection from its name, its fields and the table of its
+    /// options. `None` if its key cannot be read.
     fn options(
         &mut self,
         name: Word,
@@ -565,8 +566,8 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Parses field names, each of which is a constraint, or lists of field names, each of which is a
-    /// constraint over several fields.
+    /// Parses the unique constraints of a collection. Each is a field name, or a list of field
+    /// names for a constraint over several fields.
     fn unique(&mut self, value: &Value<'_>) -> Option<Placed<Vec<Vec<Word>>>> {
         const EXPECTED: &str = "a list such as [\"email\"] or [[\"tenant\", \"email\"]]";
         let DeValue::Array(entries) = value.get_ref() else {
@@ -612,7 +613,7 @@ impl Parser<'_, '_> {
             }
             _ => return self.wrong("bucket", value, EXPECTED, None),
         };
-        // Parse both options before using either result, so that the errors of both are reported.
+        // Parse both options before using either, so that errors in both are reported.
         let shards = get("shards").map(|value| self.shards(value));
         let keep = get("keep").map(|value| self.width("keep", value));
         Some(Placed {
@@ -661,8 +662,8 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Parses an option that is one text for all order fields to which it can apply, or a table of texts by
-    /// field.
+    /// Parses an option for order fields. It is either one text, for all fields to which the option
+    /// can apply, or a table of texts by field name.
     fn per_field<T>(
         &mut self,
         key: &'static str,
@@ -726,7 +727,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Reports a value that the key does not accept.
+    /// Reports that the value of `key` is not `expected`. Returns `None` for the caller to return.
     fn wrong<T>(
         &mut self,
         key: &str,
@@ -743,7 +744,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Reports the keys of `table` that are not `known`. Returns whether all keys are known.
+    /// Reports the keys of `table` that are not in `known`. Returns whether all keys are known.
     fn known_keys(
         &mut self,
         table: &DeTable<'_>,
@@ -751,8 +752,8 @@ impl Parser<'_, '_> {
         place: &'static str,
     ) -> bool {
         let mut all_known = true;
-        // If the old and the new spelling of a key occur, reject the old one, so that only one of
-        // them counts.
+        // If a table has a key in the old and in the new spelling, reject the old one, so that only
+        // one value counts.
         let is_old = |key: &str| {
             known
                 .iter()
@@ -778,9 +779,9 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Returns the position in the document of a part of a string's text. `value` is the position of the string
-/// with its quotes. If the string has escapes, the positions of parts are unknown, and the function returns
-/// `value`.
+/// Returns the position of a part of a TOML string in the schema text. `value` is the position of
+/// the string with its quotes. In a string with escapes, positions of parts are unknown, so the
+/// function returns `value`.
 fn inside(value: &Span, text: &str, part: &Span) -> Span {
     const QUOTES: usize = 2;
     if value.len() == text.len() + QUOTES {

@@ -1,21 +1,23 @@
-//! Lines and columns of a text.
+//! Lines and columns of positions in a schema text.
 
 use super::declared::Span;
 
-/// Position in a text. Both numbers start at 1, and columns count characters.
+/// Position in a text, for people. Line and column are counted from 1, and columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Number of the line, from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Number of the character in the line, from 1.
+    /// Column number in characters, counted from 1.
     pub column: usize,
 }
 
-/// Number of bytes between two positions for which [`Lines`] stores the number of characters.
+/// Distance in bytes of the positions for which [`Lines`] stores the number of preceding
+/// characters.
 const COUNT_EVERY: usize = 512;
 
-/// Starts of the lines of a text, and the number of characters before every [`COUNT_EVERY`]th byte. These
-/// counts bound the time to find a position, even in long lines.
+/// Index of a text that converts byte offsets to lines and columns. It stores the start of each
+/// line, and the number of characters before every [`COUNT_EVERY`]th byte. These counts bound the
+/// time of a conversion even in long lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -34,7 +36,8 @@ impl<'a> Lines<'a> {
         Self { text, starts, counts }
     }
 
-    /// Returns the position of a byte offset. For an offset beyond the text, returns the position of its end.
+    /// Returns the line and column of a byte offset. For an offset after the text, returns the
+    /// position of the text's end.
     pub(super) fn position(&self, offset: usize) -> Position {
         let offset = floor_char_boundary(self.text, offset);
         let line = self.starts.partition_point(|start| *start <= offset);
@@ -49,14 +52,15 @@ impl<'a> Lines<'a> {
         self.counts[block] + characters(&self.text.as_bytes()[block * COUNT_EVERY..offset])
     }
 
-    /// Returns the text of a line, without its end.
+    /// Returns the text of a line (counted from 1), without its line end.
     pub(super) fn line(&self, line: usize) -> &'a str {
         let start = self.starts[line - 1];
         let end = self.starts.get(line).map_or(self.text.len(), |next| next - 1);
         self.text[start..end].trim_end_matches('\r')
     }
 
-    /// Returns the number of characters of `span` that are in its first line.
+    /// Returns the number of characters of `span` that are in the first line of `span`, to mark
+    /// them in a message.
     pub(super) fn marked(&self, span: &Span) -> usize {
         let start = floor_char_boundary(self.text, span.start);
         let end = floor_char_boundary(self.text, span.end.max(start));
@@ -67,7 +71,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Returns the number of characters that begin in these bytes of a text.
+/// Returns the number of characters that begin in `bytes`, which are a part of a UTF-8 text.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
 }

@@ -1,7 +1,7 @@
-//! Conversion of the model to canonical TOML.
+//! Printer of schemas: converts the model to canonical TOML.
 //!
-//! A store records this text, and later releases read it. The printer therefore uses the simplest forms of
-//! the language. [`Schema::parse`] returns an equal schema.
+//! Stores keep the canonical text, and later releases read it. The printer therefore uses the
+//! simplest forms of the language. [`Schema::parse`] returns an equal schema.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -34,9 +34,9 @@ impl Schema {
 }
 
 impl Schema {
-    /// Parses a definition that [`View::definition`] returned. Returns the view of the collection
-    /// `collection`, with the name `name`. `None` if the text is not such a definition, or if the collection
-    /// does not exist.
+    /// Parses the text that [`View::definition`] returned, as a view named `name` of the collection
+    /// `collection`. `None` if the text is not such a definition, or if the collection does not
+    /// exist.
     pub fn view_of(&self, collection: &str, name: &str, definition: &str) -> Option<View> {
         let one = Self {
             types: self.types.clone(),
@@ -53,8 +53,8 @@ impl Schema {
 }
 
 impl View {
-    /// Returns the declaration of the view without its name, in one line of TOML:
-    /// `{ partition = ["status"] }`.
+    /// Returns the declaration of the view without its name, as one line of TOML: `{ partition =
+    /// ["status"] }`. [`Schema::view_of`] parses it.
     pub fn definition(&self) -> String {
         let mut text = String::new();
         print_view(&mut text, self);
@@ -64,8 +64,8 @@ impl View {
 }
 
 impl Collection {
-    /// Returns the declaration of a view in the schema language. A user can insert it after the declaration
-    /// of the collection.
+    /// Returns the declaration of a view in the schema language, which a user can insert after the
+    /// declaration of the collection.
     pub fn view_declaration(&self, view: &View) -> String {
         let mut text = String::new();
         table(&mut text, &format!("collection.{}.view.{}", self.name, view.name));
@@ -79,8 +79,8 @@ fn print_collection(text: &mut String, collection: &Collection) {
     let fields = collection.fields.iter().map(|field| (&field.name, &field.ty));
     entry(text, "fields", &inline_table(fields));
     entry(text, "key", &list(&collection.key));
-    // Print no sort order for an `update` collection: its base table is sorted by its key, and its
-    // declared sort order is a view.
+    // Print no sort order of an `update` collection: its base table is sorted by the key, and its
+    // declared sort order is printed as a view.
     if collection.writes != WriteMode::Update {
         entry(text, "partition", &list(&collection.partition));
         if !collection.order.is_empty() {
@@ -106,8 +106,7 @@ fn print_view(text: &mut String, view: &View) {
     if !view.partition.is_empty() {
         entry(text, "partition", &list(&view.partition));
     }
-    // A view without a partition must declare an order, even if the order consists only of key
-    // fields.
+    // A view without a partition must declare an order, even if only key fields are in it.
     if !view.order.is_empty() || view.partition.is_empty() {
         entry(text, "order", &list(&view.order));
     }
@@ -173,8 +172,8 @@ fn inline_table<K: Display, V: Display>(pairs: impl Iterator<Item = (K, V)>) -> 
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// Returns a TOML string. No text in a checked schema needs escapes: names, types, language tags and values
-/// of options consist of plain characters.
+/// Returns a TOML string without escapes. The texts in a checked schema (names, types, language
+/// tags and values of options) consist of characters that need none.
 fn quoted(value: impl Display) -> String {
     format!("\"{value}\"")
 }

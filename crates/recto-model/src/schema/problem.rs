@@ -1,12 +1,14 @@
-//! Problems of a schema, with suggested replacements.
+//! Problems that a schema can have, with suggested replacements.
 
 use super::WriteMode;
 use super::names::NameError;
 
-/// Keys of a server's configuration, which is also a TOML file.
+/// Top-level keys of a server's configuration. A schema with one of them is probably a
+/// configuration file by mistake.
 const CONFIG_KEYS: [&str; 5] = ["store", "serve", "cassandra", "http", "wait_seconds"];
 
-/// Problem in a schema. The text describes the problem, and [`hint`](Self::hint) suggests a replacement.
+/// Problem in a schema. `Display` describes the problem, and [`hint`](Self::hint) suggests a
+/// replacement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -18,27 +20,27 @@ pub enum Problem {
         /// Suggested replacement, if it is known.
         hint: Option<String>,
     },
-    /// A limit is exceeded.
+    /// The schema exceeds a limit, such as the maximum number of fields.
     #[error("too many {what}: at most {limit}")]
     Limit {
-        /// Description of the limited quantity.
+        /// Description of the limited quantity, such as "bytes of a schema".
         what: &'static str,
-        /// Maximum of the quantity.
+        /// Maximum value of the quantity.
         limit: usize,
     },
-    /// The language does not have this key at this position.
+    /// A part of the schema contains a key that the schema language does not have there.
     #[error("unknown key `{key}` in {place}")]
     UnknownKey {
         /// Unknown key.
         key: String,
-        /// Part of the schema that contains the key: `a collection`, `a view`.
+        /// Part of the schema that contains the key, such as `a collection` or `a view`.
         place: &'static str,
-        /// Key that was probably meant.
+        /// Similar key that was probably meant.
         nearest: Option<String>,
-        /// Keys that this part can have.
+        /// All keys that the part of the schema can have.
         known: &'static [&'static str],
     },
-    /// A required key is missing.
+    /// A part of the schema lacks a required key.
     #[error("{of} needs `{key}`")]
     Missing {
         /// Missing key, such as `fields`.
@@ -48,7 +50,7 @@ pub enum Problem {
         /// Example of the key with a value.
         example: &'static str,
     },
-    /// The value has another kind, or is outside its domain.
+    /// The value of a key has the wrong kind, or is not allowed.
     #[error("`{key}` must be {expected}, not {found}")]
     Value {
         /// Key whose value is wrong.
@@ -57,10 +59,10 @@ pub enum Problem {
         expected: &'static str,
         /// Description of the actual value.
         found: String,
-        /// Value that was probably meant.
+        /// Similar value that was probably meant.
         nearest: Option<String>,
     },
-    /// The text is not a name.
+    /// The text is not a valid name.
     #[error("`{name}` cannot name a {what}: {error}")]
     Name {
         /// Text that is not a name.
@@ -72,10 +74,10 @@ pub enum Problem {
         /// Similar name that is valid.
         proposed: Option<String>,
     },
-    /// A UDT has the name of a CQL type.
+    /// A user-defined type has the name of a CQL type.
     #[error("`{name}` is a CQL type already")]
     TypeName {
-        /// Name of the UDT.
+        /// Name of the user-defined type.
         name: String,
     },
     /// A name occurs twice in a list that can contain it only once.
@@ -83,7 +85,7 @@ pub enum Problem {
     Duplicate {
         /// Name that occurs twice.
         name: String,
-        /// List that contains the name: `key`, `fields`.
+        /// Name of the list, such as `key` or `fields`.
         list: String,
     },
     /// `[collection]` contains the options of one collection, but has no name.
@@ -94,19 +96,19 @@ pub enum Problem {
     Empty {
         /// Name of the empty list.
         list: String,
-        /// Hint that says how to resolve the problem.
+        /// Hint on how to resolve the problem.
         hint: &'static str,
     },
-    /// The collection does not have this field.
+    /// A list names a field that the collection does not have.
     #[error("`{list}` names `{name}`, which is not a field of {collection}")]
     UnknownField {
-        /// Name that no field of the collection has.
+        /// Name of the missing field.
         name: String,
-        /// List that contains the name.
+        /// Name of the list that contains the field name.
         list: String,
         /// Name of the collection.
         collection: String,
-        /// Name of the field that was probably meant.
+        /// Name of a similar field that was probably meant.
         nearest: Option<String>,
     },
     /// The partition or order of a base table, or of a view of an `overwrite` collection, contains a field
@@ -115,14 +117,14 @@ pub enum Problem {
     NotInKey {
         /// Name of the field outside the key.
         name: String,
-        /// `partition` or `order`.
+        /// List that contains the field: `partition` or `order`.
         list: String,
         /// Write mode of the collection.
         writes: WriteMode,
-        /// True if a view contains the field, and not the base table.
+        /// True if the list belongs to a view, false if it belongs to the base table.
         view: bool,
     },
-    /// A key, partition or order field has no order.
+    /// A key, partition or order field has a type without an order.
     #[error("`{name}` cannot be in `{list}`: {type_name} has no order")]
     NotOrderable {
         /// Name of the field without an order.
@@ -135,31 +137,31 @@ pub enum Problem {
     /// A field is both in the partition and in the order.
     #[error("`{name}` is already in the partition, where it has one value")]
     OrderInPartition {
-        /// Name of the field that is in both.
+        /// Name of the field that is in both the partition and the order.
         name: String,
-        /// True if the partition is the whole key because no partition is declared.
+        /// True if no partition is declared, so that the whole key is the partition.
         whole_key: bool,
     },
-    /// The text of a type is not a type.
+    /// The text of a type is invalid.
     #[error("{reason}")]
     Type {
-        /// Reason why the text is not a type.
+        /// Reason why the text is no valid type.
         reason: String,
         /// Suggested replacement, if it is known.
         hint: Option<String>,
     },
-    /// A UDT contains itself, directly or through other UDTs.
+    /// A user-defined type contains itself, directly or through other types.
     #[error("the type contains itself: {path}")]
     TypeCycle {
-        /// Path of the cycle: `a → b → a`.
+        /// Path of the cycle, such as `a → b → a`.
         path: String,
     },
-    /// A UDT names a UDT that is declared after it.
+    /// A user-defined type contains a type that is declared after it.
     #[error("type `{name}` is declared after this use")]
     TypeLater {
-        /// Name of the UDT that is declared later.
+        /// Name of the type that is declared later.
         name: String,
-        /// Name of the UDT that contains it.
+        /// Name of the type that contains the later type.
         user: String,
     },
     /// An option conflicts with another declaration.
@@ -167,7 +169,7 @@ pub enum Problem {
     Conflict {
         /// Description of the conflict.
         reason: String,
-        /// Hint that says how to resolve the conflict.
+        /// Hint on how to resolve the conflict.
         hint: String,
     },
 }

@@ -3,11 +3,11 @@
 use super::model::Places;
 use super::position::Position;
 
-/// Options of a schema for all queues of its store: `[queues]`. An option that is not set keeps its value in
-/// the store.
+/// Options in a schema for all queues of its store: the table `[queues]`. If an option is not set,
+/// the store keeps its current value.
 ///
-/// This type does not check the minimum and maximum of the numbers, which depend on the state of the store.
-/// The implementation of queues checks them.
+/// This type does not check the range of the options, because the allowed range depends on the
+/// state of the store. The implementation of queues checks it.
 ///
 /// ```
 /// use recto_model::schema::Schema;
@@ -20,21 +20,22 @@ use super::position::Position;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StoreQueues {
-    /// Rotation interval: time for which message bodies are written to one table, before they are written to
-    /// the next, in seconds.
+    /// Rotation interval, in seconds: time during which message bodies are written to one of the
+    /// rotating tables, before the next table is used.
     pub rotation_seconds: Option<u32>,
-    /// Grace period: minimum time from the last reference to a table until the table is emptied, in seconds.
+    /// Grace period, in seconds: minimum time from the last reference to a rotating table until the
+    /// table is emptied.
     pub grace_seconds: Option<u32>,
-    /// Number of rotating tables for message bodies.
+    /// Number of rotating tables that contain message bodies.
     pub tables: Option<u32>,
-    /// Maximum number of temporary queues at a time. Each has its own table.
+    /// Maximum number of temporary queues that exist at the same time. Each has its own table.
     pub units: Option<u32>,
-    /// Positions of the options in the text of the schema.
+    /// Positions of the options in the schema text.
     pub(super) places: Places,
 }
 
 impl StoreQueues {
-    /// Returns the name and the value of each option that is set.
+    /// Returns the name and the value of each option that the schema sets.
     pub fn said(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let all = [
             ("rotation_seconds", self.rotation_seconds),
@@ -50,7 +51,8 @@ impl StoreQueues {
         self.said().next().is_none()
     }
 
-    /// Returns the position of an option in the text of the schema, if it was parsed from a text.
+    /// Returns the position of an option in the schema text, or `None` if it is not set or the
+    /// schema was not parsed from text.
     pub fn position(&self, option: &str) -> Option<Position> {
         let Places(places) = &self.places;
         places.get(option).copied()

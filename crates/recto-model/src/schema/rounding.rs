@@ -1,14 +1,15 @@
-//! Rounded order fields: the rounded value of a field is in the key of a view, instead of the field.
+//! Rounded order fields: the key of a view contains the rounded value of a field instead of the
+//! field.
 
 use crate::Type;
 use crate::instants::{MS_PER_DAY, date, ms_of};
 use crate::width::{Width, WidthUnit};
 
-/// Names, for messages, of the types that can be rounded.
+/// Names of the types that can be rounded, for error messages.
 pub(super) const TYPE_NAMES: &str = "a timestamp, timeuuid or date";
 
-/// Returns whether a type can be rounded to a width. A date cannot be rounded to hours, because it has no
-/// time of day.
+/// Returns whether values of a type can be rounded to a width. A date cannot be rounded to hours,
+/// because it has no time of day.
 pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     let is_of_a_day = matches!(
         width.unit,
@@ -17,8 +18,8 @@ pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     !(is_of_a_day && *ty == Type::Date)
 }
 
-/// Returns the type of the column that contains the rounded values of a type. Rounded time uuids are
-/// timestamps, because the start of an interval is a time and not a time uuid of a record.
+/// Returns the type of the rounded values of a field type. Rounded time UUIDs are timestamps,
+/// because the start of an interval is a time without the other bytes of a UUID.
 pub(super) fn type_of(ty: &Type) -> Type {
     match ty {
         Type::TimeUuid => Type::Timestamp,
@@ -26,11 +27,13 @@ pub(super) fn type_of(ty: &Type) -> Type {
     }
 }
 
-/// Returns a cell rounded down, in the type that [`type_of`] returns.
+/// Returns the value of a cell rounded down to `width`, as a cell of the type that [`type_of`]
+/// returns.
 pub(super) fn rounded(width: Width, ty: &Type, cell: Option<&[u8]>) -> Vec<u8> {
     let start = width.floor_ms(ms_of(ty, cell.unwrap_or_default()));
     match ty {
-        // An interval that would begin before the first possible date begins at that date.
+        // An interval that would begin before the first possible date begins at the first possible
+        // date.
         Type::Date => date(start.div_euclid(MS_PER_DAY)),
         _ => start.to_be_bytes().to_vec(),
     }
@@ -66,7 +69,7 @@ mod tests {
         let date = |day: i64| u32::try_from(day + EPOCH_DAY).unwrap().to_be_bytes();
         assert_eq!(rounded(month, &Type::Date, Some(&date(15_842))), date(15_826));
         let may = 1_367_366_400_000_i64.to_be_bytes();
-        // The time is 2013-05-17T10:30:00Z. Round it as a timestamp and as a time uuid.
+        // Round 2013-05-17T10:30:00Z as a timestamp and as a time UUID.
         let time = 1_368_786_600_000_i64;
         assert_eq!(rounded(month, &Type::Timestamp, Some(&time.to_be_bytes())), may);
         let ticks = (time * TICKS_PER_MS + TICKS_TO_EPOCH).to_be_bytes();
@@ -76,7 +79,8 @@ mod tests {
         uuid[6..8].copy_from_slice(&ticks[..2]);
         uuid[6] |= 0x10;
         assert_eq!(rounded(month, &Type::TimeUuid, Some(&uuid)), may);
-        // The interval of the first date begins at the first date, because earlier dates do not exist.
+        // The interval that contains the first date begins at the first date, because no earlier
+        // date exists.
         assert_eq!(rounded(month, &Type::Date, Some(&[0; 4])), [0; 4]);
     }
 

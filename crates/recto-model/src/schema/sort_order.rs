@@ -1,4 +1,4 @@
-//! Sort orders of the records of a collection: the order of its base table, and the orders of its views.
+//! Sort orders of a collection's records (base table and views), and the tables that store them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,21 +12,23 @@ use crate::collation::Collation;
 use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
 use crate::width::Width;
 
-/// Prefix of the columns that say whether an order field is null. The name of the field follows the prefix.
+/// Prefix of the names of columns that say whether an order field is null. The field's name follows
+/// the prefix.
 const NULL_PREFIX: &str = "recto_null_";
-/// Prefix of the columns with the sort keys of an order field that has a collation. The name of the field
-/// follows the prefix.
+/// Prefix of the names of columns with the sort keys of an order field that has a collation. The
+/// field's name follows the prefix.
 const SORT_PREFIX: &str = "recto_sort_";
-/// Prefix of the columns that replace rounded order fields. The name of the field follows the prefix.
+/// Prefix of the names of columns that contain rounded order fields. The field's name follows the
+/// prefix.
 const ROUNDING_PREFIX: &str = "recto_grain_";
-/// Name of the hidden column that contains a record's version, which is the write timestamp of its entries in
-/// views.
+/// Name of the hidden column with a record's version, which is also the write timestamp of the
+/// record's rows in views.
 pub const VERSION_COLUMN: &str = "recto_version";
-/// Name of the hidden column that contains the state of a record that changes: its expiry, the view entries
-/// to remove, and the unique values that it claims.
+/// Name of the hidden column with the state of an updatable record: its expiry, the view rows to
+/// remove, and the unique values that it claims.
 pub const HEAD_COLUMN: &str = "recto_head";
-/// Hidden columns of the base table of records that change. They come before the fields among the regular
-/// columns, so that fields can be added after them.
+/// Hidden columns of the base table of updatable records. They are the first regular columns, so
+/// that new fields can be appended after them.
 const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
     ("recto_tokens", Type::Blob, WriteKind::Cas),
     (VERSION_COLUMN, Type::BigInt, WriteKind::Cas),
@@ -34,7 +36,8 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
     ("recto_done", Type::BigInt, WriteKind::Plain),
 ];
 
-/// Sort order of the records of a collection: their division into partitions, and the order of a partition.
+/// Sort order of a collection's records (base table or view): the partition of each record, and the
+/// order within a partition.
 ///
 /// ```
 /// use recto_model::schema::Schema;
@@ -57,48 +60,50 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SortOrder<'a> {
-    /// Collection whose records the sort order contains.
+    /// Collection whose records are sorted.
     pub collection: &'a Collection,
-    /// View that has this sort order. `None` for the base table.
+    /// View with this sort order. `None` for the base table.
     pub view: Option<&'a View>,
-    /// Partition fields, in order.
+    /// Names of the partition fields, in order.
     pub partition: &'a [String],
-    /// Order columns as declared, completed with the key fields that are neither in the partition nor in the
-    /// order.
+    /// Order columns as declared, followed by the key fields that are in neither the partition nor
+    /// the order.
     pub order: Cow<'a, [OrderColumn]>,
-    /// True if the value of the only partition field may be empty.
+    /// True if a record with an empty value of the only partition field is stored. Not every store
+    /// supports empty partition keys.
     pub allows_empty_partition: bool,
 }
 
-/// Content of a column of a sort order's table.
+/// Content of a column in the table of a sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holds {
-    /// Field with this index in the collection.
+    /// Internal data of Recto, not a part of the record.
     Field(usize),
-    /// Value that is derived from the order field with this index. The column precedes or replaces the field.
+    /// Value derived from the order field with the given index. The column precedes the field's
+    /// column, or replaces it.
     Derived(usize, Derivation),
     /// Data of Recto itself that is not part of a record.
     Hidden,
 }
 
-/// Function that derives a value from an order field. Rows are sorted by this value before the field, or
-/// instead of the field.
+/// Function that derives a value from an order field. Rows are sorted by the derived value before
+/// the field, or instead of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Derivation {
-    /// True if the field is null. The field's own column then contains an arbitrary value, because no
-    /// clustering column can be null.
+    /// Whether the field is null, as a boolean. If it is null, the field's own column contains a
+    /// placeholder, because clustering columns cannot be null.
     IsNull,
-    /// Sort key of a text by a collation. Rows are sorted by it, then by the text itself. The sort key of
-    /// null is empty.
+    /// Sort key of a text in a collation: bytes that sort like the text in its language. Rows are
+    /// sorted by the sort key, then by the text. The sort key of null is empty.
     SortKey(Collation),
-    /// Field rounded down. The result replaces the field in the key, so that an entry keeps its position
-    /// while the change of the field is smaller than the rounding.
+    /// Field rounded down, which replaces the field in the key. A row then keeps its position in
+    /// the view as long as the rounded value stays the same.
     Rounding(Width),
 }
 
 impl Derivation {
-    /// Returns the type of the derived value of a field that has the type `of`.
+    /// Returns the type of the value derived from a field of type `of`.
     pub fn ty(self, of: &Type) -> Type {
         match self {
             Self::IsNull => Type::Boolean,
@@ -107,8 +112,8 @@ impl Derivation {
         }
     }
 
-    /// Returns the derived value for a cell of a field. For null and for invalid bytes, returns a cell that
-    /// is valid in a key.
+    /// Returns the derived value for a cell (encoded value) of a field. Null and invalid bytes also
+    /// give a cell that is valid in a key.
     pub fn of(self, ty: &Type, cell: Option<&[u8]>) -> Cow<'static, [u8]> {
         match (self, cell) {
             (Self::IsNull, None) => Cow::Borrowed(&[1]),
@@ -119,8 +124,8 @@ impl Derivation {
         }
     }
 
-    /// Returns whether rows are sorted by the derived value instead of the field. The field is then not in
-    /// their keys.
+    /// Returns whether the derived value replaces the field in the key, so that rows are not sorted
+    /// by the field itself.
     pub fn replaces_field(self) -> bool {
         match self {
             Self::IsNull | Self::SortKey(_) => false,
@@ -130,7 +135,8 @@ impl Derivation {
 }
 
 impl<'a> SortOrder<'a> {
-    /// Sets whether the value of the only partition field may be empty. The table then has another form.
+    /// Sets whether the value of the only partition field may be empty. On some stores, this
+    /// changes how the table encodes its partition key.
     #[must_use]
     pub fn allow_empty_partition(self, is_allowed: bool) -> Self {
         Self {
@@ -139,8 +145,8 @@ impl<'a> SortOrder<'a> {
         }
     }
 
-    /// Returns the name of the sort order in queries. For a view, it is the name of the view. For the base
-    /// table, it is `primary`, or `base` if `partition` and `order` of the schema declare the view `primary`.
+    /// Returns the name of the sort order in queries. For a view, it is the view's name. For the
+    /// base table, it is `primary`, or `base` if the collection has a view named `primary`.
     pub fn name(&self) -> &'a str {
         match self.view {
             Some(view) => &view.name,
@@ -149,9 +155,9 @@ impl<'a> SortOrder<'a> {
         }
     }
 
-    /// Returns the name of the table of this sort order. For a view, the name consists of the name of the
-    /// collection, the name of the view, and `number`, and is truncated if necessary. For the base table, it
-    /// is the name of the collection. Attached tables have their own name after the name of their keyspace.
+    /// Returns the name of the table that stores the sort order. For a view, the name consists of
+    /// the collection's name, the view's name and `number` (truncated if necessary). For the base
+    /// table, it is the collection's name. An attached table has its own name, after its keyspace.
     pub fn table_name(&self, number: u64) -> String {
         if let Some(attached) = &self.collection.attached {
             return self
@@ -167,25 +173,25 @@ impl<'a> SortOrder<'a> {
         name + &number
     }
 
-    /// Returns the partition fields, followed by the order fields.
+    /// Returns the names of the partition fields, then of the order fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         let order = self.order.iter().map(|column| column.field.as_str());
         self.partition.iter().map(String::as_str).chain(order)
     }
 
-    /// Returns whether this field is in the partition or in the order.
+    /// Returns whether the field is in the partition or in the order.
     pub fn is_by(&self, field: &str) -> bool {
         self.fields().any(|name| name == field)
     }
 
-    /// Returns whether the rows contain the value of this field.
+    /// Returns whether the rows contain the value of the field.
     pub fn has(&self, field: &str) -> bool {
         self.is_by(field) || self.holds(field)
     }
 
-    /// Returns one line of canonical text, with types and directions. The fingerprint of a position must
-    /// cover this text. Two sort orders have the same text exactly if positions in one are positions in the
-    /// other.
+    /// Returns the sort order as one line of canonical text, with types and directions. Two sort
+    /// orders have the same text exactly if a position in one is a position in the other. A
+    /// fingerprint that binds a position to a sort order must cover this text.
     pub fn canonical(&self) -> String {
         let ty = |name: &str| {
             let field = self.collection.field(name);
@@ -202,24 +208,24 @@ impl<'a> SortOrder<'a> {
         )
     }
 
-    /// Returns the rule that splits the partitions. `None` if they are not split.
+    /// Returns the rule that splits partitions into buckets. `None` if partitions are not split.
     pub fn bucket(&self) -> Option<&'a Bucket> {
         self.view
             .map_or(self.collection.bucket.as_ref(), |view| view.bucket.as_ref())
     }
 
-    /// Returns the table of this sort order with this name, and the content of each of its columns. The
-    /// columns are, in this order:
+    /// Returns the table, named `name`, that stores this sort order, and the content of each of its
+    /// columns. The columns are, in this order:
     ///
     /// 1. The partition fields.
     /// 2. The order fields in their directions. A derived column precedes its field, or replaces it if it is
     ///    rounded.
-    /// 3. The columns of Recto itself. A view has the write timestamp of the entry. The base table of records
-    ///    that change has the columns for conditional writes.
+    /// 3. Internal columns of Recto: in a view, the write timestamp of the row; in the base table
+    ///    of updatable records, the columns for conditional writes.
     /// 4. The other fields of the sort order in declaration order, so that added fields are the last columns.
     ///
-    /// If partitions are split, the options of the table say so. The functions that read and write rows hide
-    /// the additional data of the store.
+    /// If partitions are split into buckets, the options of the table say so. The functions that
+    /// read and write rows hide the data that a store adds for buckets.
     ///
     /// # Errors
     /// A field of the partition or the order cannot be in a key, which the rules of the schema prevent.
@@ -296,24 +302,27 @@ impl<'a> SortOrder<'a> {
         Ok((Table::new(name, columns, options)?, holds))
     }
 
-    /// Returns the position of the records in which an order field is null. `None` if the field is never
-    /// null, or if such records are not in the view.
+    /// Returns the position in the view of records in which the order field is null. `None` if the
+    /// field is never null, or if the view omits such records.
     fn nulls_of(&self, field: &str) -> Option<Nulls> {
         let nulls = self.view?.nulls;
         (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
     }
 
-    /// Returns the width to which an order field is rounded. `None` if it is not rounded.
+    /// Returns the width to which the view rounds an order field. `None` if it does not round the
+    /// field.
     pub fn rounding_of(&self, field: &str) -> Option<Width> {
         self.view?.rounding.get(field).copied()
     }
 
-    /// Returns the collation of an order field. `None` if rows are sorted by its bytes.
+    /// Returns the collation of an order field. `None` if rows are sorted by the bytes of the
+    /// field.
     pub fn collation_of(&self, field: &str) -> Option<Collation> {
         self.view?.collate.get(field).copied()
     }
 
-    /// Returns whether rows contain the value of this field in addition to the partition and order fields.
+    /// Returns whether rows contain the value of a field that is neither in the partition nor in
+    /// the order.
     fn holds(&self, field: &str) -> bool {
         let narrowed = self.view.and_then(|view| view.fields.as_ref());
         narrowed.is_none_or(|fields| fields.iter().any(|name| name == field))
@@ -321,7 +330,8 @@ impl<'a> SortOrder<'a> {
     }
 }
 
-/// Returns the name of a column that is derived from a field.
+/// Returns the name of the column for a value derived from a field, truncated to the maximum
+/// length.
 fn derived_name(prefix: &str, field: &str) -> String {
     let mut name = format!("{prefix}{field}");
     name.truncate(MAX_NAME_LENGTH);
@@ -335,7 +345,8 @@ impl fmt::Display for SortOrder<'_> {
     }
 }
 
-/// Partition and order of the rows of a table, without the schema.
+/// Partition and order of the rows of a table, as names, for texts. Unlike [`SortOrder`], it needs
+/// no schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ArrangedBy {
     /// Names of the partition columns, in order.
@@ -353,14 +364,14 @@ impl From<SortOrder<'_>> for ArrangedBy {
     }
 }
 
-/// Writes the text in the form of [`SortOrder`].
+/// Writes partition and order in one line: `(carrier), -time_hour, flight`.
 impl fmt::Display for ArrangedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_arranged(f, &self.partition, &self.order)
     }
 }
 
-/// Parses the output of `Display`.
+/// Parses the line that `Display` writes.
 impl FromStr for ArrangedBy {
     type Err = &'static str;
 
@@ -384,8 +395,8 @@ fn write_arranged(f: &mut fmt::Formatter<'_>, partition: &[String], order: &[Ord
 }
 
 impl View {
-    /// Returns a view with all fields that is declared in code. It contains the records that have all its
-    /// partition and order fields.
+    /// Returns a view with all fields, for views that are declared in code. The view contains only
+    /// records with values in all partition and order fields.
     pub fn new(
         name: impl Into<String>,
         partition: impl IntoIterator<Item = String>,
@@ -404,8 +415,8 @@ impl View {
         }
     }
 
-    /// Returns the view with the collations that other views of the collection have for its order fields. A
-    /// field has only one collation.
+    /// Sets the collations of the order fields to those in the collection's other views, because a
+    /// field has the same collation in all views.
     #[must_use]
     pub fn collated_as(mut self, collection: &Collection) -> Self {
         let collate =
@@ -427,7 +438,8 @@ impl Collection {
         }
     }
 
-    /// Returns the sort order of a view of the collection.
+    /// Returns the sort order of a view of the collection, completed with the key fields that the
+    /// view does not name.
     pub fn arranged<'a>(&'a self, view: &'a View) -> SortOrder<'a> {
         let mut order = view.order.clone();
         for key in &self.key {
@@ -448,7 +460,8 @@ impl Collection {
         }
     }
 
-    /// Returns all sort orders of the collection: of the base table, then of the views in declaration order.
+    /// Returns all sort orders of the collection: the base table, then the views in declaration
+    /// order.
     pub fn sort_orders(&self) -> Vec<SortOrder<'_>> {
         let views = self.views.iter().map(|view| self.arranged(view));
         std::iter::once(self.base()).chain(views).collect()

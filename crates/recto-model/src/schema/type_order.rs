@@ -1,4 +1,4 @@
-//! Rule of the order of UDTs in a schema: each UDT is declared before the UDTs that contain it.
+//! Rule that each user-defined type is declared before the types that contain it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,8 @@ use super::MAX_TYPES;
 use super::problem::Problem;
 use super::type_text::words;
 
-/// Returns, for each declared UDT, all words in the types of its fields, such as the names of other UDTs.
+/// Returns, for each declared user-defined type, all words in the types of its fields. Some of the
+/// words are names of other user-defined types.
 pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<&'t str>> {
     let mut uses = HashMap::new();
     for (key, value) in table.iter().take(MAX_TYPES) {
@@ -29,7 +30,8 @@ pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<
     uses
 }
 
-/// UDTs that are not declared yet when the fields of a UDT are read: the UDT itself and later UDTs.
+/// Names that are not usable yet when the fields of the user-defined type `user` are parsed: `user`
+/// itself and all later types.
 pub(super) struct Later<'a> {
     pub(super) user: &'a str,
     pub(super) names: &'a [&'a str],
@@ -37,7 +39,8 @@ pub(super) struct Later<'a> {
 }
 
 impl Later<'_> {
-    /// Returns the problem of a type text that names a later type. `None` if it names none.
+    /// Returns the problem of a field type, given as text, that names a later type. `None` if it
+    /// names none.
     pub(super) fn problem(&self, text: &str) -> Option<Problem> {
         let name = words(text).find(|word| self.names.contains(word))?;
         if let Some(path) = self.path_back(name) {
@@ -49,7 +52,8 @@ impl Later<'_> {
         })
     }
 
-    /// Returns the path from `from` back to the type that uses it, if there is one: `user → from → … → user`.
+    /// Returns the path through field types from `from` back to the type that uses it, if there is
+    /// one: `user → from → … → user`. Such a path is a cycle, which is an error.
     fn path_back(&self, from: &str) -> Option<String> {
         let mut came_from: HashMap<&str, &str> = HashMap::new();
         let mut seen = HashSet::from([from]);

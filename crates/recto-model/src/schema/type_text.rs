@@ -1,4 +1,4 @@
-//! Types as text: `int`, `list<text>`, `map<text, frozen<address>>`, `vector<float, 3>`.
+//! Parser of types as text: `int`, `list<text>`, `map<text, frozen<address>>`, `vector<float, 3>`.
 
 use std::sync::Arc;
 
@@ -10,26 +10,28 @@ use crate::types::UdtType;
 /// Maximum length of the text of a type, in bytes.
 const MAX_TYPE_TEXT: usize = 4_096;
 
-/// Error for text that is not a type.
+/// Error for text that is not a valid type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct TypeTextError {
-    /// Reason why the text is not a type.
+    /// Reason why the text is not a valid type.
     pub reason: String,
     /// Suggested replacement, if one is known.
     pub hint: Option<String>,
-    /// Position in the text, as byte offsets. It is the whole text if the error is not in one word.
+    /// Position of the error in the text, as byte offsets. If the error is not in one word, the
+    /// whole text.
     pub span: std::ops::Range<usize>,
 }
 
-/// Returns the type that `text` denotes, in the syntax of CQL. `frozen<…>` is accepted and has no meaning,
-/// because Recto reads and writes every value as a whole. `varchar` is `text`. A name that is not a type of CQL
-/// must be one of `udts`.
+/// Parses a type in the syntax of CQL. `frozen<…>` is accepted and has no meaning, because Recto
+/// reads and writes every value as a whole. `varchar` is `text`. A name that is not a CQL type must
+/// be in `udts`, the known user-defined types.
 ///
 /// # Errors
-/// [`TypeTextError`] with a suggested replacement. The text is not a type, or is nested deeper than
-/// [`MAX_TYPE_DEPTH`], or a type without order is the element of a set or the key of a map.
+/// [`TypeTextError`], with a suggested replacement: the text is not a type, or is nested deeper
+/// than [`MAX_TYPE_DEPTH`], or the element of a set or the key of a map has a type without an
+/// order.
 ///
 /// ```
 /// use recto_model::schema::parse_type;
@@ -55,8 +57,8 @@ pub fn parse_type(text: &str, udts: &[Arc<UdtType>]) -> Result<Type, TypeTextErr
     Ok(ty)
 }
 
-/// Checks that a type that was built in code equals the type that its text denotes, so that a schema with
-/// this type can be recorded and read again. Its UDTs are not checked.
+/// Checks that a type that was built in code can be written to a schema text and parsed from it.
+/// Does not check the fields of its user-defined types.
 pub(super) fn check_type(ty: &Type) -> Result<(), TypeTextError> {
     check_size(ty)?;
     let mut udts = Vec::new();
@@ -79,7 +81,8 @@ fn check_size(ty: &Type) -> Result<(), TypeTextError> {
     Ok(())
 }
 
-/// Collects the UDTs that the text of `ty` names. The text does not name the UDTs inside these UDTs.
+/// Appends to `udts` the user-defined types that the text of `ty` names. The text does not name
+/// types inside these types.
 fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     match ty {
         Type::Udt(udt) => udts.push(Arc::clone(udt)),
@@ -93,18 +96,19 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     }
 }
 
-/// Returns the words of `text` that can be names of UDTs.
+/// Returns the words in the text of a type that can be names of user-defined types.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|character: char| !is_word(character))
         .filter(|word| !word.is_empty())
 }
 
-/// Returns whether CQL has a type or a type keyword of this name, so that no UDT can have it.
+/// Returns whether `name` is a type or keyword of CQL, so that no user-defined type can have this
+/// name.
 pub(super) fn is_cql_type(name: &str) -> bool {
     scalar(name).is_some() || OTHER_WORDS.contains(&name)
 }
 
-/// Words of the type language that are not scalar types.
+/// Words of the CQL type syntax that are not scalar types.
 const OTHER_WORDS: [&str; 9] = [
     "list", "set", "map", "tuple", "vector", "frozen", "counter", "varchar", "empty",
 ];
@@ -129,7 +133,8 @@ fn too_deep(span: std::ops::Range<usize>) -> TypeTextError {
     }
 }
 
-/// Size of a type with its UDTs expanded. Counting stops at the limits.
+/// Nesting depth and number of parts of a type after its user-defined types are expanded. Counting
+/// stops at the limits.
 struct Size {
     depth: usize,
     parts: usize,
@@ -194,8 +199,8 @@ impl<'a> Reader<'a> {
             }
             "tuple" => self.tuple(depth),
             "vector" => self.vector(depth),
-            // The word `frozen` has no meaning here, so it adds no level to the type. `depth`
-            // counts it, so that the recursion has a limit.
+            // `frozen` has no meaning in Recto, so it adds no level to the type. It still counts in
+            // `depth`, to limit the recursion.
             "frozen" => self.one(depth),
             _ => self.named(word, start),
         }
@@ -272,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 
     fn nearest_type(&self, word: &str) -> Option<String> {
-        /// Names of types in other databases and languages.
+        /// Type names of other databases and languages, each with the CQL type to suggest.
         const OTHER_NAMES: [(&str, &str); 14] = [
             ("string", "text"),
             ("str", "text"),
@@ -338,7 +343,7 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Returns an error at the reader's position, which is one character or the end of the text.
+    /// Returns an error at the current position: the next character, or the end of the text.
     fn wrong(&self, reason: &str, hint: Option<&str>) -> TypeTextError {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         TypeTextError {
@@ -424,8 +429,8 @@ mod tests {
         assert!(parse_type(&nested(MAX_TYPE_DEPTH - 1), &[]).is_ok());
         assert!(parse_type(&nested(MAX_TYPE_DEPTH), &[]).is_err());
         assert!(parse_type(&nested(700), &[]).is_err());
-        // Each type contains the previous type three times. The last type would have 3^16 parts if
-        // it were expanded.
+        // Each type contains the previous type three times. Expanded, the last type would have 3^16
+        // parts.
         let mut udts: Vec<Arc<UdtType>> = Vec::new();
         let refused = (0..MAX_TYPE_DEPTH).any(|level| {
             let inner = udts.last().map_or("int".to_owned(), |udt| udt.name.clone());

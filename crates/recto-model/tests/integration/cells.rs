@@ -1,4 +1,5 @@
-//! Tests of cells: they have the form of CQL's native protocol, and no other bytes are accepted as cells.
+//! Tests of cells (encoded values): they have the form of CQL's native protocol, and other bytes
+//! are rejected.
 
 use crate::values;
 
@@ -21,7 +22,8 @@ fn pair_type() -> Type {
     }))
 }
 
-/// Returns cells that were checked against the protocol's specification by hand.
+/// Returns types with values and their cells, which were derived by hand from the protocol's
+/// specification.
 fn known_cells() -> Vec<(Type, Value, Vec<u8>)> {
     let small = |number: i16| Value::SmallInt(number);
     vec![
@@ -79,8 +81,8 @@ fn known_cells() -> Vec<(Type, Value, Vec<u8>)> {
             Value::Vector(vec![Value::Int(1), Value::Int(2)]),
             vec![0, 0, 0, 1, 0, 0, 0, 2],
         ),
-        // Cassandra counts the size of a smallint as variable, although it is always two bytes
-        // (CASSANDRA-18504).
+        // Cassandra treats the size of a smallint as variable, although every smallint has two
+        // bytes (CASSANDRA-18504).
         (
             Type::Vector(boxed(Type::SmallInt), 2),
             Value::Vector(vec![small(1), small(-1)]),
@@ -256,7 +258,7 @@ proptest! {
         prop_assert_eq!(cell::validate(&ty, &cell), Ok(()));
         let decoded = cell::decode(&ty, &cell).unwrap();
         prop_assert_eq!(cell_of(&ty, &decoded), cell);
-        // Do not compare NaN, because NaN is not equal to itself.
+        // NaN is not equal to itself, so do not compare it.
         if !format!("{value:?}").contains("NaN") {
             prop_assert_eq!(decoded, value);
         }
@@ -272,7 +274,8 @@ proptest! {
         }
     }
 
-    /// Checks that a damaged cell causes no panic, and that `decode` and `validate` agree about it.
+    /// Checks that a damaged cell causes no panic, and that `decode` and `validate` both accept or
+    /// both reject it.
     #[test]
     fn damaged_cells_do_not_panic(
         (ty, value) in typed_value(),
@@ -296,8 +299,8 @@ proptest! {
     }
 }
 
-/// Checks that empty fields of tuples become null. Cassandra can store an empty field of every type. Empty
-/// elements of a list stay an error, because elements cannot be null.
+/// Checks that empty fields of tuples become null. Cassandra can store an empty field of every
+/// type. Empty elements of a list remain an error, because elements cannot be null.
 #[test]
 fn makes_empty_fields_null() {
     let pair = Type::Tuple(vec![Type::Int, Type::Text]);

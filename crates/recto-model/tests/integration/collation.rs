@@ -1,4 +1,5 @@
-//! Tests of sort keys. They are stored on users' disks, so the keys of a collation number must never change.
+//! Tests of sort keys (bytes that sort like text in a language). Users' stores contain sort keys,
+//! so the keys of one version must never change.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -9,7 +10,7 @@ use recto_model::collation::{COLLATION_NUMBER, Collation, LOCALES};
 const GOLDEN: &str = include_str!("../golden/sort-keys-v1.txt");
 const FORMATS: &str = include_str!("../../../../docs/format.md");
 
-/// Collations whose keys are in the golden file, in addition to the root collation.
+/// Names of the collations, besides the root collation, whose sort keys are in the golden file.
 const IN_FILE: [&str; 9] = [
     "de",
     "de-u-co-phonebk",
@@ -33,8 +34,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns a line of the golden file: a text as JSON, its key by the root collation, and its keys by other
-/// collations if they differ from that key.
+/// Returns a line of the golden file: a text as JSON, its sort key in the root collation, and its
+/// sort keys in other collations if they differ.
 fn line(text: &str) -> String {
     let root = named("und").sort_key(text.as_bytes());
     let mut line = format!("{}\t{}", serde_json::to_string(text).unwrap(), hex(&root));
@@ -88,8 +89,8 @@ fn keys_of_the_file_are_in_the_order_of_the_texts() {
     }
 }
 
-/// Checks the property on which every reader of a view relies: sort keys compare as the collation compares
-/// their texts, and texts with equal keys compare by their bytes.
+/// Checks the property on which views rely: sort keys compare as the collation compares their
+/// texts, and texts with equal sort keys compare by their bytes.
 fn assert_in_order(collation: Collation, one: &str, other: &str) {
     let key = |text: &str| collation.sort_key(text.as_bytes());
     let by_keys = key(one).cmp(&key(other)).then_with(|| one.cmp(other));
@@ -121,12 +122,12 @@ fn languages_have_orders_of_their_own() {
     sorted("fr-CA", &["cote", "côte", "coté", "côté"]);
     sorted("ja", &["あ", "ア", "い", "亜"]);
     sorted("pl", &["la", "ła", "ma"]);
-    // The default collation compares digits as text, so 10 precedes 2.
+    // The root collation compares digits as text, so 10 precedes 2.
     sorted("und", &["", " ", "10", "2", "a", "A", "b"]);
 }
 
-/// Returns texts that are likely to be adjacent in order, with parts that collations treat specially:
-/// accents, contractions, and ignored characters.
+/// Returns a strategy for texts that are likely to be neighbors in order. Their parts are accents,
+/// contractions and ignored characters, which collations treat specially.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",

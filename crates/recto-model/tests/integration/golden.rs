@@ -1,6 +1,6 @@
-//! Tests of the bytes of keys, which are stored on users' disks. Lines of `golden/keys-v1.txt` must never
-//! change, but new lines may be added. Each line has a type, a direction, a value as record JSON, and the key
-//! in hex.
+//! Tests that keys keep their bytes, because users' stores contain keys. Lines of
+//! `golden/keys-v1.txt` must never change, but new lines may be added. Each line has a type, a
+//! direction, a value as record JSON, and the key in hex.
 
 use std::collections::BTreeMap;
 

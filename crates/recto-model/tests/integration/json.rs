@@ -1,4 +1,5 @@
-//! Tests of record JSON: the form of each value, the accepted forms, and the errors for other forms.
+//! Tests of record JSON: how values are written, which forms are accepted, and the errors for other
+//! forms.
 
 use crate::values;
 
@@ -29,7 +30,7 @@ fn boxed(ty: Type) -> Box<Type> {
     Box::new(ty)
 }
 
-/// Checks the value that is read from an accepted form, and the form in which the value is written.
+/// Checks that each accepted JSON is read, and that the value is written in the expected JSON.
 #[test]
 fn values_look_as_they_should() {
     let cases: Vec<(Type, Json, Json)> = vec![
@@ -88,7 +89,8 @@ fn values_look_as_they_should() {
         (Type::Blob, json!(""), json!("")),
         (Type::Blob, json!("\\xDEadbeef"), json!("3q2+7w==")),
         (Type::Blob, json!("\\x"), json!("")),
-        // Read this text as base64: it is valid base64, and a blob may be written as this text.
+        // Text with `0x` is valid base64, and Recto may write a blob in this way, so read it as
+        // base64.
         (Type::Blob, json!("0xff"), json!("0xff")),
         (Type::Duration, json!("P14M"), json!("P1Y2M")),
         (Type::Duration, json!("-P2WT90M0.5S"), json!("-P14DT1H30M0.5S")),
@@ -132,7 +134,8 @@ fn values_look_as_they_should() {
     }
 }
 
-/// Types, rejected values, and words that the error must have about the expected and the found form.
+/// Cases of rejected JSON: the type, the JSON, and texts that the error must contain about the
+/// expected and the found form.
 type Refusals = Vec<(Type, Json, &'static str, &'static str)>;
 
 fn check_refusals(cases: Refusals) {
@@ -337,11 +340,11 @@ fn numbers_are_what_is_written_or_refused() {
         (Type::Decimal, "4.35000000000000001", Some("4.35000000000000001")),
         (Type::Decimal, "1.10", Some("1.10")),
         (Type::Decimal, "1e400", Some("1E+400")),
-        // A double or a float is rounded to the nearest possible value.
+        // A float or double is the nearest value that the type can express.
         (Type::Double, "0.1000000000000000055511151231257827", Some("0.1")),
         (Type::Double, "9007199254740993", Some("9007199254740992.0")),
         (Type::Double, "1e400", None),
-        // A conversion through a double would round twice, to 16777216.
+        // A conversion through a double would round twice, and give 16777216.
         (Type::Float, "16777217.000000001", Some("16777218.0")),
     ] {
         assert_eq!(read(ty.clone(), text).as_deref(), expected, "{ty} {text}");
@@ -354,8 +357,8 @@ fn numbers_are_what_is_written_or_refused() {
     }
 }
 
-/// Checks that a number with an exponent has at most 309 digits, so that a few characters cannot need much
-/// memory.
+/// Checks that an integer with an exponent has at most 309 digits, so that a short text cannot
+/// require much memory.
 #[test]
 fn exponents_of_whole_numbers_have_a_limit() {
     let digits = |text: &str| {
@@ -369,8 +372,8 @@ fn exponents_of_whole_numbers_have_a_limit() {
     assert_eq!(digits(&"1".repeat(1_000)), Some(1_000));
 }
 
-/// Checks that only float and double accept doubles in memory. The text of such a number is unknown: 0.1 may
-/// have been written as 0.1000000000000000055.
+/// Checks that only float and double accept numbers that `serde_json` already parsed as doubles.
+/// Their original text is unknown: 0.1 may have been written as 0.1000000000000000055.
 #[test]
 fn doubles_in_memory_are_for_doubles_only() {
     for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal] {
@@ -428,7 +431,7 @@ fn shortens_and_escapes_values_in_errors() {
     }
 }
 
-/// Checks that a value in a CSV cell or in a filter's literal has the form of JSON without quotes, and is
+/// Checks that text in a CSV cell or a filter literal is read like JSON without quotes, and is
 /// never null.
 #[test]
 fn text_is_json_without_quotes() {
@@ -479,7 +482,7 @@ fn the_ends_of_time_have_their_text() {
 fn check_round_trip(ty: &Type, value: &Value) {
     let cell = cell_of(ty, value);
     let written = to_json(ty, value);
-    // Convert the value to text and back, as a transfer between processes does.
+    // Convert the JSON to text and back, as a transfer between processes does.
     let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
     let read = from_json(ty, &wire).unwrap().unwrap();
     assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
@@ -519,7 +522,7 @@ fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Returns numbers in usual and unusual forms.
+/// Returns a strategy for texts of numbers, in usual and unusual forms.
 fn number_text() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?(0|[1-9][0-9]{0,24})",
@@ -550,8 +553,8 @@ fn number_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Checks that numbers are read exactly or rejected, by comparison with the arithmetic of the crate
-    /// `bigdecimal`.
+    /// Checks that a number in JSON is read exactly or rejected. The crate `bigdecimal` gives the
+    /// expected result.
     #[test]
     fn a_number_is_exact_or_refused(text in number_text()) {
         let written = BigDecimal::from_str(&text).unwrap();
@@ -581,7 +584,8 @@ proptest! {
         let float: f32 = text.parse().unwrap();
         let expected = float.is_finite().then_some(Value::Float(float));
         prop_assert_eq!(from_json_text(&Type::Float, &text).ok().flatten(), expected);
-        // A number that is already parsed as JSON has the same result, or is rejected.
+        // If the number was already parsed by `serde_json`, the result must be the same, or a
+        // rejection.
         let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(()) };
         for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal, Type::Double] {
             if let Ok(value) = from_json(&ty, &json) {

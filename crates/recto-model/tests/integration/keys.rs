@@ -1,4 +1,4 @@
-//! Tests of keys: the byte order of keys equals the order of their values.
+//! Tests of byte-comparable keys: the byte order of keys equals the order of their values.
 
 use crate::values;
 
@@ -19,8 +19,8 @@ fn key_of(ty: &Type, direction: Direction, cell: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks that two cells of a type compare as their keys do, and that their keys are equal exactly if the
-/// cells are equal in order.
+/// Checks that two cells (encoded values) compare as their keys do. Their keys must be equal
+/// exactly if the cells are equal in order.
 fn check_pair(ty: &Type, left: &[u8], right: &[u8]) {
     let expected = order::compare(ty, left, right);
     assert_eq!(order::compare(ty, right, left), expected.reverse());
@@ -86,10 +86,11 @@ fn keys_give_their_canonical_cells_back() {
     }
 }
 
-/// Type, and cells of the type that are equal in order.
+/// Type, and different cells (encoded values) of the type that are equal in order.
 type EqualCells = (Type, &'static [&'static [u8]]);
 
-/// Checks that equal values have one key, also in forms that only other writers store.
+/// Checks that equal values have the same key, also if their cells have forms that only other
+/// programs write.
 #[test]
 fn equal_values_have_one_key() {
     let equal: [EqualCells; 5] = [
@@ -139,8 +140,8 @@ fn a_key_part_has_at_most_64_kib() {
     assert_eq!(out, b"before");
 }
 
-/// Checks that the largest decimals that fit into a key part have a key, also with the minimum and maximum
-/// scale.
+/// Checks that every decimal that fits into a key column can be encoded, also with the minimum and
+/// maximum scale.
 #[test]
 fn decimals_reach_as_far_as_a_key_part() {
     for first in [0x7F_u8, 0x80, 0x01] {
@@ -172,10 +173,11 @@ fn two_of_one_type() -> impl Strategy<Value = (Type, Value, Value)> {
     order_type().prop_flat_map(|ty| (Just(ty.clone()), value(&ty), value(&ty)))
 }
 
-/// Returns the key columns of two rows: for each column a type, a direction, and the values of both rows.
+/// Returns a strategy for the key columns of two rows: for each column, its type, its direction,
+/// and the values of both rows.
 fn two_rows() -> impl Strategy<Value = Vec<(Type, Direction, Value, Value)>> {
     let column = two_of_one_type().prop_flat_map(|(ty, left, right)| {
-        // Make equal values frequent, so that later columns often decide.
+        // Make equal values frequent, so that the comparison often depends on later columns.
         let right = prop_oneof![Just(left.clone()), Just(right)];
         let direction = proptest::sample::select(DIRECTIONS.to_vec());
         (Just(ty), direction, Just(left), right)
@@ -224,7 +226,8 @@ proptest! {
         prop_assert!(rest.is_empty());
     }
 
-    /// Checks that decoding accepts only bytes that encoding produces, so that each value has one key.
+    /// Checks that decoding accepts only bytes that encoding produces, so that each value has
+    /// exactly one key.
     #[test]
     fn garbage_is_refused_or_is_a_key(
         ty in order_type(),
@@ -252,7 +255,7 @@ proptest! {
         let mut out = Vec::new();
         let encoded = key::encode(&ty, Ascending, &bytes, &mut out);
         prop_assert_eq!(encoded.is_ok(), recto_model::cell::validate(&ty, &bytes).is_ok());
-        // Ignore the result, because the bytes are no cell. The comparison must only not panic.
+        // Ignore the result: the bytes are not a cell, and the comparison must only not panic.
         let _ = order::compare(&ty, &bytes, &[1, 2, 3]);
     }
 

@@ -1,4 +1,4 @@
-//! Tests of values, keys and schemas through the public interface of this crate.
+//! Tests of values, keys and schemas through the public interface of the crate `recto-model`.
 #![allow(clippy::unwrap_used)]
 
 mod cells;

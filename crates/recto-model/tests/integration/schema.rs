@@ -8,7 +8,7 @@ use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, WriteKind}
 use recto_model::types::UdtType;
 use recto_model::{Table, Type};
 
-/// Schema with every element of the language.
+/// Schema that contains every element of the schema language.
 const EVERYTHING: &str = r#"
 [type.point]
 fields = { x = "double", y = "double" }
@@ -55,7 +55,7 @@ fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Width of 90 days.
+/// Retention time of 90 days.
 const NINETY_DAYS: Width = Width {
     count: 90,
     unit: WidthUnit::Day,
@@ -67,8 +67,8 @@ fn error(text: &str) -> String {
     errors.to_string()
 }
 
-/// Returns the text of a collection `c`. It has the fields a (int), b (text), t (timestamp) and l (list), the
-/// key fields a and b, and the given further lines.
+/// Returns the schema text of a collection `c` with the given additional lines. The fields are a
+/// (int), b (text), t (timestamp) and l (list), of which a and b are the key.
 fn with(lines: &str) -> String {
     format!(
         "[collection.c]\nfields = {{ a = \"int\", b = \"text\", t = \"timestamp\", l = \"list<int>\" }}\nkey = [\"a\", \"b\"]\n{lines}\n"
@@ -118,8 +118,8 @@ fn base_tables_are_as_declared() {
             keep: Some(NINETY_DAYS)
         })
     );
-    // The declared sort order of an `update` collection is a view. Its base table has one record
-    // per partition.
+    // In an `update` collection, the declared sort order is a view, and each partition of the base
+    // table has one record.
     let moves = schema.collection("moves").unwrap();
     assert_eq!(moves.base_table().partition()[0].name, "id");
     assert!(moves.base_table().clustering().is_empty());
@@ -183,8 +183,8 @@ fn syntax_message(text: &str) -> String {
     }
 }
 
-/// Checks texts that each break exactly one rule. A case has the text, a part of the error message, and a
-/// part of its hint.
+/// Checks texts of which each violates exactly one rule. A case consists of the text, a part of the
+/// expected error message, and a part of the expected hint.
 fn refuses(cases: &[(String, &str, &str)]) {
     for (text, message, help) in cases {
         let shown = error(text);
@@ -196,7 +196,7 @@ fn refuses(cases: &[(String, &str, &str)]) {
     }
 }
 
-/// Returns the text of a collection with this name, these fields and this key.
+/// Returns the schema text of a collection with the given name, fields and key.
 fn named(name: &str, fields: &str, key: &str) -> String {
     format!("[collection.{name}]\nfields = {{ {fields} }}\nkey = {key}")
 }
@@ -205,12 +205,13 @@ fn append(lines: &str) -> String {
     with(&format!("writes = \"append\"\n{lines}"))
 }
 
-/// Returns the text of an append collection whose partition is `a`, with further lines.
+/// Returns the schema text of an append-only collection with the partition field `a`, and the given
+/// additional lines.
 fn grouped(lines: &str) -> String {
     append(&format!("partition = [\"a\"]\n{lines}"))
 }
 
-/// Returns the text of an update collection with a view `v` that has these lines.
+/// Returns the schema text of an updatable collection with a view `v` that has the given lines.
 fn view(lines: &str) -> String {
     with(&format!("[collection.c.view.v]\n{lines}"))
 }
@@ -546,7 +547,7 @@ fn types_keep_the_rules() {
             "",
         ),
     ]);
-    // A type may not contain itself through another type.
+    // A user-defined type must not contain itself through another type.
     let cycle =
         Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
     assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
@@ -593,8 +594,8 @@ fn limits_hold() {
     );
     assert!(errors.to_string().ends_with("… and 150 more"));
     assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
-    // A short setting for the collation becomes long in canonical text, because it is written for
-    // each order field.
+    // The canonical text of `collate` is long, because it names every order field. A short schema
+    // can therefore have a canonical text that exceeds the maximum.
     let names: Vec<String> = (0..31).map(|index| format!("a{index:047}")).collect();
     let fields: Vec<String> = names.iter().map(|name| format!("{name}=\"text\"")).collect();
     let order = format!("[\"{}\"]", names.join("\",\""));
@@ -650,8 +651,8 @@ fn a_declaration_in_code_is_checked_alike() {
         ..declaration
     })
     .unwrap_err();
-    // There are four errors: the name is invalid, the key names an unknown field, and the partition and the
-    // order each have a field that is not in the key.
+    // The four errors: the name is invalid, the key names an unknown field, and the partition and
+    // the order each have a field that is not in the key.
     assert_eq!(error.problems.len(), 4, "{error}");
 }
 
@@ -700,8 +701,8 @@ fn reads_and_prints_queue_settings() {
     ]);
 }
 
-/// Checks that a type is rejected whose text does not parse as the same type. A recorded schema with such a
-/// type would be unreadable.
+/// Checks that a type in code is rejected if its text does not parse as the same type. A store
+/// could not read a schema with such a type again.
 #[test]
 fn types_built_in_code_are_checked_alike() {
     let with_type = |ty| {

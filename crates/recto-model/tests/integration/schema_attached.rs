@@ -1,4 +1,5 @@
-//! Tests of collections in attached tables: accepted declarations, and possible changes.
+//! Tests of attached collections, whose tables belong to other programs: accepted declarations, and
+//! possible changes.
 
 use recto_model::schema::{Schema, WriteMode};
 

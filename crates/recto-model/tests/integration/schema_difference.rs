@@ -1,4 +1,5 @@
-//! Tests of the differences between two schemas, and of the changes that are possible in a store with data.
+//! Tests of the differences between two schemas, and of the changes that a store with records can
+//! apply.
 
 use recto_model::schema::{Change, ChangeKind, Schema};
 
@@ -19,10 +20,10 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// Replacements in the schema: old text and new text.
+/// Replacements in a schema text: pairs of old text and new text.
 type Replacements<'a> = &'a [(&'a str, &'a str)];
 
-/// Returns the changes from the schema `BEFORE` to the same schema with these replacements.
+/// Returns the changes from the schema `BEFORE` to the schema with the given replacements.
 fn changes(replacements: Replacements<'_>) -> Vec<Change> {
     let mut after = BEFORE.to_owned();
     for (from, to) in replacements {
@@ -71,7 +72,8 @@ fn additions_are_compatible() {
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
 }
 
-/// Checks the description of changes that are not additions, and that each is rejected with a reason.
+/// Checks the descriptions of changes that a store with records must reject, and that each has a
+/// reason.
 #[test]
 fn everything_else_is_not() {
     let cases: &[(Replacements<'_>, &[&str])] = &[
@@ -144,7 +146,7 @@ fn everything_else_is_not() {
     }
 }
 
-/// Checks that stored records do not prevent a new view. A release may have its own reasons to reject one.
+/// Checks that a view can be added to a collection with records.
 #[test]
 fn other_sort_orders_of_the_same_records_are_possible() {
     let after = "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]";
@@ -153,8 +155,8 @@ fn other_sort_orders_of_the_same_records_are_possible() {
     assert_eq!(changes[0].obstacle, None);
 }
 
-/// Checks that the size of buckets may change at any time. Stored records prevent a change that adds or
-/// removes the bucket option.
+/// Checks that a collection with records can change the size of its buckets, but cannot add or
+/// remove the bucket option.
 #[test]
 fn buckets_may_become_larger_or_smaller_and_not_come_or_go() {
     let with = |bucket: &str| format!("writes = \"append\"\nbucket = {{ {bucket} }}");
@@ -232,7 +234,7 @@ fn rejects_removed_types_and_collections() {
             .to_string()
             .contains("(not possible: its records would be lost")
     );
-    // In the other direction, all collections are new. The order of declarations has no meaning.
+    // From an empty schema, all collections are new, which is always possible.
     assert!(
         Schema::default()
             .difference(&before)
@@ -244,8 +246,8 @@ fn rejects_removed_types_and_collections() {
     assert!(before.difference(&reordered).is_empty());
 }
 
-/// Checks that stored fields keep their order, and new fields follow them. The position of a new field in the
-/// text has no meaning.
+/// Checks that recorded fields keep their order, and that new fields follow them, wherever the
+/// schema text has them.
 #[test]
 fn fields_stand_as_recorded() {
     let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
@@ -276,7 +278,7 @@ fn fields_stand_as_recorded() {
         "it can be recorded"
     );
     assert_eq!(written.keeping(&Schema::default()), written);
-    // Stored fields that the text does not name remain in the schema.
+    // Recorded fields that the new schema text does not name must remain.
     let smaller = parse(&BEFORE.replacen(r#"content = "text", "#, r#"z = "int", "#, 1));
     let arranged = smaller.keeping(&recorded);
     assert_eq!(names(&arranged), ["user", "post", "content", "place", "z"]);
@@ -315,7 +317,7 @@ fn unique_constraints_come_and_go_one_by_one() {
         ]
     );
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
-    // The order of constraints and the order of the fields of a constraint have no meaning.
+    // The order of unique constraints, and of the fields of a constraint, must have no meaning.
     let turned = with(r#"[["slug", "tenant"], "email"]"#);
     assert!(recorded.difference(&turned).is_empty());
     assert_eq!(turned.keeping(&recorded), recorded);
@@ -339,7 +341,7 @@ fn unique_constraints_and_buckets_stay() {
     assert_eq!(posts("").keeping(&recorded), recorded);
     let larger = posts("bucket = { rows = 20 }").keeping(&recorded);
     assert_eq!(larger, posts(r#"bucket = { rows = 20, keep = "8 days" }"#));
-    // A collection with another order cannot use the bucket. Such a change is rejected.
+    // A collection with another order cannot keep the recorded bucket.
     let turned = BEFORE.replacen("-post", "post", 1);
     assert_eq!(parse(&turned).keeping(&recorded).collections[0].bucket, None);
 }

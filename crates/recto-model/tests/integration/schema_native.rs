@@ -1,4 +1,5 @@
-//! Tests of Rust types as fields: their bytes are the cells of their CQL types, in both directions.
+//! Tests of Rust types as fields: they are written as the cells (encoded values) of their CQL
+//! types, and read from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,8 +11,8 @@ use recto_model::native::{Ascii, Blob, CqlDuration, Date, FieldType, Time, TimeU
 use recto_model::{Type, Value};
 use uuid::Uuid;
 
-/// Checks that the cell of `native` has the same bytes as the cell of `value`, and that both can be read
-/// back.
+/// Checks that `native`, a Rust value, and `value`, its decoded form, have the same encoded cell,
+/// and that the cell can be read as either.
 fn same<T: FieldType + PartialEq + Debug>(native: &T, value: &Value) {
     let ty = T::field_type();
     let (mut bytes, mut expected) = (b"before".to_vec(), b"before".to_vec());

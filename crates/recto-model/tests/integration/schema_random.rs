@@ -1,5 +1,5 @@
-//! Property tests with random and damaged schemas: no text causes a panic, and a parsed schema can be printed
-//! and parsed again.
+//! Property tests with random and damaged schemas: no text causes a panic, and a valid schema can
+//! be printed and parsed again.
 
 use proptest::prelude::*;
 use recto_model::Type;
@@ -25,7 +25,7 @@ fields = ["id", "reason"]
 verify = false
 "#;
 
-/// Parts of texts that have a meaning in the schema language or in TOML.
+/// Text fragments that have a meaning in the schema language or in TOML.
 const PIECES: [&str; 34] = [
     "\"",
     "'",
@@ -63,7 +63,8 @@ const PIECES: [&str; 34] = [
     "1979-05-27",
 ];
 
-/// Returns the text of a schema in which some characters are replaced by parts of texts.
+/// Returns a strategy for schema texts in which some characters are replaced by fragments of
+/// [`PIECES`].
 fn damaged() -> impl Strategy<Value = String> {
     let damage = (
         any::<prop::sample::Index>(),
@@ -85,7 +86,7 @@ fn damaged() -> impl Strategy<Value = String> {
         })
 }
 
-/// Returns valid collections with at most eight fields and a key of at most four fields.
+/// Returns a strategy for valid collections with at most eight fields and at most four key fields.
 fn collection() -> impl Strategy<Value = Collection> {
     let ty = prop::sample::select(Type::ORDERABLE.to_vec());
     let shape = (

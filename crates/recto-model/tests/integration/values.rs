@@ -1,4 +1,4 @@
-//! Strategies for values of every type, for property tests.
+//! Strategies that generate values of every type, for property tests.
 #![allow(dead_code, reason = "each suite uses a part")]
 
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use recto_model::types::UdtType;
 use recto_model::{Type, Value, cell, extremes};
 use uuid::Uuid;
 
-/// Returns the cell of a value of the type.
+/// Returns the cell (encoded form) of a value.
 pub(crate) fn cell_of(ty: &Type, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     cell::encode(ty, value, &mut out).unwrap();
     out
 }
 
-/// Returns the form of a cell in keys.
+/// Returns the canonical form of a cell, which keys contain.
 pub(crate) fn canonical(ty: &Type, cell: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     cell::canonical_key(ty, cell, &mut out).unwrap();
@@ -30,8 +30,8 @@ fn varint() -> impl Strategy<Value = BigInt> {
     (sign, vec(any::<u8>(), 0..40)).prop_map(|(sign, bytes)| BigInt::from_bytes_be(sign, &bytes))
 }
 
-/// Returns decimals with few digits and close scales, so that equal values with different scales
-/// occur.
+/// Returns a strategy for decimals with few digits and close scales, so that equal values with
+/// different scales are frequent.
 fn decimal() -> BoxedStrategy<BigDecimal> {
     prop_oneof![
         (-2_000_i64..2_000, -4_i64..4).prop_map(|(unscaled, scale)| BigDecimal::new(unscaled.into(), scale)),
@@ -45,7 +45,8 @@ fn decimal() -> BoxedStrategy<BigDecimal> {
     .boxed()
 }
 
-/// Returns texts of characters at the limits of encodings and of key escapes.
+/// Returns a strategy for texts with characters at the limits of text encodings and of the escapes
+/// in keys.
 fn text() -> BoxedStrategy<String> {
     let letter = prop_oneof![
         Just('\0'),
@@ -155,14 +156,15 @@ fn nested_value(ty: &Type) -> BoxedStrategy<Value> {
             .boxed(),
         scalar => panic!("{scalar} is not nested"),
     };
-    // Decode the cell of the value to get its canonical form: sorted and without duplicates.
+    // Encode and decode the value, which makes sets and maps sorted and without duplicates.
     let ty = ty.clone();
     strategy
         .prop_map(move |value| cell::decode(&ty, &cell_of(&ty, &value)).unwrap())
         .boxed()
 }
 
-/// Returns a value of a type, often an extreme one.
+/// Returns a strategy for values of a type. One in four values is extreme, if the type has an
+/// order.
 pub(crate) fn value(ty: &Type) -> BoxedStrategy<Value> {
     if !ty.is_orderable() {
         return random(ty);
@@ -170,7 +172,7 @@ pub(crate) fn value(ty: &Type) -> BoxedStrategy<Value> {
     prop_oneof![3 => random(ty), 1 => proptest::sample::select(extremes::values(ty))].boxed()
 }
 
-/// Returns each type without an order, and nested types.
+/// Returns types of every kind without an order, including nested types.
 pub(crate) fn other_types() -> Vec<Type> {
     let boxed = |ty| Box::new(ty);
     let udt = Type::Udt(Arc::new(UdtType {
@@ -198,17 +200,17 @@ pub(crate) fn other_types() -> Vec<Type> {
     ]
 }
 
-/// Returns all types that the suites test.
+/// Returns all types that the test suites cover.
 pub(crate) fn all_types() -> Vec<Type> {
     Type::ORDERABLE.into_iter().chain(other_types()).collect()
 }
 
-/// Returns a type with an order.
+/// Returns a strategy for types whose values have an order.
 pub(crate) fn order_type() -> impl Strategy<Value = Type> {
     proptest::sample::select(Type::ORDERABLE.to_vec())
 }
 
-/// Returns any type.
+/// Returns a strategy for types of all kinds.
 pub(crate) fn any_type() -> impl Strategy<Value = Type> {
     proptest::sample::select(all_types())
 }
