@@ -12,19 +12,20 @@ use crate::error::Result;
 use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_PIECES};
 use crate::place::{Deadline, Partition, PlaceId};
 
-/// Approximate number of bytes of a cached key range, without its edge.
+/// Approximate number of bytes of a key range in a cached range map, without the key at which the
+/// range starts.
 const PIECE_BYTES: usize = 256;
 
-/// A cached range map, and the time when this process read it.
+/// Cached range map (which bucket holds which key range), with the time when this process read it.
 #[derive(Debug, Clone)]
 pub(crate) struct Taken {
     pub(crate) copy: DirectoryCopy,
     /// Timestamp that is smaller than each write timestamp that this process assigned after it read the
     /// range map.
     pub(crate) stamp: Stamp,
-    /// Time when the read of the range map ended, by the monotonic clock.
+    /// Time when the read of the range map ended, in nanoseconds of the monotonic clock.
     pub(crate) heard_nanos: u64,
-    /// Number of sequential requests for which the caller waited.
+    /// Number of sequential requests to the store for which the caller waited.
     pub(crate) requests: u32,
 }
 
@@ -38,7 +39,7 @@ impl Taken {
     }
 }
 
-/// The cached range maps of all partitions.
+/// Cache of the range maps (which bucket holds which key range) of all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     inner: Mutex<Inner>,
@@ -47,7 +48,8 @@ pub(crate) struct Copies {
 #[derive(Debug, Default)]
 struct Inner {
     known: BTreeMap<PlaceId, Known>,
-    /// Windows in the order in which they were read, for eviction.
+    /// Windows (parts of range maps that were read together), in the order in which they were read.
+    /// The oldest is evicted first.
     read: VecDeque<(PlaceId, u64)>,
     pieces: usize,
     bytes: usize,
@@ -57,8 +59,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     windows: Vec<Kept>,
-    /// Lock of the task that reads the range map of the partition. Other tasks that need the map wait for
-    /// it.
+    /// Lock of the task that reads the range map of the partition. Other tasks that need the range
+    /// map wait for the lock.
     gate: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -78,7 +80,7 @@ impl Copies {
         self.find(place, seek, |copy| copy.lives(now))
     }
 
-    /// Returns the range map that was cached last, even if it has expired.
+    /// Returns the range map that was cached last for the requested keys, even if it has expired.
     pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<Taken> {
         self.find(place, seek, |_| true)
     }
@@ -111,7 +113,8 @@ impl Copies {
         Arc::clone(&known.gate)
     }
 
-    /// Removes the entry of a partition that has no cached window and no waiting task.
+    /// Removes the entry of a partition that has no cached window (part of a range map) and no
+    /// waiting task.
     fn tidy(&self, place: &PlaceId) {
         let mut inner = self.lock();
         let is_idle = |known: &Known| known.windows.is_empty() && Arc::strong_count(&known.gate) == 1;
@@ -120,7 +123,7 @@ impl Copies {
         }
     }
 
-    /// Caches a range map, and removes the cached range maps that it supersedes.
+    /// Caches a range map, and removes older cached range maps of the partition.
     fn keep(&self, place: &PlaceId, copy: &Taken) {
         let mut inner = self.lock();
         let version = copy.directory().version;
@@ -196,8 +199,8 @@ fn bytes_of(directory: &Directory) -> usize {
 }
 
 impl Partition {
-    /// Returns the cached range map if it has not expired. The registry of time buckets is never
-    /// reused from the cache, because other processes may have created buckets.
+    /// Returns the cached range map if it has not expired. A registry of time buckets is not
+    /// returned, because other processes may have created buckets since it was read.
     pub(crate) fn living(&self, seek: &Seek) -> Option<Taken> {
         let pieces = &self.pieces;
         if self.place.pieced.times.is_some() {
@@ -276,7 +279,7 @@ mod tests {
         Arc::new((name.to_owned(), Vec::new()))
     }
 
-    /// Returns a cached range map with this number of key ranges.
+    /// Returns a cached range map with `pieces` key ranges.
     fn copy(version: u64, pieces: u8, edge_bytes: usize) -> Taken {
         let sampling = Sampling {
             unit: 1_000,

@@ -17,14 +17,15 @@ use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
 
-/// Bytes that a mutation is assumed to have at most in addition to its cells.
+/// Maximum number of bytes that a mutation is assumed to have in addition to its cells.
 const MUTATION_BYTES: usize = 256;
 
 /// Timestamp of a copied row whose own timestamp is unknown: another program wrote it, and all of its cells are null.
 /// At this timestamp, the row replaces no other row, and revives no deleted row.
 const UNKNOWN_STAMP: Stamp = Stamp(1);
 
-/// Writes that store the copy of a row.
+/// Writes that copy a row from one bucket to another: the row, and its sample (stored key and size)
+/// if it has one.
 struct Copied {
     row: Mutation,
     sample: Option<Mutation>,
@@ -32,8 +33,8 @@ struct Copied {
 }
 
 impl PieceStore {
-    /// Returns the partition with the stored definition of its table. That definition includes columns
-    /// that other processes added, so that rows are copied with all columns.
+    /// Returns the partition with the stored definition of its table. The stored definition
+    /// includes columns that other processes added, so that rows are copied with all columns.
     ///
     /// # Errors
     /// - The table does not exist, or has columns of types that Recto does not know.
@@ -55,8 +56,8 @@ impl PieceStore {
         })
     }
 
-    /// Copies all rows of a span in small portions, so that other tasks run in between. `place` must come
-    /// from [`as_stored`](Self::as_stored).
+    /// Copies all rows of a span (range of keys) in small portions, so that other tasks run in
+    /// between. `place` must come from [`as_stored`](Self::as_stored).
     ///
     /// # Errors
     /// Some rows cannot be read or written in time.
@@ -92,8 +93,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns the sorted keys of all rows of a bucket within a span, or `None` if there are more than
-    /// [`MAX_COUNTED_KEYS`].
+    /// Returns the sorted keys of all rows of a bucket within a span (range of keys), or `None` if
+    /// there are more than [`MAX_COUNTED_KEYS`].
     ///
     /// # Errors
     /// The rows cannot be read in time.
@@ -136,7 +137,8 @@ impl PieceStore {
         .await
     }
 
-    /// Writes rows that were read, and their samples before them. Each request has as many rows as its size allows.
+    /// Writes copies of rows. Writes their samples (stored keys and sizes of some rows) first. Each
+    /// request has as many rows as its size allows.
     async fn put_rows(
         &self,
         place: &Place,
@@ -174,8 +176,8 @@ impl PieceStore {
         self.write_step(rows_write(place, to, rows)).await
     }
 
-    /// Deletes the rows and the samples of a bucket within a span. No process reads these keys from this
-    /// bucket.
+    /// Deletes the rows and the samples (stored keys and sizes of some rows) of a bucket within a
+    /// range of keys. No process reads these keys from this bucket.
     ///
     /// # Errors
     /// The deletion was not confirmed in time.
@@ -183,7 +185,8 @@ impl PieceStore {
         self.delete_at(place, (bucket, span), (self.stamps)()).await
     }
 
-    /// Deletes the rows and the samples of a bucket within a span, at this timestamp.
+    /// Deletes the rows and the samples of a bucket within a span (range of keys), at the write
+    /// timestamp `stamp`.
     ///
     /// # Errors
     /// The deletion was not confirmed in time.
@@ -216,7 +219,8 @@ impl PieceStore {
     }
 }
 
-/// Returns a slice of a shard of a bucket within a span, limited to the number of rows of one request.
+/// Returns a slice of a shard of a bucket within a span (range of keys), limited to the number of
+/// rows of one request.
 pub(crate) fn slice_of(place: &Place, (bucket, shard): (Bucket, Shard), span: &Span) -> Result<Slice> {
     let (from, to) = place.pieced.bounds(span)?;
     Ok(Slice {

@@ -54,8 +54,8 @@ impl Counters {
         self.directory_reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records whether a bucket is too large. Beyond [`MAX_NOTED_BUCKETS`] further buckets are not
-    /// counted.
+    /// Records whether a bucket exceeds its maximum size. At most [`MAX_NOTED_BUCKETS`] large
+    /// buckets are recorded.
     pub(crate) fn looked(&self, place: &PlaceId, bucket: Bucket, is_too_large: bool) {
         let mut too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         let address = (PlaceId::clone(place), bucket);
@@ -66,7 +66,7 @@ impl Counters {
         }
     }
 
-    /// Removes the counters of a dropped table.
+    /// Removes the recorded large buckets of a dropped table.
     pub(crate) fn forget(&self, table: &str) {
         let mut too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         too_large.retain(|(place, _)| place.0 != table);

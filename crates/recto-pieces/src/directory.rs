@@ -21,14 +21,15 @@ use crate::limits::MAX_TORN_READS;
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::Tables;
 
-/// Indexes of the columns of a row of the table.
+/// Index of the column with the start of a key range, in the table of range maps. `STATICS` and
+/// `REGULAR` are the indexes of the first static column and of the first regular column.
 pub(crate) const START: usize = 2;
 pub(crate) const STATICS: usize = 3;
 pub(crate) const REGULAR: usize = 8;
-/// Index of the static column that conditional writes compare: the version.
+/// Index, among the static columns, of the version column, which conditional writes compare.
 pub(crate) const COMPARED: u16 = 4;
 
-/// Window (part) of a range map that a read needs. Large range maps are read by windows.
+/// Request for a window (part) of a range map. Large range maps are read by windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seek {
     /// The window that contains this key.
@@ -38,7 +39,8 @@ pub enum Seek {
 }
 
 impl Seek {
-    /// Returns the window with the first keys of a span in the direction of the read.
+    /// Returns the window (part of a range map) with the first keys of a span (range of keys) in
+    /// the direction of the read.
     pub(crate) fn of_span(span: &Span, direction: ReadDirection) -> Self {
         match direction {
             ReadDirection::Forward => Self::At(span.start.clone()),
@@ -46,7 +48,7 @@ impl Seek {
         }
     }
 
-    /// Returns whether `window` is the requested window.
+    /// Returns whether `window` is a window (part of a range map) as this value requests it.
     pub(crate) fn is_met(&self, window: &Directory) -> bool {
         match self {
             Self::At(key) => window.piece_of(key).is_some(),
@@ -58,7 +60,8 @@ impl Seek {
         }
     }
 
-    /// Returns the bound directly after the last edge at which the window may begin.
+    /// Returns the bound directly after the last edge at which the window (part of a range map) may
+    /// begin.
     fn bound(&self) -> Bound {
         let cells = |key: &Key| std::iter::once(Some(&key[..])).collect();
         match self {
@@ -71,7 +74,7 @@ impl Seek {
 
 /// Result of one read of the table of range maps.
 pub(crate) enum Window {
-    /// The range map or the window.
+    /// The whole range map, or the requested window (part) of it.
     Read(Directory),
     /// The partition has no range map.
     None,
@@ -96,8 +99,8 @@ impl PieceStore {
         Ok(read.await?.0)
     }
 
-    /// Reads the range map as [`read_directory`](Self::read_directory) does. Also returns the number of sequential
-    /// requests.
+    /// Reads the range map as [`read_directory`](Self::read_directory) does. Also returns the
+    /// number of sequential requests.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -166,7 +169,8 @@ impl PieceStore {
         .await
     }
 
-    /// Returns the start of the last known window that matches `seek`, unless it is the first window.
+    /// Returns the start of the last known window (part of a range map) that contains the requested
+    /// keys. Returns `None` for the first window, or if no window is known.
     fn known_start(&self, place: &Place, seek: &Seek) -> Option<Key> {
         let last = self.copies.last(&place.id, seek)?;
         let first = last.directory().pieces.first()?;
@@ -195,7 +199,8 @@ impl PieceStore {
             .await
     }
 
-    /// Sends one conditional write of a range map, and returns whether the store applied it.
+    /// Sends one conditional write of a range map. Returns whether the store applied or rejected
+    /// the write, or the outcome is unknown.
     ///
     /// # Errors
     /// The store rejects the write. Then it has done nothing.
@@ -222,7 +227,8 @@ impl PieceStore {
 }
 
 impl Tables {
-    /// Returns the start of a window that has the requested keys approximately in its middle.
+    /// Returns the start of a window (part of a range map) that has the requested keys
+    /// approximately in its middle.
     pub(crate) async fn window_start(
         &self,
         snapshot: &dyn Snapshot,
@@ -240,7 +246,7 @@ impl Tables {
         Ok(starts.min())
     }
 
-    /// Reads the window whose first key range begins at `first`.
+    /// Reads the window (part of a range map) whose first key range begins at `first`.
     pub(crate) async fn read_window(
         &self,
         snapshot: &dyn Snapshot,
@@ -312,8 +318,8 @@ impl Tables {
         Slice::from_start(&self.directories, place.directory_partition(), limit)
     }
 
-    /// Returns the conditional write that turns `before` into `put` and removes the key ranges that begin at `gone`.
-    /// Both range maps are whole, or the same window.
+    /// Returns the conditional write that turns `before` into `put` and removes the key ranges that
+    /// begin at `gone`. Both range maps are whole, or the same window (part).
     fn change(&self, place: &Place, before: &Directory, put: &Directory, gone: &[Key]) -> Cas {
         let of_before = |piece: &Piece| {
             let index = before
@@ -380,8 +386,8 @@ pub(crate) fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     [floor, life_ms, longest_ms, next_bucket, version]
 }
 
-/// Returns the columns whose cells differ from `before`. This avoids unnecessary nulls: each null is a tombstone, and a
-/// read of the range map reads all tombstones.
+/// Returns the columns whose cells differ from `before`. Writing only changed cells avoids nulls:
+/// each null is a tombstone, and a read of the range map reads all tombstones.
 fn changed<const N: usize>(
     cells: [Option<Vec<u8>>; N],
     before: Option<[Option<Vec<u8>>; N]>,
@@ -395,7 +401,8 @@ fn changed<const N: usize>(
     (columns, changed.iter().map(|(_, cell)| cell.as_deref()).collect())
 }
 
-/// Returns the write that stores a key range: the cells that differ from its former state `before`.
+/// Returns the write that stores the cells of a key range that differ from its stored state
+/// `before`.
 fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
     let (columns, cells) = changed(piece_cells(piece), before.map(piece_cells));
     undated(Operation::Patch {

@@ -13,7 +13,7 @@ use crate::place::Place;
 /// Result of a request to a partition that is kept in buckets.
 pub type Result<T> = std::result::Result<T, PiecesError>;
 
-/// Kind of a failure.
+/// Kind of a failed request to a partition that is kept in buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PiecesErrorKind {
@@ -78,12 +78,12 @@ impl PiecesError {
         self
     }
 
-    /// Returns the kind of the failure.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> PiecesErrorKind {
         self.kind
     }
 
-    /// Returns advice on how to fix the failure.
+    /// Returns advice on how to fix the cause of the error.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -44,7 +44,8 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Returns the partitions of one of the engine's tables that belong to a table of rows.
+    /// Returns the partitions of `own`, one of the engine's tables (such as the table of samples),
+    /// that belong to the user's table `table`.
     async fn partitions_of(&self, own: &Arc<Table>, table: &str) -> Result<Vec<Cells>> {
         let (mut found, mut after) = (Vec::new(), None);
         let keys = own.partition().len();

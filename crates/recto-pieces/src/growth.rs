@@ -11,7 +11,7 @@ use crate::limits::MAX_ARRIVALS;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// Split of a bucket that is due now.
+/// Split of a bucket that the split policy requests now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) cut: Cut,
@@ -21,21 +21,23 @@ pub(crate) struct Wanted {
     pub(crate) is_full: bool,
 }
 
-/// Data about a bucket on which the policy decides.
+/// Data about a bucket by which the split policy decides.
 pub(crate) struct Bucketful<'b> {
     pub(crate) pieced: &'b PiecedTable,
     pub(crate) span: &'b Span,
     pub(crate) sampling: Sampling,
     /// Samples of the bucket, in the order of their keys.
     pub(crate) samples: &'b [Dated],
-    /// Keys of all rows of the bucket, in key order. `None` if only the samples were read.
+    /// Keys of all rows of the bucket, in their order. `None`: the keys were not counted, so the
+    /// sampled rows decide.
     pub(crate) keys: Option<&'b [Key]>,
     pub(crate) now_ms: i64,
     pub(crate) growth: Growth,
 }
 
-/// Returns the span of the keys that are read from a bucket, and its sampling. Returns `None` if no keys
-/// are read from the bucket, or if a part of it is being split.
+/// Returns the span of the keys that are read from a bucket, and the sampling (chance that a row is
+/// sampled) there. Returns `None` if no keys are read from the bucket, or if a part of the bucket
+/// is being split.
 pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sampling)> {
     let mut found: Option<(Span, Sampling)> = None;
     for (span, piece) in directory.spans().filter(|(_, piece)| piece.roles.read == bucket) {
@@ -50,7 +52,8 @@ pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sa
     found
 }
 
-/// Returns the growth of a bucket, estimated from its newest samples, and the time that a split takes.
+/// Returns the growth of a bucket, estimated from its newest sampled rows, and the time that a
+/// split takes.
 pub(crate) fn growth_of(
     pieced: &PiecedTable,
     samples: &[Dated],
@@ -72,16 +75,16 @@ pub(crate) fn growth_of(
     }
 }
 
-/// Returns the newest samples in the order of their arrival.
+/// Returns the newest sampled rows (at most [`MAX_ARRIVALS`]) in the order of their arrival.
 fn newest(samples: &[Dated]) -> Vec<&Dated> {
     let mut newest: Vec<_> = samples.iter().collect();
     newest.sort_by_key(|dated| dated.at_ms());
     newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
 }
 
-/// Returns edges that divide rows with these keys into parts of equal numbers of rows. A part has about a
-/// quarter of the maximum number `most` of rows in a bucket. A larger part could have enough samples by
-/// chance to count as full.
+/// Returns edges that divide the rows with the keys `keys` into parts of equal numbers of rows. A
+/// part has about a quarter of `most`, the maximum number of rows in a bucket. A larger part could
+/// have enough samples by chance to count as full.
 fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
     let part = usize::try_from(most / 4).unwrap_or(usize::MAX).max(1);
     let parts = keys.len().div_ceil(part).clamp(2, MAX_CUT_EDGES + 1);
@@ -90,7 +93,7 @@ fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
 }
 
 impl Bucketful<'_> {
-    /// Returns the split that is due, if any.
+    /// Returns the split that the sampled rows of the bucket require now, if any.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         let due = self.growth.due(self.sampling, self.samples.len());
         let (edges, stays) = match due {
@@ -101,8 +104,8 @@ impl Bucketful<'_> {
         edges.first()?;
         let mut figures = self.figures(&edges);
         if due == Due::Ahead {
-            // The split is made for rows that are about to arrive in the other parts, so their
-            // content is unknown.
+            // The split is made for rows that are about to arrive in the parts that do not stay, so
+            // the content of those parts is unknown.
             let stays = match stays {
                 Stays::First => 0,
                 Stays::Last => edges.len(),
@@ -124,8 +127,8 @@ impl Bucketful<'_> {
         })
     }
 
-    /// Returns the estimated content of each part between these edges. The parts before the first edge and
-    /// after the last edge are included.
+    /// Returns the estimated content of each part between the edges `edges`, and of the parts
+    /// before the first edge and after the last edge.
     fn figures(&self, edges: &[Key]) -> Vec<Option<Figures>> {
         let mut rest = self.samples;
         let mut take = |end: Option<&Key>| {
@@ -139,13 +142,15 @@ impl Bucketful<'_> {
         edges.iter().map(Some).chain([None]).map(&mut take).collect()
     }
 
-    /// Returns the sampling of the new buckets. It assumes the mean row size of this bucket.
+    /// Returns the sampling (chance that a row is sampled) of the new buckets, on the assumption
+    /// that their mean row size is that of the split bucket.
     fn next_sampling(&self, figures: Figures) -> Sampling {
         let mean = figures.bytes.checked_div(figures.rows);
         self.pieced.next_sampling(mean.unwrap_or(self.sampling.mean))
     }
 
-    /// Returns the edges at which a full bucket is split: at counted keys if the keys were counted, else at samples.
+    /// Returns the edges at which a full bucket is split: at counted keys if the keys were counted,
+    /// else at sampled rows.
     fn edges(&self) -> Vec<Key> {
         let mut edges = if let Some((keys, rows)) = self.keys.zip(self.pieced.counted_rows()) {
             edges_of(keys, rows)

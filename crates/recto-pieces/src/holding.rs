@@ -1,6 +1,7 @@
-//! Comparison of samples with their rows, to find outdated samples. A writer that replaces a large row by
-//! a smaller one does not know that the large row was sampled. Without the comparison, the outdated sample
-//! would count as long as the bucket exists.
+//! Comparison of samples (stored keys and sizes of some rows) with their rows, to find outdated
+//! samples. A writer that replaces a large row by a smaller one does not know that the large row
+//! was sampled. Without the comparison, the outdated sample would count as long as the bucket
+//! exists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Limits of the engine.
+//! Limits of the engine that keeps partitions in buckets.
 
 use std::time::Duration;
 
@@ -9,20 +9,21 @@ pub const MAX_COPIED_PIECES: usize = 131_072;
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Maximum number of range maps that a process reads concurrently for its cache, on behalf of writes and pages.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
-/// Interval between two searches of all partitions for data below the retention bound.
+/// Interval between two searches of all partitions for expired data.
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
-/// Maximum number of steps of one removal of data below the retention bound of a partition. The next removal continues.
+/// Maximum number of steps in which one run removes expired data of a partition. The next run
+/// continues.
 pub const MAX_RETAIN_STEPS: usize = 4_096;
 /// Maximum number of attempts to delete all rows of an expired bucket. A further attempt is necessary if a
 /// writer with a fast clock gave a row a later timestamp than the deletion.
 pub const MAX_DROP_ROUNDS: usize = 64;
-/// Maximum number of partitions in which data below the retention bound is removed concurrently.
+/// Maximum number of partitions whose expired data is removed concurrently.
 pub const MAX_RETAINED_AT_ONCE: usize = 16;
-/// Maximum number of time buckets that a process remembers as registered. At this number, the process forgets all of
-/// them.
+/// Maximum number of time buckets that a process remembers as registered. At this number, the
+/// process forgets all time buckets.
 pub const MAX_REGISTERED: usize = 65_536;
-/// Number of times that a process loads the target size of a bucket into this bucket before it waits for a
-/// split.
+/// Multiple of the target size of a bucket that the loads of a process may write to the bucket
+/// before they wait for a split.
 pub const LOAD_FACTOR: u64 = 2;
 /// Maximum time that a load waits for a split.
 pub const MAX_LOAD_WAIT: Duration = Duration::from_secs(30);
@@ -34,8 +35,8 @@ pub const MAX_ROOM_EDGES: usize = 4_096;
 pub const MAX_ROOMS_AT_ONCE: usize = 64;
 /// Maximum number of key ranges that one read reads concurrently.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
-/// Maximum number of slices of shards that one read requests concurrently. The number of key ranges that it reads
-/// concurrently is chosen so that all of them together have at most this number of shards.
+/// Maximum number of slices of shards that one read requests concurrently. If buckets have shards,
+/// a read therefore reads fewer key ranges at once.
 pub const MAX_SHARDS_AT_ONCE: usize = 128;
 /// Maximum number of rounds in which a slice of a bucket is requested from its shards. One round is enough as a rule. A
 /// second round follows if a shard has more than its share of the rows. More rounds follow if a limit of bytes ends the
@@ -47,10 +48,11 @@ pub const MAX_MARKED_ROOTS: usize = 65_536;
 /// Maximum number of samples (keys and sizes of sampled rows) of a bucket that are read to decide where to
 /// split it.
 pub const MAX_SAMPLES_READ: u32 = 16_384;
-/// Maximum number of samples of a bucket that are compared with their rows before a split.
+/// Maximum number of samples (stored keys and sizes of some rows) of a bucket that are compared
+/// with their rows before a split.
 pub const MAX_HELD_SAMPLES: usize = 256;
-/// Maximum number of the newest samples of a bucket that are used to estimate its growth. They also show whether its
-/// keys rise or fall with the time of arrival.
+/// Maximum number of the newest samples of a bucket by which its growth is estimated. The samples
+/// also show whether its keys rise or fall with the time of arrival.
 pub const MAX_ARRIVALS: usize = 16;
 /// Maximum number of rows that one request copies.
 pub const MAX_COPIED_ROWS: u32 = 512;
@@ -61,18 +63,21 @@ pub const MAX_COPIED_ROW_BYTES: u64 = 1 << 20;
 pub const MAX_COUNTED_KEYS: usize = 32_768;
 /// Maximum number of concurrent requests of a process that copy rows.
 pub const MAX_COPIES_AT_ONCE: usize = 2;
-/// Maximum number of jobs (splits and removals of old buckets) of a process, including waiting jobs.
+/// Maximum number of jobs (splits and removals of old buckets) that run or wait in a process.
 pub const MAX_JOBS: usize = 1_024;
-/// Maximum number of jobs of a process that remove old buckets. Each of them waits for an hour.
+/// Maximum number of jobs of a process that remove old buckets. Each of these jobs waits for an
+/// hour, so the limit leaves jobs for splits.
 pub const MAX_CLEARINGS: usize = 768;
-/// Maximum number of notices about partitions that wait for a job. A further notice is dropped. The next visit to the
-/// partition creates it again.
+/// Maximum number of notices (requests for work in a partition) that wait for a job. A further
+/// notice is dropped, and the next visit to its partition creates the notice again.
 pub const MAX_NOTICES: usize = 8_192;
-/// Maximum number of notices about grown buckets of one partition that one job takes.
+/// Maximum number of notices (requests for work) about grown buckets of one partition that one job
+/// handles.
 pub const MAX_TAKEN: usize = 128;
-/// Maximum number of attempts to read a range map that other processes change during each attempt.
+/// Maximum number of attempts to read a range map. An attempt fails if another process changes the
+/// range map during it.
 pub const MAX_TORN_READS: u32 = 8;
-/// Maximum number of times that a job checks whether another process has finished its split.
+/// Maximum number of times that a job checks whether another process has finished a split.
 pub const MAX_PATIENCE: u32 = 256;
 /// Maximum duration of one request to the store. An earlier deadline shortens it.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
@@ -80,8 +85,8 @@ pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
 pub const MAX_STEP_TIME: Duration = Duration::from_secs(120);
 /// Maximum pause before a retry of a failed request.
 pub const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum random pause before a process continues a split that another process left unfinished, or removes its old
-/// buckets.
+/// Maximum random pause before a process continues a split that another process left unfinished, or
+/// removes the old buckets of such a split.
 pub const MAX_PATIENT_PAUSE: Duration = Duration::from_secs(30);
 /// Maximum number of tables with buckets whose logical and stored definitions a process caches. At this
 /// number, the process clears the cache.
@@ -93,8 +98,9 @@ pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
 pub const MAX_SCANNED_PARTITIONS: u32 = 16;
 /// Maximum number of partitions that one request lists when the data of a dropped table is removed.
 pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;
-/// Maximum number of rounds in which one call splits buckets of a partition. A repair splits all buckets that
-/// are due in each round. A preparation of a load splits the buckets of one window of the range map in each.
+/// Maximum number of rounds in which one call splits buckets of a partition. Each round of a repair
+/// splits all buckets that are due. Each round of a preparation of a load splits the buckets of one
+/// window (part) of the range map.
 pub const MAX_CUT_ROUNDS: usize = 64;
 /// Maximum number of key ranges whose sizes and row counts one stored sum adds up.
 pub const MAX_BLOCK_PIECES: usize = 64;
@@ -107,11 +113,11 @@ pub const MAX_SUM_READS: usize = 256;
 pub const MAX_OPENED_PIECES: usize = 4_096;
 /// Maximum number of randomly drawn key ranges that an estimate of the rows of many key ranges reads.
 pub const MAX_DRAWN_PIECES: usize = 64;
-/// Maximum number of key ranges that an estimate reads in any case, in addition to the drawn ones.
-/// These are key ranges of unknown content, and key ranges that are requested only in part.
+/// Maximum number of key ranges that an estimate reads in any case, in addition to the randomly
+/// drawn key ranges: key ranges of unknown content, and key ranges that are requested only in part.
 pub const MAX_CERTAIN_PIECES: usize = 32;
-/// Maximum number of key ranges of a slice for an exact count by reading its rows, on stores that do not count rows.
-/// This number of key ranges can be read concurrently.
+/// Maximum number of key ranges of a slice whose rows are counted exactly by reading them, on
+/// stores that do not count rows. So many key ranges can be read concurrently.
 pub const MAX_EXACT_PIECES: usize = 16;
 /// Maximum number of rows of a slice that are read for an exact count, on stores that do not count rows.
 pub const MAX_EXACT_ROWS: u32 = 256;
@@ -119,8 +125,8 @@ pub const MAX_EXACT_ROWS: u32 = 256;
 pub const MAX_STEPPED_ROWS: u32 = 4_096;
 /// Maximum number of key ranges of a partition in one listing.
 pub const MAX_LISTED_PIECES: usize = 256;
-/// Maximum number of key ranges of a partition whose samples are read to estimate the total size. Further key ranges
-/// are only counted.
+/// Maximum number of key ranges of a partition whose sampled rows are read to estimate the total
+/// size. Further key ranges are only counted.
 pub const MAX_SUMMED_PIECES: usize = 1_024;
 /// Maximum number of partitions in one listing.
 pub const MAX_LISTED_PARTITIONS: usize = 256;
@@ -133,11 +139,13 @@ pub const MAX_LIST_SCANS: usize = 64;
 pub const MAX_NOTED_BUCKETS: usize = 65_536;
 /// Maximum number of partitions that are repaired concurrently.
 pub const MAX_MENDED_AT_ONCE: usize = 4;
-/// Maximum number of suspected faults of buckets before a check examines them again.
+/// Maximum number of suspected faults of buckets that a check collects before it examines them
+/// again.
 pub const MAX_SUSPECTS: usize = 256;
-/// Maximum number of suspected faults that are examined concurrently.
+/// Maximum number of suspected faults of buckets that a check examines concurrently.
 pub const MAX_LOOKS_AT_ONCE: usize = 16;
-/// Time that a check gives a concurrent writer to finish before it examines a suspected fault again.
+/// Time that a check waits before it examines a suspected fault again, so that a concurrent writer
+/// can finish.
 pub const SUSPECT_AGE: Duration = Duration::from_secs(6);
 /// Maximum number of bytes of rows that one step of a check of buckets reads.
 pub const MAX_CHECKED_BYTES: u64 = 1 << 20;

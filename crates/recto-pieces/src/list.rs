@@ -22,11 +22,13 @@ use crate::tables::{BucketSize, PiecedTable};
 pub enum Stage {
     /// No split of the key range is under way.
     AtRest,
-    /// Deletions go to both buckets. Other writes and reads use only the old bucket.
+    /// Deletions go to the old bucket and the new bucket. Other writes and reads use only the old
+    /// bucket.
     Announced,
-    /// All writes go to both buckets, and existing rows are copied to the new one. Reads use the old bucket.
+    /// All writes go to the old bucket and the new bucket, and existing rows are copied to the new
+    /// one. Reads use the old bucket.
     Copying,
-    /// All writes still go to both buckets. Reads use the new bucket.
+    /// All writes still go to the old bucket and the new bucket. Reads use the new bucket.
     Switched,
     /// Reads and writes use the new bucket. The old bucket is removed later.
     Left,
@@ -57,7 +59,7 @@ pub struct ListedPiece {
     pub start: Cells,
     /// First cells of the key before which the key range ends. `None` at the end of the partition.
     pub end: Option<Cells>,
-    /// Bucket from which the key range is read.
+    /// Bucket in which reads find the rows of the key range.
     pub bucket: Bucket,
     /// Progress of the split of the key range.
     pub stage: Stage,
@@ -65,40 +67,42 @@ pub struct ListedPiece {
     pub other: Option<Bucket>,
     /// True if the whole key range is below the retention bound.
     pub is_below_floor: bool,
-    /// Estimated number of rows and bytes.
+    /// Estimated number of rows and bytes of the key range.
     pub figures: Figures,
 }
 
 /// Consecutive key ranges of a partition, in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Listing {
-    /// The requested number of key ranges, or all if there are fewer.
+    /// Key ranges: the requested number, or fewer if the partition has fewer.
     pub pieces: Vec<ListedPiece>,
-    /// Edge at which the previous key ranges end. `None`: these are the first key ranges.
+    /// Edge at which the previous key ranges end. `None`: the listing begins with the first key
+    /// range of the partition.
     pub before: Option<Key>,
-    /// Edge at which the next key ranges begin. `None`: these are the last key ranges.
+    /// Edge at which the next key ranges begin. `None`: the listing ends with the last key range of
+    /// the partition.
     pub behind: Option<Key>,
 }
 
-/// Summary of a partition.
+/// Summary of the buckets of a partition, for the operator.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// Number of buckets from which the partition is read.
     pub buckets: u64,
-    /// Estimated content of all buckets together.
+    /// Estimated number of rows and bytes of all buckets together.
     pub figures: Figures,
-    /// Estimated content of the largest bucket.
+    /// Estimated number of rows and bytes of the largest bucket.
     pub largest: Figures,
     /// Number of buckets that exceed their maximum size.
     pub too_large: u64,
-    /// True if a split is under way.
+    /// True if a split of a key range is under way.
     pub is_being_cut: bool,
     /// True if the figures include every bucket. False in a partition with very many buckets: then they
     /// include only the first buckets.
     pub is_whole: bool,
 }
 
-/// List of partitions that are kept in buckets.
+/// List of partitions whose rows are kept in buckets.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Partitions {
     /// Keys of the partitions, each with its summary.
@@ -112,7 +116,7 @@ pub struct Partitions {
 pub struct PartitionsPosition {
     /// Position of the scan of the store. `None`: its beginning.
     pub after: Option<ScanPosition>,
-    /// Number of partitions to skip after this position.
+    /// Number of partitions to skip after the position `after`.
     pub skipped: u32,
 }
 
@@ -152,8 +156,8 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Adds the requested key ranges of a window, up to `most` key ranges in all. Returns the next window to read, if
-    /// more key ranges are needed.
+    /// Adds the requested key ranges of a window (part of a range map), up to `most` key ranges in
+    /// all. Returns the next window to read, if more key ranges are needed.
     pub(crate) fn take(&mut self, window: &Directory, seek: &Seek, most: usize) -> Option<Seek> {
         let room = most.saturating_sub(self.pieces.len());
         let is_first = self.pieces.is_empty();
@@ -190,7 +194,8 @@ impl Chosen {
         .filter(|_| self.pieces.len() < most)
     }
 
-    /// Returns the listing. `figures` has the content of each key range, in the same order.
+    /// Returns the listing. `figures` has the content of each key range, in the order of the key
+    /// ranges.
     pub(crate) fn listed(self, pieced: &PiecedTable, figures: Vec<Figures>) -> Result<Listing> {
         let floor = self.floor;
         let pieces = self.pieces.iter().zip(figures);
@@ -256,8 +261,8 @@ pub(crate) async fn partition_keys(
     Ok((keys, Some(position)))
 }
 
-/// Lists the buckets around the bucket that contains a key: about as many before it as after it. `list` lists at
-/// most a number of buckets from a position on.
+/// Lists the buckets around the bucket that contains a key: about as many before that bucket as after it.
+/// `list` lists at most a number of buckets from a position on.
 pub(crate) async fn list_around<F, Listed>(
     key: Key,
     most: usize,
@@ -306,7 +311,7 @@ fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
 }
 
 impl BucketSize {
-    /// Returns whether a bucket with this content exceeds its maximum size.
+    /// Returns whether a bucket with the content `figures` exceeds its maximum size.
     pub fn is_exceeded(self, figures: Figures) -> bool {
         match self {
             Self::Bytes(most) => figures.bytes > most,
@@ -324,8 +329,9 @@ impl Summary {
         }
     }
 
-    /// Adds key ranges. The first ones have the content `figures`. Adjacent key ranges that are read from one bucket
-    /// count as one bucket. `last` is the bucket of the previous key range.
+    /// Adds key ranges to the summary. `figures` has the content of the first key ranges. Adjacent
+    /// key ranges that are read from one bucket count as one bucket. `last` is the bucket of the
+    /// previous key range.
     pub(crate) fn add(
         &mut self,
         pieces: &[(Span, Piece)],
@@ -356,7 +362,8 @@ impl Summary {
 }
 
 impl Partition {
-    /// Lists key ranges from a position on, at most [`MAX_LISTED_PIECES`]. Their content is estimated from samples.
+    /// Lists key ranges of the partition from `seek` on, at most [`MAX_LISTED_PIECES`]. Their
+    /// content is estimated from sampled rows.
     ///
     /// # Errors
     /// The range map or the samples cannot be read in time, or are damaged.
@@ -372,8 +379,8 @@ impl Partition {
         chosen.listed(&self.place.pieced, figures)
     }
 
-    /// Summarizes the partition. `size` is the maximum size of its buckets. Reads samples of the first
-    /// [`MAX_SUMMED_PIECES`] key ranges, and only counts the others.
+    /// Summarizes the buckets of the partition. `size` is the maximum size of a bucket. Reads
+    /// samples of the first [`MAX_SUMMED_PIECES`] key ranges, and only counts further key ranges.
     ///
     /// # Errors
     /// As for [`list`](Self::list).
@@ -399,7 +406,7 @@ impl Partition {
             .await
     }
 
-    /// Returns the content of key ranges, estimated from their samples.
+    /// Returns the content of each key range, estimated from its sampled rows.
     async fn figures(&self, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<Vec<Figures>> {
         let looks = pieces.iter().map(|(span, piece)| async move {
             let (bucket, sampling) = (piece.roles.read, piece.sampling);

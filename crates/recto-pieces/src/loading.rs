@@ -62,8 +62,8 @@ impl Loads {
         has_room
     }
 
-    /// Resets the count of a bucket. No load waits for this bucket until it has received the maximum
-    /// number of bytes again.
+    /// Resets the count of a bucket. No load waits for the bucket until the bucket has received the
+    /// maximum number of bytes again.
     fn lets(&self, id: &PlaceId, bucket: Bucket) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.remove(&(PlaceId::clone(id), bucket));

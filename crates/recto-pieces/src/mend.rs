@@ -21,8 +21,8 @@ pub struct Mended {
     pub made: usize,
     /// Number of key ranges whose unfinished split the repair completed.
     pub went_on: usize,
-    /// Number of buckets that still exceed their maximum size. Usually they have a single row, or fewer
-    /// rows than their samples suggest.
+    /// Number of buckets that still exceed their maximum size. Usually they have a single row, or
+    /// fewer rows than the sampled rows suggest.
     pub too_large: usize,
     /// Number of key ranges whose old bucket the repair cleared after a split.
     pub cleared: usize,
@@ -68,7 +68,7 @@ impl Partition {
 }
 
 impl PieceStore {
-    /// Makes the splits of all buckets that are due now, and returns their number.
+    /// Makes the splits of all buckets that are due now, and returns the number of splits.
     async fn cut_all(&self, place: &Arc<Place>) -> Result<usize> {
         let (mut cuts, mut next) = (0, Some(Key::new()));
         while let Some(key) = next {
@@ -88,8 +88,8 @@ impl PieceStore {
         Ok(cuts)
     }
 
-    /// Clears the old buckets an hour from now. Returns the number of key ranges that used them before
-    /// their split.
+    /// Clears the old buckets (which splits left) an hour from now. Returns the number of key
+    /// ranges that were in an old bucket.
     async fn clear_all(&self, place: &Arc<Place>) -> Result<usize> {
         let (mut keys, mut pieces, mut next) = (Vec::new(), 0, Some(Key::new()));
         while let Some(key) = next {
@@ -126,13 +126,15 @@ impl PieceStore {
     async fn serially(&self, place: &Place, key: &Key) -> Result<Directory> {
         let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
         let mut window = self.read_directory(place, &seek, true, deadline).await?;
-        // Remove key ranges before `key`, because the previous window had them already.
+        // Remove the key ranges before `key`, because the caller got these key ranges with the
+        // previous window.
         window.pieces.retain(|piece| piece.start >= *key);
         Ok(window)
     }
 }
 
-/// Numbers of buckets and key ranges of a partition.
+/// Number of buckets of a partition, of key ranges whose split is unfinished (`half_done`), and of
+/// key ranges whose old bucket is not cleared yet (`to_clear`).
 #[derive(Default)]
 struct Counted {
     buckets: usize,

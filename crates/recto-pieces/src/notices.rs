@@ -1,5 +1,5 @@
-//! Notices about partitions whose buckets may need work. Reads and writes create notices, and the splitter
-//! handles them.
+//! Queue of notices: requests for work in partitions, such as splits of buckets. Reads and writes
+//! add notices, and the splitter handles the notices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,18 @@ use tokio::sync::Notify;
 use crate::limits::{MAX_CLEARINGS, MAX_NOTICES, MAX_TAKEN};
 use crate::place::{Place, PlaceId};
 
-/// Reason why a partition may need work.
+/// Reason why a partition may need work (a split, or cleanup after a split).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Notice {
-    /// The bucket received a sample, or may be too large for another reason.
+    /// The bucket received a sampled row, or may be too large for another reason, so it may need a
+    /// split.
     Grown(Bucket),
     /// A split is under way, and may be unfinished.
     HalfDone,
     /// Old buckets remain after a split, and must be removed.
     ToClear,
-    /// The range map has a short lifetime although no split is under way.
+    /// Cached range maps of the partition have a short lifetime although no split is under way. The
+    /// lifetime can be raised.
     Calm,
 }
 
@@ -42,16 +44,16 @@ impl Notice {
     }
 }
 
-/// Notice about a partition.
+/// Notice about a partition: a request for work there.
 #[derive(Debug, Clone)]
 pub(crate) struct Noticed {
     pub(crate) place: Arc<Place>,
     pub(crate) notice: Notice,
-    /// Key in the key range that may need work.
+    /// Key in the key range that may need work. It selects the part of the range map to read.
     pub(crate) key: Key,
 }
 
-/// Queue of notices, and the jobs under way.
+/// Queue of notices (requests for work in partitions), and the jobs under way.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     inner: Mutex<Inner>,
@@ -61,7 +63,7 @@ pub(crate) struct Notices {
 #[derive(Debug, Default)]
 struct Inner {
     waiting: BTreeMap<(PlaceId, Notice), Noticed>,
-    /// Partitions with a job under way, by kind.
+    /// Partitions in which a job runs now, each with the kind of the job.
     busy: BTreeSet<(PlaceId, Kind)>,
     /// Last notice that was returned. The search for the next notice begins after it, so that each notice gets its
     /// turn.
@@ -93,7 +95,8 @@ impl Notices {
         self.came.notify_one();
     }
 
-    /// Adds notices for the unfinished work that a range map shows. Each reader of a range map calls this method.
+    /// Adds notices (requests for work) for the unfinished work that a range map shows. Each reader
+    /// of a range map calls this method.
     pub(crate) fn look(&self, place: &Arc<Place>, directory: &Directory) {
         let is_hot = directory.version > 0 && directory.life_ms < LONG_LIFE_MS;
         if is_hot && !directory.is_being_cut() {
@@ -109,8 +112,9 @@ impl Notices {
         }
     }
 
-    /// Removes and returns the notices about grown buckets of a partition, at most [`MAX_TAKEN`]. A job
-    /// that handles a notice about one grown bucket calls this method to handle the others too.
+    /// Removes and returns the notices (requests for work) about grown buckets of a partition, at
+    /// most [`MAX_TAKEN`]. A job that handles a notice about one grown bucket calls this method to
+    /// handle the others too.
     pub(crate) fn take_grown(&self, place: &PlaceId) -> Vec<(Bucket, Key)> {
         let mut inner = self.lock();
         let from = (Arc::clone(place), Notice::Grown(Bucket(0)));

@@ -29,7 +29,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 pub type Stamps = Arc<dyn Fn() -> Stamp + Send + Sync>;
 
 /// A store whose partitions are kept in buckets, with its cached range maps and its queue of
-/// partitions to split. Clones share this state.
+/// partitions to split. Clones share the cache and the queue.
 #[derive(Clone)]
 pub struct PieceStore(Arc<Kept>);
 
@@ -43,15 +43,15 @@ pub struct Kept {
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
     pub(crate) copies: Arc<Copies>,
-    /// Time buckets that this process knows to be registered.
+    /// Time buckets that, as this process knows, have an entry in the registry.
     pub(crate) registered: Arc<Registered>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) loads: Arc<Loads>,
     pub(crate) roots: Arc<Roots>,
-    /// Limits the concurrent reads of range maps.
+    /// Semaphore that limits the concurrent reads of range maps.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
-    /// Limits the concurrent requests that copy rows.
+    /// Semaphore that limits the concurrent requests that copy rows.
     pub(crate) copying: Arc<Semaphore>,
 }
 
@@ -71,16 +71,16 @@ pub struct Place {
     pub(crate) id: PlaceId,
 }
 
-/// Name of the table, and the encoded key of the partition.
+/// Identity of a partition: the name of its table, and its encoded key.
 pub(crate) type PlaceId = Arc<(String, Vec<u8>)>;
 
-/// Point in time at which a request gives up.
+/// Time on the monotonic clock at which a request gives up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// A write that was not confirmed as done.
+/// Write that the store did not confirm, with its error.
 #[derive(Debug)]
 pub(crate) struct Undone {
     pub(crate) error: PiecesError,
@@ -158,7 +158,8 @@ impl PieceStore {
         Self(Arc::new(Kept { protocol, ..kept }))
     }
 
-    /// Returns a partition of a table, from the cells of its key without the bucket.
+    /// Returns the partition of a table that a query names. `partition` has the cells of its key,
+    /// without the bucket.
     ///
     /// # Errors
     /// The key is not a partition key of the table, or it is too long for a partition that is kept
@@ -174,7 +175,7 @@ impl PieceStore {
         })
     }
 
-    /// Returns the current readings of both clocks.
+    /// Returns the current readings of the clock since boot and of the wall clock.
     pub(crate) fn clock(&self) -> Clock {
         Clock {
             boot_ms: self.environment.continuous_nanos() / 1_000_000,
@@ -296,7 +297,7 @@ impl PieceStore {
         tokio::time::sleep(longest.mul_f64(0.5 + self.drawn() / 2.0)).await;
     }
 
-    /// Returns a random number from 0 to 1.
+    /// Returns a random number from 0 to 1, both included.
     pub(crate) fn drawn(&self) -> f64 {
         f64::from(u32::from_be_bytes(self.environment.random())) / f64::from(u32::MAX)
     }
@@ -321,7 +322,8 @@ impl PieceStore {
 }
 
 impl Place {
-    /// Returns a partition of a table, from the cells of its key without the bucket.
+    /// Returns the identity of a partition of a table. `partition` has the cells of its key,
+    /// without the bucket.
     ///
     /// # Errors
     /// The key is not a partition key of the table.
@@ -334,23 +336,24 @@ impl Place {
         })
     }
 
-    /// Returns the store's partition for a bucket that has no shards.
+    /// Returns the partition key under which the store has a bucket that has no shards.
     pub(crate) fn bucket_partition(&self, bucket: Bucket) -> Cells {
         bucket_partition(&self.partition, bucket)
     }
 
-    /// Returns the store's partition for a shard of a bucket.
+    /// Returns the partition key under which the store has a shard of a bucket.
     pub(crate) fn shard_partition(&self, bucket: Bucket, shard: Shard) -> Cells {
         self.pieced.shard_partition(self.bucket_partition(bucket), shard)
     }
 
-    /// Returns the key of the range map's partition in the table of range maps.
+    /// Returns the partition key of the range map of this partition in the table of range maps.
     pub(crate) fn directory_partition(&self) -> Cells {
         let (table, partition) = &*self.id;
         [table.as_bytes(), partition].into_iter().map(Some).collect()
     }
 
-    /// Returns the key of a bucket's partition in the table of samples.
+    /// Returns the partition key of a bucket's samples (stored keys and sizes of some rows) in the
+    /// table of samples.
     pub(crate) fn samples_partition(&self, bucket: Bucket) -> Cells {
         let ((table, partition), bucket) = (&*self.id, bucket.0.to_be_bytes());
         [table.as_bytes(), partition, &bucket]
@@ -380,7 +383,6 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left until the deadline.
     pub(crate) fn left(self, environment: &Environment) -> Duration {
         let now_nanos = environment.monotonic_nanos();
         Duration::from_nanos(self.monotonic_nanos.saturating_sub(now_nanos))
@@ -394,7 +396,8 @@ impl Deadline {
 }
 
 impl Undone {
-    /// Returns the error to report to the caller of a failed write. It says whether the write may be done.
+    /// Returns the error to report to the caller of a failed write. The error says whether the
+    /// write may be done.
     pub(crate) fn told(self) -> PiecesError {
         if self.may_be_done {
             self.error.in_doubt()

@@ -17,21 +17,22 @@ use crate::place::{Deadline, Partition, PieceStore};
 use crate::shards;
 use crate::tables::PiecedTable;
 
-/// Rows that were read while the range map was being read, from the buckets of the last known range map.
+/// Rows that were read concurrently with the range map, from the buckets of the last known range
+/// map.
 ///
-/// If the new range map names the same buckets, the rows equal those of a read after the range map: a
-/// bucket that is no longer read is never read again, so these buckets were current during the whole read.
-/// The expiry of the range map is checked as usual.
+/// If the new range map names the same buckets, the rows equal those of a read after the range map:
+/// a bucket that is no longer read never becomes current again, so the buckets were current during
+/// the whole read. The expiry of the range map is checked as usual.
 struct Ahead {
     slices: Vec<recto_protocol::buckets::Slice>,
     read: RowsRead,
 }
 
-/// Read under way.
+/// Read of a slice of a partition, in progress.
 struct Way<'r> {
     partition: Partition,
     snapshot: &'r dyn Snapshot,
-    /// Slice of the partition as a query names it.
+    /// Slice of the whole partition, which the read divides by buckets.
     slice: &'r Slice,
     span: Span,
     options: &'r ReadOptions,
@@ -78,9 +79,9 @@ impl PieceStore {
 }
 
 impl Way<'_> {
-    /// Reads the rows of the slice in one window (part) of the range map, and returns the remaining span.
-    /// `read` has the rows of the previous windows. `least` is the minimum number of slices to request
-    /// concurrently. It grows while slices have no rows.
+    /// Reads the rows of the slice in one window (part) of the range map, and returns the remaining
+    /// keys. `read` has the rows of the previous windows. `least` is the minimum number of slices
+    /// to request concurrently. It grows while slices have no rows.
     async fn window(&self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
         let pieces = &self.partition.pieces;
         let is_backward = self.slice.direction == ReadDirection::Backward;
@@ -142,8 +143,9 @@ impl Way<'_> {
         }
     }
 
-    /// Returns a range map. If no valid one is cached, also returns the rows that were read meanwhile from the buckets
-    /// of the last known range map. Most partitions were never split, so this guess is usually right.
+    /// Returns a range map. If no valid one is cached, reads rows concurrently with the range map,
+    /// from the buckets of the last known range map, and returns these rows, too. Most partitions
+    /// were never split, so this guess is usually right.
     async fn take(&self, seek: &Seek, before: &RowsRead) -> Result<(Taken, Option<Ahead>)> {
         if let Some(taken) = self.partition.living(seek) {
             return Ok((taken, None));
@@ -275,9 +277,9 @@ fn side_by_side(
     count
 }
 
-/// Returns the estimated number of rows of a span, or `None` if the content of a key range is unknown. A
-/// part of a key range counts by its share of the integers or times between the edges of the key range.
-/// This assumes that rows are evenly distributed.
+/// Returns the estimated number of rows of a span (range of keys), or `None` if the content of a
+/// key range is unknown. A part of a key range counts by its share of the integers or times between
+/// the edges of the key range, on the assumption that rows are evenly distributed.
 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;

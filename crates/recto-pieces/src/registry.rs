@@ -1,4 +1,5 @@
-//! Registry of the existing time buckets on stores without transactions. Writers only add entries.
+//! Registry of the existing time buckets (buckets for fixed periods of time) on stores without
+//! transactions. Writers only add entries.
 //!
 //! A plain write adds the entry of a bucket before the first row of the bucket is written, and each page reads the
 //! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split, so
@@ -30,21 +31,23 @@ use crate::place::{Deadline, PieceStore, Place, PlaceId};
 use crate::tables::mutation;
 use crate::times::{TimeBucket, Times};
 
-/// Indexes of the columns of a row of the registry.
+/// Index of the column with the start of a bucket's key range, in the table of the registry.
 pub(crate) const START: usize = 2;
 const BUCKET: usize = 3;
 /// Index of the column of the bucket number among the columns outside the key.
 const BUCKET_COLUMN: u16 = 0;
 
-/// Cache of the registry: entries that this process wrote, and retention bounds that it read.
+/// Cache of the registry of time buckets: entries that this process wrote, and retention bounds
+/// that it read.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     entries: Mutex<BTreeSet<(PlaceId, Bucket)>>,
-    /// Retention bounds that this process read, by partition.
+    /// Retention bounds (rows beyond them are not kept) that this process read, by partition.
     floors: Mutex<BTreeMap<PlaceId, Low>>,
 }
 
-/// Retention bound of a partition, and the time `asked` when its read began.
+/// Retention bound of a partition (rows beyond it are not kept), and the time `asked` when its read
+/// began.
 #[derive(Debug, Clone)]
 struct Low {
     floor: Option<Floor>,
@@ -82,7 +85,7 @@ impl Registered {
         known.insert(Arc::clone(place), low);
     }
 
-    /// Removes all cached entries and bounds of a table.
+    /// Removes all cached registry entries and retention bounds of a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(place, _)| place.0 != table);
@@ -92,7 +95,7 @@ impl Registered {
     }
 }
 
-/// Entry of the registry: an existing time bucket, and the key at which it starts.
+/// Entry of the registry of time buckets: an existing bucket, and the key at which it starts.
 pub(crate) struct Entry {
     pub(crate) start: Key,
     pub(crate) bucket: Bucket,
@@ -158,8 +161,8 @@ impl PieceStore {
         Ok(self.taken(place, bucket, low))
     }
 
-    /// Returns the cached retention bound if it is recent, else reads the bound. If `is_anew` is true,
-    /// always reads it.
+    /// Returns the cached retention bound if it is recent, else reads the bound. If `is_anew` is
+    /// true, always reads the bound.
     async fn read_low(&self, place: &Place, is_anew: bool, deadline: Deadline) -> Result<Low> {
         let now = self.clock();
         let known = self.registered.low(&place.id).filter(|_| !is_anew);
@@ -186,8 +189,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns the range map that stores the retention bound of time buckets. This range map has one key
-    /// range, or does not exist.
+    /// Returns the range map that stores the retention bound of a partition with time buckets. The
+    /// range map has one key range, or does not exist.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -202,7 +205,7 @@ impl PieceStore {
         Ok(directory)
     }
 
-    /// Returns the write that registers a bucket.
+    /// Returns the write that adds a time bucket to the registry of existing buckets.
     pub(crate) fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
         let number = bucket.bucket.0.to_be_bytes();
         let put = Operation::Patch {
@@ -217,7 +220,7 @@ impl PieceStore {
         }
     }
 
-    /// Returns a window of a range map that contains only this time bucket.
+    /// Returns a window (part) of a range map that contains only the time bucket `bucket`.
     pub(crate) fn window_at(&self, place: &Place, bucket: TimeBucket, floor: Option<Floor>) -> Directory {
         let piece = piece_of(place, bucket.start, bucket.bucket);
         Directory {
@@ -226,9 +229,9 @@ impl PieceStore {
         }
     }
 
-    /// Returns a cached range map that contains only this time bucket. Any write may use it, with any
-    /// timestamp and any basis: time buckets are never split, so no deletion of this key ever went to
-    /// another bucket.
+    /// Returns a cached range map that contains only the time bucket `bucket`. A write may use the
+    /// range map with any timestamp: time buckets are never split, so no deletion of the key ever
+    /// went to another bucket.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let window = self.window_at(place, bucket, low.floor);
         Taken {
@@ -239,7 +242,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns the registry as a range map, or the requested window of it, and the number of sequential requests.
+    /// Returns the registry as a range map, or the requested window (part) of it, and the number of
+    /// sequential requests.
     ///
     /// # Errors
     /// The registry cannot be read in time, or is damaged.
@@ -313,7 +317,7 @@ impl PieceStore {
         Ok(row.map(|row| (read_entry(row).map(|entry| entry.bucket), stamp)))
     }
 
-    /// Returns whether `start` is the start of the first entry of a partition.
+    /// Returns whether `start` is the start of the first registry entry of a partition.
     ///
     /// # Errors
     /// The entry cannot be read in time.
@@ -325,7 +329,7 @@ impl PieceStore {
         Ok(read.rows.iter().any(|row| row.get(START) == Some(start)))
     }
 
-    /// Deletes the entries of removed buckets.
+    /// Deletes the registry entries of time buckets that were removed.
     ///
     /// # Errors
     /// The entries cannot be deleted in time.
@@ -404,7 +408,8 @@ impl PieceStore {
         }
     }
 
-    /// Returns at most `most` entries between two edges, and the start of the next entry.
+    /// Returns at most `most` registry entries between two edges, and the start of the entry that
+    /// follows.
     async fn entries(
         &self,
         place: &Place,

@@ -1,7 +1,8 @@
-//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`.
+//! Retention (deletion of rows that are too old) on stores without transactions. Executes the
+//! actions of `recto_protocol::buckets::Retaining`.
 //!
-//! Expired data is deleted by partitions of the store, or by the hidden part of a bucket if a kept key
-//! range also uses the bucket.
+//! Expired data is deleted as whole partitions of the store. If a kept key range also uses a
+//! bucket, only the expired range of the bucket is deleted.
 //!
 //! The retention bound is raised only to the end of a bucket. Buckets therefore get ends in advance: a
 //! split ends a bucket at each eighth of the retention length in which rows have arrived. Time buckets
@@ -31,7 +32,8 @@ use crate::times::Keep;
 /// Known key ranges of a partition: at least the oldest ones, which may have expired.
 struct Oldest {
     known: Directory,
-    /// For time buckets, the range map with the retention bound.
+    /// Range map that stores only the retention bound, for a table with time buckets. `None`:
+    /// `known` has the bound.
     beside: Option<Directory>,
 }
 
@@ -132,7 +134,7 @@ impl PieceStore {
         })
     }
 
-    /// Raises the retention bound, or removes key ranges whose buckets were removed.
+    /// Raises the retention bound, or removes key ranges whose buckets were removed from the store.
     async fn change_oldest(
         &self,
         place: &Place,
@@ -183,9 +185,10 @@ impl PieceStore {
         dropped.try_collect().await
     }
 
-    /// Deletes the rows and the samples of a bucket within a span. If the span contains all keys, deletes
-    /// the bucket as a whole. A writer with a fast clock may have given rows a later timestamp than the
-    /// deletion. Then the deletion is repeated with a later timestamp, until no rows are visible.
+    /// Deletes the rows and the samples of a bucket within a span (range of keys). If the span
+    /// contains all keys, deletes the bucket as a whole. A writer with a fast clock may have given
+    /// rows a later timestamp than the deletion. In that case, repeats the deletion with a later
+    /// timestamp, until no rows are visible.
     async fn drop_rows(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
         let mut stamp = (self.stamps)();
         for _ in 0..MAX_DROP_ROUNDS {
@@ -207,7 +210,8 @@ impl PieceStore {
             .with_hint("set the clocks of all writing machines"))
     }
 
-    /// Deletes a bucket as a whole.
+    /// Deletes a bucket as a whole: the rows in all its shards, and its samples (stored keys and
+    /// sizes of some rows).
     async fn drop_bucket(&self, place: &Place, bucket: Bucket, stamp: Stamp) -> Result<()> {
         if bucket == Bucket(0) {
             // Mark bucket 0 at a later timestamp than the deletion, so that scans find the partition at
@@ -228,8 +232,8 @@ impl PieceStore {
         self.write_step(self.samples_write(place, bucket, whole())).await
     }
 
-    /// Returns the newest timestamp of the first rows of a bucket within a span, or `None` if there are no
-    /// rows.
+    /// Returns the newest timestamp of the first rows of a bucket within a span (range of keys), or
+    /// `None` if there are no rows.
     async fn newest_in(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<i64>> {
         let mut newest = None;
         for shard in place.pieced.shards.all() {
@@ -239,8 +243,9 @@ impl PieceStore {
         Ok(newest)
     }
 
-    /// Splits a bucket at the last of these steps of the retention bound, and at each earlier step that
-    /// separates existing rows. The last step is in the future, so usually no rows are copied.
+    /// Splits a bucket at the last of `steps` (future and past values of the retention bound), and
+    /// at each earlier step that separates existing rows. The last step is in the future, so
+    /// usually no rows are copied.
     async fn end_buckets(&self, place: &Arc<Place>, steps: &[(i64, Key)]) -> Result<()> {
         let (Some(keep), Some((_, next))) = (&place.pieced.keep, steps.last()) else {
             return Ok(());
@@ -280,8 +285,8 @@ impl PieceStore {
         self.split(place, next, directory, vec![cut], false).await
     }
 
-    /// Returns the time of the oldest row of a bucket within a span, in milliseconds since 1970. Returns
-    /// `None` if the span has no rows.
+    /// Returns the time of the oldest row of a bucket within a span (range of keys), in
+    /// milliseconds since 1970. Returns `None` if the span has no rows.
     async fn oldest_row(
         &self,
         place: &Place,
@@ -308,8 +313,9 @@ impl PieceStore {
         Ok(oldest)
     }
 
-    /// Returns a split of a key range at these edges. The content of each part is estimated from samples.
-    /// The content of the newest part stays unknown, because rows are about to arrive in it.
+    /// Returns a split of a key range at `edges`. The content of each part is estimated from
+    /// samples. The content of the newest part stays unknown, because rows are about to arrive in
+    /// it.
     async fn cut_at(
         &self,
         place: &Place,

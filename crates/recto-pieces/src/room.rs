@@ -12,8 +12,8 @@ use crate::growth::span_of;
 use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_ROOM_EDGES, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
 
-/// Size of the new parts, in quarters of the target size of a bucket. At three quarters, few parts have
-/// enough samples by chance to be split again.
+/// Size of the parts into which a bucket is split before a load, in quarters of the target size of
+/// a bucket. At three quarters, few parts have enough samples by chance to be split again.
 const PART_QUARTERS: u64 = 3;
 
 /// Row that represents several rows which are about to arrive.
@@ -59,8 +59,8 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Returns the splits of one window of the range map. All of them take effect together, so that the
-    /// caller waits only once.
+    /// Returns the splits of one window (part) of the range map. All of them take effect together,
+    /// so that the caller waits only once.
     async fn room_in(&self, place: &Place, directory: &Directory, coming: &[Coming]) -> Result<Vec<Cut>> {
         let mut buckets: Vec<(Bucket, Span, Sampling)> = Vec::new();
         for one in coming {

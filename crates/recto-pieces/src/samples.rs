@@ -1,4 +1,5 @@
-//! Samples in their table: one row for each sample, and one partition for each bucket.
+//! Samples (stored keys and sizes of some rows) in their table: one row for each sample, and one
+//! partition for each bucket.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use crate::limits::{MAX_SAMPLES_READ, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Indexes of the columns of a row of the table of samples.
+/// Index of the column with the key of the sampled row, in the table of samples.
 const KEY: usize = 3;
 const BYTES: usize = 4;
 const GONE: usize = 5;
 
-/// Sample, and the timestamp of the write of its row.
+/// Sample of a row, with the write timestamp of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dated {
     pub(crate) sample: Sample,
@@ -31,10 +32,11 @@ impl Dated {
     }
 }
 
-/// Effect of a write on a row.
+/// Effect of a write on a row, which determines the change of the row's sample (stored key and
+/// size).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// The row is written, and has this counted size in bytes.
+    /// The row is written. This number of bytes is its size, as it counts for the bucket.
     Put(u64),
     /// The row is deleted.
     Gone,
@@ -51,7 +53,8 @@ pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     }
 }
 
-/// Returns whether the write of a row must also write or delete its sample in a bucket.
+/// Returns whether the write of a row must also write or delete the row's sample (stored key and
+/// size) in a bucket.
 pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool {
     let hash = hash(key);
     let is_sampled = match became {
@@ -60,12 +63,13 @@ pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool
         // `MAX_DELETED_ROW_BYTES`.
         Became::Gone => sampling.marks_gone(hash),
     };
-    // A row with a longer key is never sampled, because no key range can begin at such a key.
+    // A row with a longer key is never sampled, because no key range can begin at a key of that
+    // length.
     is_sampled && key.len() <= MAX_EDGE_BYTES
 }
 
-/// Returns the change of the samples of a bucket that a write of a row causes, or `None` if it changes no
-/// sample.
+/// Returns the change of a bucket's samples (stored keys and sizes of some rows) that the write of
+/// a row requires. Returns `None` if no sample changes.
 pub(crate) fn change(
     key: &[u8],
     became: Became,
@@ -92,7 +96,8 @@ pub(crate) fn change(
 }
 
 impl PieceStore {
-    /// Returns a write of changes of samples of a bucket.
+    /// Returns a write that applies changes to a bucket's samples (stored keys and sizes of some
+    /// rows).
     pub(crate) fn samples_write(
         &self,
         place: &Place,
@@ -106,8 +111,9 @@ impl PieceStore {
         }
     }
 
-    /// Returns the samples of a bucket within a span in the order of their keys. Leaves out samples of
-    /// deleted rows. Reads at most [`MAX_SAMPLES_READ`] samples.
+    /// Returns the samples (stored keys and sizes of some rows) of a bucket within a range of keys,
+    /// in the order of their keys. Leaves out samples of deleted rows. Reads at most
+    /// [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples(
         &self,
         place: &Place,
@@ -124,8 +130,8 @@ impl PieceStore {
         Ok(samples)
     }
 
-    /// Returns the samples of a bucket between two edges, and also the samples of deleted rows. Reads at
-    /// most [`MAX_SAMPLES_READ`] samples.
+    /// Returns the samples (stored keys and sizes of some rows) of a bucket between two edges,
+    /// including those of deleted rows. Reads at most [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples_between(
         &self,
         place: &Place,
@@ -157,7 +163,7 @@ impl PieceStore {
         read.rows.iter().zip(&read.stamps).map(dated).collect()
     }
 
-    /// Returns the sample of a key in a bucket.
+    /// Returns the sample (stored key and size of a row) with a key in a bucket, if there is one.
     pub(crate) async fn sample_of(&self, place: &Place, bucket: Bucket, key: &Key) -> Result<Option<Dated>> {
         let cells = |key: &Key| std::iter::once(Some(&key[..])).collect();
         let between = (Bound::Before(cells(key)), Bound::After(cells(key)));
@@ -175,7 +181,7 @@ fn dated((row, stamp): (RowRef<'_>, &i64)) -> Result<Dated> {
 
 fn sample_of(row: RowRef<'_>) -> Option<Sample> {
     // A sample without a size belongs to a row that was deleted before it was sampled. A negative
-    // size is invalid. Both count as size 0.
+    // size is invalid. A missing or negative size counts as 0.
     let bytes = row.get(BYTES).and_then(|bytes| bytes.try_into().ok());
     Some(Sample {
         key: row.get(KEY)?.to_vec(),

@@ -18,11 +18,13 @@ use crate::tables::mutation;
 use crate::writer::{Ended, Group, Guess, RowWrite};
 
 impl PieceStore {
-    /// Writes the rows of a group to all buckets that take them, and the other writes of the group.
+    /// Writes the rows of a group to all buckets that take them, and the group's writes to tables
+    /// without buckets.
     ///
     /// # Errors
     /// - The store rejects a write.
-    /// - The writes were not done in time, or their outcome is unknown. The kind of the error says which.
+    /// - The writes were not done in time, or their outcome is unknown. The kind of the error says
+    ///   which.
     pub(crate) async fn write_group(&self, group: &Group, deadline: Deadline) -> Result<Ended> {
         let living = self.living(&group.rows);
         let way = Way {
@@ -82,7 +84,7 @@ struct Straight<'g> {
     bucket: Bucket,
 }
 
-/// Write of a group under way.
+/// Write of a group of changes, in progress.
 #[derive(Clone, Copy)]
 struct Way<'g> {
     pieces: &'g PieceStore,
@@ -92,10 +94,10 @@ struct Way<'g> {
     deadline: Deadline,
 }
 
-/// Progress of the write of a group.
+/// Progress of the write of a group of changes.
 struct State {
     actions: VecDeque<(usize, WriteAction)>,
-    /// Range maps that the rows use.
+    /// Range map that each row uses, by the index of the row. `None`: not read yet.
     copies: Vec<Option<Taken>>,
     /// Rows that wait for a range map. True if the range map must be read again, although one is cached.
     waiting: Vec<(usize, bool)>,
@@ -104,11 +106,11 @@ struct State {
     /// True if some writes may already be stored, so that errors must report an unknown outcome.
     is_on_its_way: bool,
     is_sent: bool,
-    /// Number of rows whose outcome is known.
+    /// Number of rows of the group whose outcome is known.
     over: usize,
     /// True if the caller must repeat the write of some rows with newer timestamps.
     is_moved: bool,
-    /// Rows that are skipped, because they are below the retention bound.
+    /// Rows of the group, by index, that are skipped because they are below the retention bound.
     left_out: BTreeSet<usize>,
     refused: Option<Unrouted>,
 }
@@ -130,8 +132,8 @@ impl State {
         }
     }
 
-    /// Skips a row below the retention bound of a table that skips such rows. If the row was already sent to a guessed
-    /// bucket, it is removed there as a misplaced row.
+    /// Skips a row below the retention bound of a table that skips such rows. If the row was
+    /// already sent to a guessed bucket, the deletion of misplaced rows removes it there.
     fn leave_out(&mut self, row: usize) {
         if !self.is_on_its_way {
             self.writes.retain(|(other, _)| *other != row);
@@ -142,32 +144,32 @@ impl State {
     }
 }
 
-/// Result of a request to the store that was under way.
+/// Result of a request that was sent to the store.
 enum Heard {
-    /// Rows that waited for the same range map, whether the map had to be read again, and the map. It
-    /// contains at least the key of the first row.
+    /// Rows (by index) that waited for the same range map, whether the map had to be read again,
+    /// and the map. The map contains at least the key of the first row.
     Copy(Vec<usize>, bool, Result<Taken>),
     Written(std::result::Result<(), Undone>),
 }
 
 type PendingRequests<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
 
-/// Deletions of misplaced rows and of their samples, by partition.
+/// Deletions of misplaced rows, and of their samples (stored keys and sizes), by partition.
 type Strays = BTreeMap<(PlaceId, Bucket, Shard), [PartitionWrite; 2]>;
 
-/// Writes of a group, ready for the store.
+/// Writes of a group of changes, grouped by partition, ready to be sent to the store.
 #[derive(Default)]
 struct Sending {
-    /// Samples of rows that are written.
+    /// Writes of the samples (stored keys and sizes) of rows that are put or patched.
     samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
-    /// Grown buckets, each with the index of a row. A notice about each of them is added after the samples
-    /// are stored.
+    /// Grown buckets, each with the index of a row. After the samples are stored, each bucket is
+    /// queued for a check whether it must be split.
     noticed: BTreeMap<(PlaceId, Bucket), usize>,
     first: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
     further: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
-    /// Marks of partitions whose first shard may be empty, so that scans find them.
+    /// Writes of root marks, which let scans find partitions whose first shard may be empty.
     roots: BTreeMap<PlaceId, PartitionWrite>,
-    /// Deletions of samples of deleted rows.
+    /// Deletions of the samples (stored keys and sizes) of rows that are deleted.
     gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
 }
 
@@ -203,8 +205,8 @@ impl<'g> Way<'g> {
         })
     }
 
-    /// Writes the row by the direct path. If the range map has expired after the write, continues on the
-    /// general path.
+    /// Writes the row by the direct path (one write, no further steps). If the range map has
+    /// expired after the write, continues with the steps of a general write.
     async fn go_straight(&self, straight: Straight<'g>) -> Result<Ended> {
         let Straight { row, bucket, .. } = straight;
         let mut machine = straight.machine;
@@ -308,11 +310,12 @@ impl<'g> Way<'g> {
             .extend(further.into_iter().map(|action| (row, action)));
     }
 
-    /// Executes an action for a row. Returns the resulting event if it happens at once.
+    /// Executes an action of the protocol for a row. Returns the resulting event if it happens at
+    /// once.
     fn act(&self, state: &mut State, row: usize, action: WriteAction) -> Result<Option<WriteEvent>> {
         match action {
             WriteAction::Take | WriteAction::Read => {
-                // A first request may use a range map that another task has cached meanwhile. A
+                // A first request may use a range map that another task has cached since. A
                 // repeated request needs a new read.
                 let is_first = state.copies[row].is_none();
                 let of = &self.group.rows[row];
@@ -347,8 +350,8 @@ impl<'g> Way<'g> {
         Ok(None)
     }
 
-    /// Requests the range maps for which rows wait. Rows that were in the same window at its last read
-    /// share one request.
+    /// Requests the range maps for which rows wait. Rows that were in the same window (part) at its
+    /// last read share one request.
     fn ask<'s>(&'s self, state: &mut State, asked: &PendingRequests<'s>) {
         let mut groups: BTreeMap<(PlaceId, Option<Key>, bool), Vec<usize>> = BTreeMap::new();
         for (row, is_anew) in state.waiting.drain(..) {
@@ -367,7 +370,8 @@ impl<'g> Way<'g> {
         Heard::Copy(rows, is_anew, copy)
     }
 
-    /// Gives a range map to the rows that waited for it. Rows of another window wait for that window.
+    /// Gives a range map to the rows that waited for it. Rows of another window (part) wait for
+    /// that window.
     fn take(
         &self,
         machines: &mut [Writing],
@@ -386,7 +390,7 @@ impl<'g> Way<'g> {
     }
 
     /// Returns whether a row may use a range map. A row without a range map is written to a guessed
-    /// bucket. Its write compares this bucket with the range map as soon as the range map is read.
+    /// bucket. The guess is compared with the range map as soon as the range map is read.
     fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
         copy.is_none_or(|copy| self.group.since.allows(copy, &self.group.rows[row]))
     }
@@ -401,7 +405,8 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Groups the writes of rows, samples and marks by the partition of the store to which they go.
+    /// Groups the writes of rows, of their samples and of root marks by the partition of the store
+    /// to which they go.
     fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
         let mut sending = Sending::default();
         let now_ms = self.pieces.clock().boot_ms;
@@ -474,8 +479,8 @@ impl<'g> Way<'g> {
                 .write_together(further, (Atomicity::Each, self.group.options), self.deadline);
         let further = has_further.then(|| further.boxed());
         all_done(std::iter::once(together.boxed()).chain(further)).await?;
-        // Ignore errors of these deletions. A sample without a row only causes an earlier split of
-        // its bucket.
+        // Ignore errors of the deletions of samples. A sample without a row only causes an earlier
+        // split of its bucket.
         drop(join_all(sending.gone.into_values().map(write)).await);
         Ok(())
     }
@@ -526,7 +531,8 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Removes misplaced rows, in one attempt. If it fails, reads still ignore these rows.
+    /// Removes misplaced rows, in one attempt. If the removal fails, reads still ignore misplaced
+    /// rows.
     async fn remove(&self, strays: Strays) {
         let Some(timeout) = self.pieces.request_time(self.deadline) else {
             return;
@@ -541,7 +547,7 @@ impl<'g> Way<'g> {
     }
 }
 
-/// Adds a write to the pending writes of the same partition.
+/// Adds a write to the pending writes of its partition.
 fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionWrite) {
     match to.entry(at) {
         std::collections::btree_map::Entry::Vacant(there) => {

@@ -1,5 +1,5 @@
-//! Shards of buckets: merges the shards of one bucket in reads, and makes scans find a partition whose first shard is
-//! empty.
+//! Shards of buckets (a bucket may be stored in several partitions). Merges the shards of one
+//! bucket in reads, and makes scans find a partition whose first shard is empty.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,12 +23,13 @@ use crate::writer::RowWrite;
 const DEVIATIONS: f64 = 4.0;
 
 impl PiecedTable {
-    /// Returns the number of columns of the partition key that a query names. The bucket follows them.
+    /// Returns the number of columns of the partition key that a query names. The bucket column
+    /// follows these columns.
     pub(crate) fn key_columns(&self) -> usize {
         self.table.partition().len() - 1 - usize::from(self.shards.are_several())
     }
 
-    /// Returns the store's partition for a shard of a bucket.
+    /// Returns the partition key under which the store has a shard of a bucket.
     pub(crate) fn shard_partition(&self, bucket: Cells, shard: Shard) -> Cells {
         if !self.shards.are_several() {
             return bucket;
@@ -130,7 +131,7 @@ fn only_shard(pieced: &PiecedTable, slice: &Slice) -> Result<Option<Shard>, Stor
     }
 }
 
-/// Merge of the rows of all shards.
+/// Merge of the rows of all shards of a bucket, in the order of their keys.
 struct Merge<'m> {
     pieced: &'m PiecedTable,
     slice: &'m Slice,
@@ -151,7 +152,8 @@ struct Source {
     is_exhausted: bool,
 }
 
-/// Row that was read: its key, the read that returned it, and its number in the result of this read.
+/// Row that was read: its key, the index of the read that returned it, and its index in the result
+/// of this read.
 struct Found {
     key: Key,
     read: usize,
@@ -191,8 +193,9 @@ impl<'m> Merge<'m> {
         }
     }
 
-    /// Returns the number of rows at the beginning of `found` that are final: no unread row can come
-    /// before them. These are the rows up to the position that every unfinished shard has reached.
+    /// Returns the number of rows at the beginning of `found` that are final, because no unread row
+    /// can come before them. A row is final if every unfinished shard was read up to the position
+    /// of the row.
     fn settled(&self) -> usize {
         let mut settled = self.found.len();
         for source in self.sources.iter().filter(|source| !source.is_exhausted) {
@@ -315,7 +318,8 @@ impl<'m> Merge<'m> {
     }
 }
 
-/// Returns the number of rows to request from each shard for `wanted` rows of all shards.
+/// Returns the number of rows to request from each shard, to get `wanted` rows from all shards
+/// together.
 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn share(wanted: usize, shards: usize) -> usize {
     let mean = wanted as f64 / shards.max(1) as f64;
@@ -330,8 +334,8 @@ fn share(wanted: usize, shards: usize) -> usize {
 pub(crate) struct Roots(Mutex<HashMap<PlaceId, u64>>);
 
 impl Roots {
-    /// Returns whether a partition must be marked before the write of a row. Such a row may be the only
-    /// row of the partition, in a shard where scans do not find it.
+    /// Returns whether a partition must be marked before the write of a row, because the row may be
+    /// the only row of the partition, in a shard where scans do not find it.
     pub(crate) fn is_to_be_marked(&self, now_ms: u64, row: &RowWrite, bucket: Bucket) -> bool {
         let is_met = row.shard == Shard(0) || bucket != Bucket(0) || row.became == Became::Gone;
         !is_met && !self.knows(&row.partition.place.id, now_ms)
@@ -343,7 +347,8 @@ impl Roots {
         at_ms.is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < LONG_LIFE_MS)
     }
 
-    /// Records that this process has marked partitions.
+    /// Records that this process has written the root marks of partitions, by which scans find
+    /// them.
     pub(crate) fn are_marked(&self, now_ms: u64, ids: impl Iterator<Item = PlaceId>) {
         let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for id in ids {
@@ -354,7 +359,7 @@ impl Roots {
         }
     }
 
-    /// Removes the entries of a dropped table.
+    /// Removes the recorded partitions of a dropped table.
     pub(crate) fn forget(&self, table: &str) {
         let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         marked.retain(|id, _| id.0 != table);

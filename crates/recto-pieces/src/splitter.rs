@@ -1,5 +1,5 @@
-//! Splitter: handles notices, executes the steps of each split, and continues splits that other processes left
-//! unfinished.
+//! Splitter: handles notices (requests for work in partitions), executes the steps of each split,
+//! and continues splits that other processes left unfinished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +31,10 @@ const PATIENT_LIVES: u32 = 15;
 const EDGES_OF_A_MUTATION: usize = 4;
 
 impl PieceStore {
-    /// Splits grown buckets, continues unfinished splits and removes old buckets, until the future is dropped. Other
-    /// processes continue the work that it leaves unfinished. Run this method once in a process. A failed job is
-    /// retried for some time. After that, the next notice creates it again.
+    /// Splits grown buckets, continues unfinished splits and removes old buckets, until the future
+    /// is dropped. Other processes continue the work that it leaves unfinished. Run this method
+    /// once in a process. A failed job is retried for some time. After that, the next read or write
+    /// of the partition requests the job again.
     pub async fn work(&self) {
         let mut jobs: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
@@ -59,17 +60,17 @@ impl PieceStore {
         self.notices.is_over(&noticed);
     }
 
-    /// Makes the splits that are due in a bucket that may have grown, and in other such buckets of its
-    /// partition. The cached range map decides whether a split is due. When no other split is under way,
-    /// the decision is repeated with the current range map.
+    /// Makes the splits that are due in a bucket that may have grown, and in the other grown
+    /// buckets of its partition. The cached range map decides whether a split is due. When no other
+    /// split is under way, the decision is repeated with the current range map.
     async fn grown(&self, place: &Arc<Place>, first: (Bucket, Key)) -> Result<()> {
         let others = self.notices.take_grown(&place.id);
         let grown = std::iter::once(first).chain(others).collect();
         self.cut_grown(place, grown).await.map(drop)
     }
 
-    /// Makes the splits that are due in these buckets, and returns their number. Each bucket is given with
-    /// one of its keys.
+    /// Makes the splits that are due in the buckets `grown`, and returns the number of splits. Each
+    /// bucket is given with one of its keys.
     pub(crate) async fn cut_grown(&self, place: &Arc<Place>, grown: Vec<(Bucket, Key)>) -> Result<usize> {
         let partition = Partition {
             pieces: self.clone(),
@@ -116,7 +117,7 @@ impl PieceStore {
         Ok(count)
     }
 
-    /// Returns the split of a bucket that is due by its samples, if any.
+    /// Returns the split that is due in a bucket, by its sampled rows, if any.
     async fn wanted(&self, place: &Place, directory: &Directory, bucket: Bucket) -> Result<Option<Wanted>> {
         let Some((span, sampling)) = span_of(directory, bucket) else {
             self.counters.looked(&place.id, bucket, false);
@@ -157,9 +158,9 @@ impl PieceStore {
         })
     }
 
-    /// Returns the range map by a serial read, after no split is under way at this key. Gives other
-    /// processes time to finish their splits, and continues a split that no other process continues.
-    /// Returns `None` if that takes too long.
+    /// Waits until no split is under way at the key, and returns the range map by a serial read.
+    /// Gives other processes time to finish their splits, and continues a split that no other
+    /// process continues. Returns `None` if that takes too long.
     pub(crate) async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
         let mut seen: Option<(Version, Duration)> = None;
         for _ in 0..MAX_PATIENCE {
@@ -183,9 +184,9 @@ impl PieceStore {
         Ok(None)
     }
 
-    /// Makes splits in the range map `read`, which was just read, or continues an unfinished split, until
-    /// the end. If another process has changed the range map first, these splits are dropped: the splits
-    /// that are due then follow from the new range map.
+    /// Makes the splits `cuts` in the range map `read`, which was just read, or continues an
+    /// unfinished split, until the end. If another process has changed the range map first, drops
+    /// `cuts`: the splits that are due then follow from the new range map.
     pub(crate) async fn split(
         &self,
         place: &Arc<Place>,
@@ -259,7 +260,8 @@ impl PieceStore {
         }
         self.notices.look(place, &known);
         if !known.is_whole() || known.pieces.len() > MAX_WINDOW_PIECES {
-            // Ignore an error, because readers check block sums and can do without them.
+            // Ignore an error, because readers check block sums (cached totals of key ranges) and
+            // can do without them.
             let _ = self.sum_up(place, &touched).await;
         }
         Ok(())
@@ -312,15 +314,16 @@ impl PieceStore {
                     ClearEvent::Deleted
                 }
                 ClearAction::Cas { put, gone, .. } => {
-                    // Remove block sums before and after the key ranges: a block must never begin at an edge
-                    // that no longer exists.
+                    // Remove block sums (cached totals of key ranges) before and after the key
+                    // ranges: a block must never begin at an edge that no longer exists.
                     self.forget_sums(place, &gone).await?;
                     let decision = self.decide(place, &known, (&put, &gone), &mut attempts).await?;
                     self.forget_sums(place, &gone).await?;
                     if decision == Decision::Applied {
                         if !gone.is_empty() && !put.is_whole() {
                             let left: Vec<Key> = put.pieces.iter().map(|piece| piece.start.clone()).collect();
-                            // Ignore an error, because readers check block sums and can do without them.
+                            // Ignore an error, because readers check block sums (cached totals of
+                            // key ranges) and can do without them.
                             let _ = self.sum_up(place, &left).await;
                         }
                         known = put;
@@ -378,8 +381,8 @@ impl PieceStore {
         copied.try_collect().await
     }
 
-    /// Waits for `least` plus a random time, so that processes which wait for the same event do not act at
-    /// once.
+    /// Waits for `least` plus a random time, so that several processes that wait for the same event
+    /// do not act at once.
     async fn patient_pause(&self, least: Duration) {
         self.wait(least + self.drawn_patience()).await;
     }
@@ -393,7 +396,7 @@ impl PieceStore {
         lives.min(MAX_PATIENT_PAUSE)
     }
 
-    /// Waits for a time by the clock that also counts while the machine is suspended.
+    /// Waits for the duration `time`, by the clock that also counts while the machine is suspended.
     pub(crate) async fn wait(&self, time: Duration) {
         let begun = self.environment.continuous_nanos();
         loop {
@@ -441,7 +444,7 @@ impl Partition {
         Ok(buckets)
     }
 
-    /// Returns the last decided range map, or its first window.
+    /// Returns the range map by a serial read, or its first window (part).
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -449,7 +452,7 @@ impl Partition {
         self.window(Key::new(), time).await
     }
 
-    /// Returns the window of the last decided range map that contains a key.
+    /// Returns the window (part) of the range map that contains a key, by a serial read.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.

@@ -25,13 +25,13 @@ use crate::limits::{
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Indexes of the columns of a row of the table of sums.
+/// Index of the column with the start of a block, in the table of sums.
 const START: usize = 2;
 const PIECES: usize = 3;
 const ROWS: usize = 4;
 const ROWS_VARIANCE: usize = 5;
 
-/// Sum of the contents of consecutive key ranges.
+/// Block: the sum of the contents of consecutive key ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
     /// Edge at which the first key range of the block begins.
@@ -40,9 +40,9 @@ pub(crate) struct Block {
 }
 
 impl PieceStore {
-    /// Returns the blocks that overlap a span, in their order. The first block may begin before the span,
-    /// and the last block may end after the span. Returns no blocks if no process has written blocks for
-    /// the partition.
+    /// Returns the blocks that overlap a span (range of keys), in their order. The first block may
+    /// begin before the span, and the last block may end after the span. Returns no blocks if no
+    /// process has written blocks for the partition.
     pub(crate) async fn blocks(&self, place: &Place, span: &Span, deadline: Deadline) -> Result<Vec<Block>> {
         let (before, behind) = join(
             self.block_of(place, &span.start, deadline),
@@ -54,14 +54,14 @@ impl PieceStore {
         Ok(blocks)
     }
 
-    /// Recomputes the blocks that contain these keys.
+    /// Recomputes the blocks (sums of consecutive key ranges) that contain the keys `keys`.
     ///
     /// # Errors
     /// The store cannot be read or written in time. The former blocks remain.
     pub(crate) async fn sum_up(&self, place: &Place, keys: &[Key]) -> Result<()> {
         let mut done: Option<Option<Key>> = None;
         for key in keys {
-            // Skip the key if the last block that was summed up contains it.
+            // Skip the key if the last recomputed block contains it.
             match &done {
                 Some(None) => break,
                 Some(Some(end)) if key < end => continue,
@@ -169,7 +169,8 @@ impl PieceStore {
         Err(PiecesError::new(PiecesErrorKind::Conflict, message))
     }
 
-    /// Removes the blocks that begin at edges of removed key ranges. The key ranges must be consecutive.
+    /// Removes the blocks (sums of key ranges) that begin at the edges `gone` of removed key
+    /// ranges. The edges must be consecutive.
     ///
     /// # Errors
     /// The blocks cannot be removed in time.
@@ -190,7 +191,8 @@ impl PieceStore {
         written.map_err(|undone| undone.error)
     }
 
-    /// Returns the block that contains a key, or `None` if no block contains it.
+    /// Returns the block (sum of key ranges) that contains a key, or `None` if no block contains
+    /// the key.
     async fn block_of(&self, place: &Place, key: &Key, deadline: Deadline) -> Result<Option<Block>> {
         let slice = Slice {
             to: Bound::After(edge(key)),
@@ -201,8 +203,8 @@ impl PieceStore {
         Ok(blocks.into_iter().next())
     }
 
-    /// Returns the blocks that begin after the start of a span and before its end. A limit of 1 returns
-    /// only the first block.
+    /// Returns the blocks that begin after the start of a span (range of keys) and before its end.
+    /// A limit of 1 returns only the first block.
     async fn blocks_behind(
         &self,
         place: &Place,
@@ -270,7 +272,7 @@ impl PieceStore {
     }
 }
 
-/// Returns the sum of key ranges as a block, or `None` if there are no key ranges.
+/// Returns the sum of the contents of key ranges, or `None` if there are no key ranges.
 pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
     let (first, _) = pieces.first()?;
     Some(Block {
@@ -279,7 +281,8 @@ pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
     })
 }
 
-/// Returns the sum of the recorded contents of key ranges. Unknown content counts as nothing.
+/// Returns the sum of the contents that the range map records for key ranges. An unknown content
+/// counts as 0.
 pub(crate) fn several<'p>(pieces: impl Iterator<Item = &'p Piece>) -> Several {
     let nothing = Several::default();
     pieces.fold(nothing, |all, piece| Several {

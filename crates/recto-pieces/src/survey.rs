@@ -24,11 +24,11 @@ use crate::place::{Deadline, Partition, PieceStore, Place};
 use crate::samples::Dated;
 use crate::sums::{Block, several};
 
-/// Minimum number of blocks (sums of several key ranges) for which an estimate uses blocks. If a span has
-/// fewer, its key ranges are listed one by one.
+/// Minimum number of blocks (sums of several key ranges) for which an estimate uses blocks. If a
+/// span (range of keys) has fewer, its key ranges are listed one by one.
 const FEWEST_BLOCKS: usize = 3;
 
-/// Key range, or the requested part of it, with its samples.
+/// Key range, or the requested part of a key range, whose sampled rows were read.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     pub(crate) span: Span,
@@ -37,29 +37,30 @@ pub(crate) struct Look {
     figures: Figures,
 }
 
-/// Estimate of the rows of a span.
+/// Estimate of the number of rows of a span (range of keys).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Survey {
     parts: Vec<Part>,
-    /// Estimated content of the whole span.
+    /// Estimated content of the whole span (range of keys).
     pub(crate) figures: Figures,
     /// Estimated number of rows of key ranges whose samples were not read: the number for each recorded
     /// row, and the number for each key range.
     scale: (f64, f64),
 }
 
-/// Part of a span, by how much is known about its content.
+/// Part of a span (range of keys). The variants differ in how much is known about the content of
+/// the part.
 #[derive(Debug, Clone)]
 enum Part {
-    /// Key range whose samples were read.
+    /// Key range whose sampled rows were read.
     Looked(Look),
-    /// Key range whose samples were not read.
+    /// Key range whose sampled rows were not read.
     Listed(Span, Piece),
     /// Several key ranges of which only the sum of their recorded contents was read.
     Summed(Span, Several),
 }
 
-/// Key range of the range map, restricted to the requested span.
+/// Key range of the range map, or the part of it that the estimate needs.
 #[derive(Debug)]
 struct Opened {
     span: Span,
@@ -67,17 +68,19 @@ struct Opened {
     is_whole: bool,
 }
 
-/// Key ranges and sums that cover a span.
+/// Key ranges and sums that cover a span (range of keys).
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     left: Vec<Opened>,
-    /// Blocks that are completely in the span. With each block, the edge at which it ends.
+    /// Blocks that are completely in the span (range of keys). With each block, the edge at which
+    /// it ends.
     blocks: Vec<(Block, Key)>,
     right: Vec<Opened>,
 }
 
 impl Layout {
-    /// Returns whether the span has so few key ranges that reading all of its rows may be as fast.
+    /// Returns whether the span (range of keys) has so few key ranges that reading all of its rows
+    /// may be as fast.
     pub(crate) fn is_short(&self) -> bool {
         self.blocks.is_empty() && self.left.len() <= MAX_EXACT_PIECES
     }
@@ -90,17 +93,18 @@ struct Pool {
     pieces: u64,
 }
 
-/// Randomly drawn key range.
+/// Key range that an estimate drew at random, to read its sampled rows.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Listed(usize),
-    /// Index of a block, and a random number that selects one of its key ranges.
+    /// Index of a block (sum of several key ranges), and a random number that selects one of its
+    /// key ranges.
     Summed(usize, u64),
 }
 
 impl PieceStore {
-    /// Returns the key ranges and sums that cover a span of a partition, or `None` if the whole span is below the
-    /// retention bound.
+    /// Returns the key ranges and sums that cover a span (range of keys) of a partition, or `None`
+    /// if the whole span is below the retention bound.
     ///
     /// # Errors
     /// The range map or the sums cannot be read in time, or are damaged.
@@ -125,7 +129,7 @@ impl PieceStore {
         layout.await.map(Some)
     }
 
-    /// Returns the estimate for a span that `layout` covers.
+    /// Returns the estimate for a span (range of keys) that `layout` covers.
     ///
     /// # Errors
     /// Samples or key ranges cannot be read in time, or are damaged.
@@ -227,8 +231,8 @@ impl PieceStore {
         })
     }
 
-    /// Returns the key ranges of a span. `window` is the window of the range map that has the first key
-    /// ranges.
+    /// Returns the key ranges of a span (range of keys). `window` is the window of the range map
+    /// that has the first key ranges.
     async fn listed(
         &self,
         place: &Place,
@@ -262,7 +266,8 @@ impl PieceStore {
         })
     }
 
-    /// Draws key ranges. If all key ranges are listed, draws no key range twice.
+    /// Draws key ranges at random for an estimate. If all key ranges are listed, draws no key range
+    /// twice.
     fn draws(&self, pool: &Pool, blocks: &[(Block, Key)]) -> Vec<Draw> {
         if blocks.is_empty() {
             let mut left = pool.listed.clone();
@@ -299,8 +304,8 @@ impl PieceStore {
         u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
     }
 
-    /// Reads the samples of drawn key ranges. Returns the error of their recorded content, and the samples
-    /// of those key ranges that were listed.
+    /// Reads the samples of drawn key ranges. Returns how much the recorded content of each differs
+    /// from its samples, and the samples of the key ranges that were listed.
     async fn drawn_from(
         &self,
         place: &Place,
@@ -332,8 +337,8 @@ impl PieceStore {
         Ok((drawn, looked.into_iter().flatten().collect()))
     }
 
-    /// Reads the samples of one key range of a block. The key ranges of the block are those in the current
-    /// range map.
+    /// Reads the sampled rows of one key range of a block (sum of several key ranges). The current
+    /// range map determines the key ranges of the block.
     async fn drawn_of(
         &self,
         place: &Place,
@@ -402,7 +407,7 @@ impl PieceStore {
 }
 
 impl Survey {
-    /// Returns the estimated number of rows of a part.
+    /// Returns the estimated number of rows of a part of the surveyed keys.
     fn rows_of(&self, part: &Part) -> f64 {
         let (for_each_row, for_each_piece) = self.scale;
         // If most recorded row counts are of little use, assume that all key ranges have the same
@@ -467,7 +472,7 @@ fn spans(window: &Directory) -> Vec<(Span, Piece)> {
         .collect()
 }
 
-/// Returns the parts of key ranges within a span.
+/// Returns the parts of key ranges within a span (range of keys).
 fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
     let opened = pieces.iter().filter_map(|(of, piece)| {
         let common = of.common(span)?;
@@ -480,12 +485,14 @@ fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
     opened.collect()
 }
 
-/// Returns the part of a span that is kept, or `None` if the whole span is below the retention bound.
+/// Returns the part of a span (range of keys) that is kept, or `None` if the whole span is below
+/// the retention bound.
 fn kept(floor: Option<&Floor>, span: &Span) -> Option<Span> {
     floor.map_or_else(|| Some(span.clone()), |floor| floor.kept_span().common(span))
 }
 
-/// Returns all parts of a span in their order. `looked` has the samples of the key ranges that were read.
+/// Returns all parts of a span (range of keys) in their order. `looked` has the samples of the key
+/// ranges that were read.
 fn parts(
     listed: Vec<Opened>,
     left: usize,
@@ -508,8 +515,9 @@ fn parts(
     parts
 }
 
-/// Returns the part that contains the row of rank `left`, and the estimated number of rows of this part.
-/// Subtracts the rows of earlier parts from `left`. If there are fewer rows, returns the last part.
+/// Returns the part that contains the row of rank `left`, and the estimated number of rows of that
+/// part. Subtracts the rows of earlier parts from `left`. If all parts together have fewer rows,
+/// returns the last part.
 fn nth(survey: &Survey, mut parts: Vec<Part>, is_backward: bool, left: &mut f64) -> Option<(Part, f64)> {
     if is_backward {
         parts.reverse();

@@ -24,26 +24,27 @@ const TIMES: &str = "recto_times";
 pub const BUCKET_COLUMN: &str = "recto_bucket";
 /// Last column of the partition key of a table whose buckets have shards.
 pub const SHARD_COLUMN: &str = "recto_shard";
-/// Column that holds the counted size of a row. It is never null, so its write timestamp is the
-/// row's, even if all other columns are null.
+/// Column that holds the size of a row that counts for its bucket. The column is never null, so its
+/// write timestamp is the row's, even if all other columns are null.
 pub const ROW_COLUMN: &str = "recto_row";
-/// Static column of bucket 0. It marks that the partition exists, even if bucket 0 has no rows.
+/// Static column of bucket 0, which marks that the partition exists, even if bucket 0 has no rows.
 pub const ROOT_COLUMN: &str = "recto_root";
 /// Version of the encoding of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// Maximum size of time buckets, which sizes do not bound. No bucket reaches it.
+/// Maximum size of a time bucket, in bytes. No bucket reaches it, because a time and not a size
+/// bounds such a bucket.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
-/// Value of [`ROOT_COLUMN`].
+/// Value of [`ROOT_COLUMN`], which says that the partition exists.
 const MARK: &[u8] = &[1];
 
-/// The engine's own tables. The tables of rows are not among them.
+/// Tables of the engine itself, in addition to the tables of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) directories: Arc<Table>,
     pub(crate) samples: Arc<Table>,
     pub(crate) sums: Arc<Table>,
-    /// Registry of the existing time buckets.
+    /// Registry of the time buckets that exist.
     pub(crate) times: Arc<Table>,
 }
 
@@ -121,10 +122,10 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
 /// Maximum size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketSize {
-    /// Maximum number of bytes. A store without transactions sums the counted sizes of the rows, which the
-    /// rows store. A store with transactions sums the sizes of the stored rows.
+    /// Maximum number of bytes. A store without transactions sums the sizes that the rows store in
+    /// [`ROW_COLUMN`]. A store with transactions sums the sizes of the stored rows.
     Bytes(u64),
-    /// Maximum number of rows.
+    /// Maximum number of rows of a bucket.
     Rows(u64),
 }
 
@@ -137,24 +138,24 @@ pub struct PiecedTable {
     /// Index of [`ROW_COLUMN`] among the regular columns.
     row_column: usize,
     root_column: u16,
-    /// Number of samples at which a bucket is full and is split.
+    /// Number of samples (sampled rows) at which a bucket is full and is split.
     pub(crate) samples: u32,
-    /// Sampling rate of rows before the first split.
+    /// Sampling (chance that a row is sampled, by its size) before the first split of a partition.
     pub(crate) sampling: Sampling,
-    /// Maximum size of a bucket.
+    /// Maximum size of a bucket, in bytes or rows.
     pub(crate) size: BucketSize,
     /// Number of store partitions in which each bucket is kept.
     pub(crate) shards: Shards,
-    /// Time widths of the buckets. `None` means that sizes decide the splits.
+    /// Time width of the buckets. `None` means that sizes decide the splits.
     pub(crate) times: Option<Arc<Times>>,
     /// Retention of rows. `None` means that rows are kept forever.
     pub(crate) keep: Option<Arc<Keep>>,
-    /// True if a put of rows below the retention bound skips them instead of being rejected.
+    /// True if a put skips rows below the retention bound. False if the store rejects such a put.
     pub(crate) leaves_out_late: bool,
 }
 
 impl PiecedTable {
-    /// Describes a table with buckets of this size, for stores without transactions.
+    /// Describes a table with buckets of the size `sizing`, for stores without transactions.
     ///
     /// # Errors
     /// A column is missing, or has another type or kind than required.
@@ -173,8 +174,8 @@ impl PiecedTable {
         Self::with(table, (sizing.samples(), unit, size), shards)
     }
 
-    /// Returns this table with a maximum bucket size of `bytes`. The size only decides which buckets are
-    /// reported as too large. Samples still decide the splits.
+    /// Returns this table with a maximum bucket size of `bytes`. The maximum only decides which
+    /// buckets are reported as too large. Samples still decide the splits.
     #[must_use]
     pub fn of_bytes(self, bytes: u64) -> Self {
         let size = BucketSize::Bytes(bytes);
@@ -206,8 +207,9 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the maximum number of rows of a bucket, if its keys must be counted before a split. This is
-    /// the case if buckets are bounded by rows, and the maximum is too large to sample every row.
+    /// Returns the maximum number of rows of a bucket, if its keys must be counted before a split.
+    /// Keys must be counted if buckets are bounded by rows, and the maximum is too large to sample
+    /// every row.
     pub(crate) fn counted_rows(&self) -> Option<u64> {
         match self.size {
             BucketSize::Rows(rows) if rows > MAX_SAMPLED_EACH => Some(rows),
@@ -215,8 +217,8 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the number of bytes that a row of `bytes` bytes adds to the sum of the data written to a
-    /// bucket. It is at least the mean size of a row.
+    /// Returns the number of bytes that a row of `bytes` bytes adds to the sum of the data written
+    /// to a bucket: at least the mean size of a row.
     pub(crate) fn weight(&self, bytes: u64) -> u64 {
         bytes.max(self.sampling.mean)
     }
@@ -248,7 +250,8 @@ impl PiecedTable {
         })
     }
 
-    /// Returns this table with puts that skip rows below the retention bound instead of failing.
+    /// Returns this table with puts that skip rows below the retention bound. Without this option,
+    /// such puts fail.
     #[must_use]
     pub fn leaving_out_late(self) -> Self {
         Self {
@@ -257,13 +260,14 @@ impl PiecedTable {
         }
     }
 
-    /// Returns the interval between two checks for expired data.
+    /// Returns the interval between two searches for expired data. 0: rows are kept forever.
     pub(crate) fn retain_every(&self) -> Duration {
         let keep = self.keep.as_ref();
         keep.map_or(Duration::ZERO, |keep| keep.retain_every())
     }
 
-    /// Returns the retention bound at a time, or `None` if rows are kept forever.
+    /// Returns the retention bound (edge beyond which rows are not kept) at a time, or `None` if
+    /// rows are kept forever.
     ///
     /// # Errors
     /// The table has no key for this bound.
@@ -378,7 +382,7 @@ impl PiecedTable {
         keys::key_of(&self.table, clustering)
     }
 
-    /// Appends the encoded form of a clustering key.
+    /// Appends the encoded form of a complete clustering key to `out`.
     ///
     /// # Errors
     /// The cells are not a clustering key of the table.
@@ -390,7 +394,7 @@ impl PiecedTable {
         Ok(key::encode_clustering(&self.table, clustering.as_row(), out)?)
     }
 
-    /// Decodes the key of a partition.
+    /// Decodes the key of a partition, without the column of the bucket.
     ///
     /// # Errors
     /// The bytes are not an encoded partition key of the table.
@@ -462,7 +466,7 @@ impl PiecedTable {
     }
 
     /// Returns one slice for each shard of a bucket. Together they hold all rows of the bucket
-    /// within a span.
+    /// within a span (range of keys).
     ///
     /// # Errors
     /// The edges of the span are not keys of the table.
@@ -480,7 +484,7 @@ impl PiecedTable {
         Ok(self.shards.all().map(of_shard).collect())
     }
 
-    /// Returns both edges of a span.
+    /// Returns the edges of a span (a range of encoded keys) as bounds of a slice.
     pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
         keys::bounds_of(&self.table, span)
     }
@@ -499,8 +503,8 @@ impl PiecedTable {
         self.row_column
     }
 
-    /// Returns the counted size of a row that was read, or `None` if the row does not store its counted
-    /// size.
+    /// Returns the size of a row that was read, as the row stores it in [`ROW_COLUMN`]. Returns
+    /// `None` if it stores none.
     pub(crate) fn counted_of(&self, row: RowRef<'_>) -> Option<u64> {
         let cell = row.get(self.table.columns().len() - self.table.regular().len() + self.row_column)?;
         read_row_cell(cell)
@@ -554,7 +558,8 @@ impl PiecedTable {
     }
 }
 
-/// Returns the counted size of a row, and the cell of [`ROW_COLUMN`] that stores the size.
+/// Returns the size of a row that counts for its bucket, and the cell of [`ROW_COLUMN`] that stores
+/// the size.
 pub(crate) fn counted<'c>(
     clustering: &Cells,
     cells: impl Iterator<Item = Option<&'c [u8]>>,
@@ -570,15 +575,15 @@ pub(crate) fn row_cell(counted: u64) -> Vec<u8> {
     cell
 }
 
-/// Returns the counted size that a cell of [`ROW_COLUMN`] stores, or `None` if the cell is empty or has
-/// another version.
+/// Returns the size of a row that a cell of [`ROW_COLUMN`] stores. Returns `None` if the cell is
+/// empty or has another version.
 pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
     let (version, rest) = cell.split_first()?;
     let bytes: [u8; 8] = rest.try_into().ok()?;
     (*version == ROW_FORMAT_VERSION).then(|| u64::from_be_bytes(bytes))
 }
 
-/// Returns the key of the store's partition for a bucket, without the shard.
+/// Returns the partition key of a bucket in the store, without the shard.
 pub(crate) fn bucket_partition(partition: &Cells, bucket: Bucket) -> Cells {
     let number = bucket.0.to_be_bytes();
     let hidden = std::iter::once(Some(&number[..]));

@@ -1,4 +1,5 @@
-//! Time buckets: the key of a row alone determines its bucket, by arithmetic.
+//! Time buckets (buckets for fixed periods of time): the key of a row alone determines its bucket,
+//! by arithmetic.
 //!
 //! The bucket of a row is the interval of the calendar, in UTC, that contains the time in the first order column. Rows
 //! without a time have their own bucket. No range map is needed, and a time bucket is never split.
@@ -13,10 +14,10 @@ use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::keys::direction_of;
 
-/// Bucket of rows without a time.
+/// Id of the time bucket that has the rows without a time.
 const TIMELESS: Bucket = Bucket(1);
-/// Number of the time bucket that begins at the start of 1970. The number of a bucket is greater by one
-/// for each second that the bucket begins later. Bucket 0 is the root, where scans find the partition.
+/// Id of the time bucket that begins at the start of 1970. The id of a bucket is greater by one for
+/// each second that the bucket begins later. Bucket 0 is the root, where scans find the partition.
 const EPOCH_BUCKET: i64 = 1 << 62;
 const MS_PER_SECOND: i64 = 1_000;
 /// Number of steps in which the retention bound moves by the retention length, if the table has no time
@@ -31,8 +32,8 @@ pub(crate) struct Times {
     width: Width,
     ty: Type,
     direction: Direction,
-    /// Sort direction of the column that says whether a row has a time. This column is directly before the
-    /// time column. `None`: every row has a time.
+    /// Sort direction of the column that says whether a row has a time, and that is directly before
+    /// the time column. `None`: every row has a time.
     presence: Option<Direction>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct TimeBucket {
 }
 
 impl TimeBucket {
-    /// Returns the span of the keys of this bucket.
+    /// Returns the range of the keys that belong to the bucket.
     pub(crate) fn span(&self) -> Span {
         Span {
             start: self.start.clone(),
@@ -101,7 +102,7 @@ impl Times {
         Ok(Some(instants::ms_of(&self.ty, &cell)))
     }
 
-    /// Returns the bucket of a key.
+    /// Returns the time bucket to which a row belongs, by its key.
     ///
     /// # Errors
     /// The key is not a key of the table.
@@ -112,8 +113,7 @@ impl Times {
         }
     }
 
-    /// Returns the time bucket with a number, or `None` if no key belongs to a bucket with this
-    /// number.
+    /// Returns the time bucket with an id, or `None` if no key belongs to a bucket with this id.
     pub(crate) fn numbered(&self, bucket: Bucket) -> Option<TimeBucket> {
         let found = if bucket == TIMELESS {
             self.presence.and_then(|_| self.timeless().ok())
@@ -124,11 +124,11 @@ impl Times {
         found.filter(|found| found.bucket == bucket)
     }
 
-    /// Returns the bucket of a time.
+    /// Returns the time bucket that contains a time.
     fn bucket_at(&self, time_ms: i64) -> Result<TimeBucket> {
         let start_ms = self.width.floor_ms(time_ms);
         let next_ms = self.width.next_ms(time_ms);
-        // The number is never negative: 64 bits of milliseconds have fewer seconds than `EPOCH_BUCKET`.
+        // The id is never negative: 64 bits of milliseconds have fewer seconds than `EPOCH_BUCKET`.
         let number = EPOCH_BUCKET + start_ms.div_euclid(MS_PER_SECOND);
         let bucket = Bucket(u64::try_from(number).unwrap_or(TIMELESS.0));
         let (first, behind) = match self.direction {
@@ -220,7 +220,7 @@ fn no_such_time() -> PiecesError {
 pub(crate) struct Keep {
     times: Times,
     length_ms: i64,
-    /// True if the table has time buckets. Then the retention bound is always at the edge of a time
+    /// True if the table has time buckets. The retention bound is then always at the edge of a time
     /// bucket.
     is_by_time: bool,
 }
@@ -257,7 +257,7 @@ impl Keep {
             .transpose()
     }
 
-    /// Returns the retention length.
+    /// Returns the retention length: the time for which rows are kept.
     pub(crate) fn length(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.length_ms).unwrap_or(0))
     }
@@ -282,7 +282,8 @@ impl Keep {
         }
     }
 
-    /// Returns the retention bound that keeps the rows with a time of at least `from_ms`.
+    /// Returns the retention bound (edge beyond which rows are not kept) that keeps the rows with a
+    /// time of at least `from_ms`.
     ///
     /// # Errors
     /// No key of the table can have this time.
@@ -293,8 +294,9 @@ impl Keep {
         })
     }
 
-    /// Returns the edges at which buckets end in a table with retention but without time buckets: the
-    /// steps of the retention bound, each with its time. The last step is in the future.
+    /// Returns the edges at which buckets end in a table with retention but without time buckets:
+    /// the steps of the retention bound, each with its time in milliseconds since 1970. The last
+    /// step is in the future.
     ///
     /// # Errors
     /// No key of the table can have the time of a step.
@@ -313,8 +315,8 @@ impl Keep {
         Ok(steps)
     }
 
-    /// Returns the approximate time in which the retention bound moves by one step. Data expires only at
-    /// these steps.
+    /// Returns the approximate time in which the retention bound moves by one step, in
+    /// milliseconds. Data expires only when the bound moves.
     fn step_ms(&self) -> i64 {
         let step = if self.is_by_time {
             self.times.width.longest_ms()

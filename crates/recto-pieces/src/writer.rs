@@ -14,17 +14,17 @@ use crate::place::{Deadline, Partition};
 use crate::samples::Became;
 use crate::tables::{PiecedTable, counted, mutation};
 
-/// Change of a row.
+/// Change of one row: its clustering key, and the new cells or the deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowChange {
-    /// Cells of all clustering columns.
+    /// Clustering key of the row: the cells of all clustering columns.
     pub clustering: Cells,
-    /// The change.
+    /// Kind of the change (put, patch or delete), with the new cells.
     pub change: Change,
 }
 
-/// Kind of the change of a row. The engine writes the counted size of the row in addition. It ignores a cell that is
-/// given for the column of the counted size.
+/// Kind of the change of a row. The engine also writes the counted size of the row, and ignores a
+/// cell that the caller gives for the column of the counted size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Writes the row, as [`Operation::Put`] does.
@@ -41,7 +41,7 @@ pub enum Change {
     Patch {
         /// Indexes of the regular columns to set.
         columns: Vec<u16>,
-        /// Cells of these columns, in the same order.
+        /// New cells of the columns in `columns`, in the same order.
         cells: Cells,
         /// Lifetime of the cells in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
@@ -50,52 +50,55 @@ pub enum Change {
     Delete,
 }
 
-/// Write of a row that is under way.
+/// Write of a row to a partition, in progress.
 #[derive(Clone)]
 pub(crate) struct RowWrite {
     pub(crate) partition: Partition,
     pub(crate) key: Key,
-    /// Shard of the bucket that stores the row.
+    /// Shard (one of several partitions) of each bucket in which the row is stored.
     pub(crate) shard: Shard,
     pub(crate) operation: Operation,
     pub(crate) became: Became,
     pub(crate) stamp: Stamp,
     pub(crate) ttl_seconds: Option<u32>,
-    /// Number of the write within the caller's group. Rows with the same number and the same bucket are
-    /// sent as one write.
+    /// Index of the write in the caller's group that contains the row. Rows with the same index and
+    /// the same bucket are sent as one write.
     pub(crate) number: usize,
 }
 
 /// Writes that the caller groups, with their atomicity and options.
 pub(crate) struct Group {
     pub(crate) rows: Vec<RowWrite>,
-    /// Writes to tables that are not kept in buckets.
+    /// Writes of the caller to tables that are not kept in buckets.
     pub(crate) others: Vec<PartitionWrite>,
-    /// Atomicity of the writes to the first bucket of each row. During a split, a row is also written to
-    /// further buckets. Each partition of a further bucket is written on its own.
+    /// Atomicity of the writes to the first bucket of each row. During a split, a row is also
+    /// written to further buckets. Each partition of a further bucket is written on its own,
+    /// without atomicity.
     pub(crate) atomicity: Atomicity,
     pub(crate) since: MapFreshness,
     pub(crate) options: WriteOptions,
 }
 
-/// Latest time at which a cached range map may have been read, so that a write may use it. A newer range
-/// map may name a bucket that lacks a deletion. Such a deletion has a newer timestamp than the write, and
-/// was acknowledged before the range map was read, so the write would reappear in this bucket.
+/// Latest time at which a cached range map may have been read, so that a write may use it. A newer
+/// range map may name a bucket without a deletion that has a newer timestamp than the write. The
+/// write would then reappear in that bucket, although the deletion was acknowledged before the
+/// range map was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MapFreshness {
-    /// The range map must be older than the timestamps of the rows.
+    /// The range map must have been read before the timestamps of the rows were assigned.
     Stamps,
-    /// The range map must be older than this time, by the monotonic clock. At this time, the data was read
-    /// on which the write is based. Deletions may use any range map: such a deletion has the timestamp at
-    /// which the row was found. A writer that later puts the row at an older timestamp relies on older
-    /// data.
+    /// The range map must have been read before this time of the monotonic clock, in nanoseconds.
+    /// At this time, the data was read on which the write is based.
+    ///
+    /// A deletion may use any range map: it has the timestamp at which the row was found. A writer
+    /// that later puts the row at an older timestamp relies on older data.
     Looked(u64),
-    /// Any range map: the write counts as made at the time when it is sent.
+    /// The write may use any range map, because it counts as made at the time when it is sent.
     Sent,
 }
 
 impl MapFreshness {
-    /// Returns whether a row may use a cached range map.
+    /// Returns whether the write of a row may use a cached range map.
     pub(crate) fn allows(self, copy: &Taken, row: &RowWrite) -> bool {
         match self {
             Self::Stamps => copy.stamp < row.stamp,
@@ -108,7 +111,7 @@ impl MapFreshness {
 impl Group {
     /// Returns whether the group may continue with a newer range map after its rows moved to other
     /// buckets. This is true for a load, which sends the same rows with the same timestamps at each
-    /// attempt.
+    /// attempt, and for deletions of rows that were read.
     pub(crate) fn may_go_on(&self) -> bool {
         match self.since {
             MapFreshness::Stamps => false,
@@ -118,16 +121,16 @@ impl Group {
     }
 }
 
-/// Assumed bucket of a row. The row is written to it while the range map is read, which saves one round
-/// trip.
+/// Assumed bucket of a row. The row is written to this bucket while the range map is read, which
+/// saves one round trip.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guess {
     pub(crate) bucket: Bucket,
-    /// Sampling of rows in this bucket.
+    /// Sampling (chance that a row is sampled) in the assumed bucket.
     pub(crate) sampling: Sampling,
 }
 
-/// Result of a write.
+/// Result of the write of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The write is complete: each later read sees it.
@@ -140,7 +143,8 @@ pub(crate) enum Ended {
 }
 
 impl RowWrite {
-    /// Returns the write for a change of a row, with the row's counted size.
+    /// Returns the write for a change of a row. The write also stores the row's size that counts
+    /// for its bucket.
     ///
     /// # Errors
     /// The key is not a key of the table.
@@ -170,7 +174,8 @@ impl RowWrite {
         Seek::At(self.key.clone())
     }
 
-    /// Returns whether the write puts a row below the retention bound.
+    /// Returns whether the write puts a row below the retention bound, so that the row is too old
+    /// to be kept.
     pub(crate) fn is_below(&self, floor: Option<&Floor>) -> bool {
         self.kind() == Kind::Put && floor.is_some_and(|floor| floor.hides(&self.key))
     }
@@ -185,7 +190,7 @@ impl RowWrite {
         is_registered && Arc::ptr_eq(&self.partition.place, &other.partition.place)
     }
 
-    /// Returns the range map that the row may use without a read.
+    /// Returns the cached range map that the row may use, or `None` if the range map must be read.
     pub(crate) fn living(&self) -> Option<Taken> {
         let place = &self.partition.place;
         match &place.pieced.times {
@@ -200,8 +205,8 @@ impl RowWrite {
         }
     }
 
-    /// Returns the range map that the row may use, and reads it if necessary. If `is_anew` is true, always
-    /// reads it.
+    /// Returns the range map that the row may use, and reads the range map if necessary. If
+    /// `is_anew` is true, always reads it.
     ///
     /// # Errors
     /// The range map cannot be read in time, or is damaged.
@@ -219,8 +224,8 @@ impl RowWrite {
         }
     }
 
-    /// Returns the start of the last known window of the range map that contains the row. Rows of the same
-    /// window share one read of the range map.
+    /// Returns the start of the last known window (part) of the range map that contains the row.
+    /// Rows of the same window share one read of the range map.
     pub(crate) fn window(&self) -> Option<Key> {
         let place = &self.partition.place;
         match &place.pieced.times {
@@ -232,9 +237,9 @@ impl RowWrite {
         }
     }
 
-    /// Returns the bucket to which the row can be written before the range map is read, and its
-    /// sampling. It is the last known bucket, or bucket 0 if no range map is known. Returns `None`
-    /// if a valid range map is cached, or if no single bucket is safe.
+    /// Returns the last known bucket of the row, with its sampling, for a write before the range
+    /// map is read. If no range map is known, returns bucket 0. Returns `None` if a valid range map
+    /// is cached, or if no single bucket is safe.
     pub(crate) fn guess(&self, since: MapFreshness) -> Option<Guess> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
         if place.pieced.times.is_some() {
@@ -254,8 +259,8 @@ impl RowWrite {
         let takers = takers.ok()?;
         let piece = last.directory().piece_of(&self.key)?;
         let only = takers.first().filter(|_| takers.len() == 1)?;
-        // This is safe for bucket 0: it takes all rows of a partition from the beginning, so it has each
-        // deletion that is newer than the write.
+        // A guess of bucket 0 is safe: bucket 0 takes all rows of a partition from the beginning,
+        // so it has each deletion that is newer than the write.
         let is_safe = *only == Bucket(0) || since.allows(&last, self);
         is_safe.then_some(Guess {
             bucket: *only,
@@ -274,7 +279,7 @@ impl RowWrite {
         }
     }
 
-    /// Returns an empty write to a bucket.
+    /// Returns a write to a bucket that contains no mutations yet.
     pub(crate) fn nothing_to(&self, bucket: Bucket) -> PartitionWrite {
         let place = &self.partition.place;
         PartitionWrite {
@@ -285,7 +290,8 @@ impl RowWrite {
     }
 }
 
-/// Returns the operation to send to each bucket, its effect on the samples, and the lifetime in seconds.
+/// Returns the operation to send to each bucket, its effect on the row's sample, and the lifetime
+/// in seconds.
 fn operation(pieced: &PiecedTable, change: RowChange) -> (Operation, Became, Option<u32>) {
     let clustering = change.clustering;
     let row = pieced.row_column();

@@ -17,7 +17,7 @@ use crate::samples::Dated;
 use crate::shards;
 use crate::survey::{Look, Survey};
 
-/// Slice whose rows are counted or estimated.
+/// Slice of a table in buckets whose rows are counted or estimated.
 pub(super) struct Estimating<'e> {
     pub(super) snapshot: &'e BucketedSnapshot,
     pub(super) bucketed: &'e Bucketed,
@@ -25,7 +25,7 @@ pub(super) struct Estimating<'e> {
     pub(super) options: &'e ReadOptions,
 }
 
-/// Rows of a slice, or their estimate.
+/// Rows of a slice, or an estimate of their number.
 enum Found {
     Nothing,
     Rows(RowsRead),
@@ -75,8 +75,8 @@ impl Estimating<'_> {
         self.walk(&part, left).await
     }
 
-    /// Returns the content of the slice. Reads all rows if the slice has few rows in few key ranges.
-    /// Otherwise estimates their number from samples.
+    /// Returns the content of the slice. Reads all rows if the slice has few rows in few key
+    /// ranges. Otherwise estimates the number of rows from samples.
     async fn found(&self) -> Result<Found, StoreError> {
         let place = Arc::new(Place::new(&self.bucketed.pieced, self.slice.partition.clone())?);
         let Some(span) = self.bucketed.pieced.span(&self.slice.from, &self.slice.to)? else {

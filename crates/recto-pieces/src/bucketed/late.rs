@@ -10,8 +10,9 @@ use super::BucketedStore;
 use crate::place::Place;
 
 impl BucketedStore {
-    /// Returns whether a row is below the retention bound, by the local clock. `clustering` has all of its clustering
-    /// columns. The row may still be stored until its bucket is removed.
+    /// Returns whether a row is below the retention bound (too old to be kept), by the local clock.
+    /// `clustering` has the cells of all clustering columns. The row may still be stored until its
+    /// bucket is removed.
     ///
     /// # Errors
     /// The cells are not a clustering key of the table.
@@ -25,8 +26,8 @@ impl BucketedStore {
         Ok(floor.hides(&key))
     }
 
-    /// Returns whether reads hide a row. They hide a row that [is late](Self::is_late), and a row below
-    /// the stored retention bound of its partition. The stored bound may be higher than the local clock
+    /// Returns whether reads hide a row: a row that [is late](Self::is_late), or a row below the
+    /// stored retention bound of its partition. The stored bound may be higher than the local clock
     /// implies, if a process with a fast clock raised it.
     ///
     /// # Errors

@@ -56,7 +56,8 @@ impl BucketedStore {
         Ok(partition.list(seek, most).await?)
     }
 
-    /// Lists the buckets around the bucket that contains a key: about as many before it as after it.
+    /// Lists the buckets around the bucket that contains a key: about as many before this bucket as
+    /// after it.
     ///
     /// # Errors
     /// As for [`list_buckets`](Self::list_buckets).
@@ -136,7 +137,7 @@ impl BucketedStore {
         Ok(())
     }
 
-    /// Removes data below the retention bound in all partitions of a table. If this fails for a partition,
+    /// Removes expired data in all partitions of a table. If the removal fails for a partition,
     /// continues with the next partition.
     pub(super) async fn retain_all(&self, bucketed: &Bucketed) -> Result<(), StoreError> {
         let mut all = pin!(self.all_keys(&bucketed.logical));

@@ -40,7 +40,7 @@ use snapshot::BucketedSnapshot;
 pub(crate) use tables::Bucketed;
 use tables::{Known, in_store, logical_of};
 
-/// Store whose tables may be kept in buckets. Clones share its state.
+/// Store whose tables may be kept in buckets. Clones share one engine and one background task.
 #[derive(Clone)]
 pub struct BucketedStore {
     inner: Arc<dyn Store>,
@@ -51,9 +51,10 @@ pub(crate) struct Shared {
     environment: Environment,
     stamps: Stamps,
     known: Known,
-    /// Engine of the buckets. It is opened on the first access to a table that is kept in buckets.
+    /// Engine of the buckets, which is opened on the first access to a table that is kept in
+    /// buckets.
     pieces: OnceCell<PieceStore>,
-    /// Background task of splits and retention.
+    /// Background task that splits buckets and removes expired rows.
     work: Mutex<Work>,
 }
 
@@ -101,7 +102,7 @@ impl BucketedStore {
     /// Returns the engine of the buckets. The first call starts the background work.
     pub(crate) async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
-        // The call that opened the engine started the work.
+        // The call that opened the engine also started the background work.
         if let Some(open) = shared.pieces.get() {
             return Ok(open);
         }
@@ -120,8 +121,8 @@ impl BucketedStore {
         Ok(pieces)
     }
 
-    /// Returns the background task that removes data below the retention bound. It runs as long as the
-    /// store is used.
+    /// Returns the background task that removes expired data. The task runs as long as the store is
+    /// used.
     fn retained(&self) -> impl Future<Output = ()> + Send + use<> {
         retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared))
     }
@@ -133,13 +134,14 @@ impl BucketedStore {
         }
     }
 
-    /// Creates a table that is kept in buckets. Removes the bucket data of a dropped table with this name
-    /// first.
+    /// Creates a table that is kept in buckets. First removes the bucket data (range maps, samples,
+    /// sums) that a dropped table with the same name left.
     async fn create_in_store(&self, in_store: &Table) -> Result<TableOutcome, StoreError> {
         if !self.is_missing(in_store).await? {
             return self.inner.create_table(in_store).await;
         }
-        // Remove the bucket data of a dropped table with the same name, in case its removal was interrupted.
+        // A dropped table with the same name may have left bucket data (range maps, samples, sums),
+        // if its removal was interrupted.
         self.pieces().await?.forget(in_store.name()).await?;
         self.inner.create_table(in_store).await
     }
@@ -163,13 +165,14 @@ impl BucketedStore {
     }
 }
 
-/// Returns the form in which the store has a table with buckets, or `None` if the table has none.
+/// Returns the form in which the store has a table with buckets, or `None` if the table has no
+/// buckets.
 fn bucketed_form(table: &Table) -> Result<Option<Table>, StoreError> {
     let buckets = table.options().buckets;
     buckets.map(|buckets| in_store(table, buckets)).transpose()
 }
 
-/// Removes data below the retention bound in all partitions of the tables that this process has used, at the interval
+/// Removes expired data in all partitions of the tables that this process has used, at the interval
 /// of each table.
 async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
     let mut looked: BTreeMap<String, u64> = BTreeMap::new();

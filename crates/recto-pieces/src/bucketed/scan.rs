@@ -1,5 +1,6 @@
-//! Scans of tables that are kept in buckets. A scan returns each partition once, when it meets bucket 0, and reads its
-//! rows as pages do. A scan of the stored rows would miss or repeat rows of key ranges that are being split.
+//! Scans of tables that are kept in buckets. A scan returns each partition once, when it meets
+//! bucket 0 of the partition. It reads the rows of the partition as pages do. A scan of the stored
+//! rows would miss or repeat rows of key ranges that are being split.
 
 use std::collections::VecDeque;
 
@@ -23,14 +24,16 @@ pub(super) struct Scan<'s> {
     pub(super) options: &'s ReadOptions,
 }
 
-/// Position of a scan.
+/// Position of a scan: the partitions to read next, and the position in the store for finding more
+/// partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Position {
     /// Partitions that the scan has found but not yet read.
     waiting: VecDeque<Cells>,
-    /// Last row that was read from the first waiting partition.
+    /// Clustering key of the last row that was read from the first waiting partition. `None`: no
+    /// row of it was read.
     behind: Option<Cells>,
-    /// Position from which the scan finds further partitions.
+    /// Position in the store from which the scan finds further partitions.
     met: Met,
 }
 
@@ -43,7 +46,8 @@ enum Met {
 }
 
 impl Scan<'_> {
-    /// Returns the keys of at most `limit` partitions.
+    /// Returns the keys of partitions, each of them once. A scan of the store meets at most `limit`
+    /// stored partitions.
     pub(super) async fn partitions(
         &self,
         after: Option<&ScanPosition>,
@@ -64,7 +68,7 @@ impl Scan<'_> {
         Ok(ScanRead { rows: roots, ..read })
     }
 
-    /// Returns at most `limit` rows.
+    /// Returns at most `limit` rows, and the position from which the scan continues.
     pub(super) async fn rows(
         &self,
         after: Option<&ScanPosition>,
@@ -93,7 +97,7 @@ impl Scan<'_> {
         Ok(read)
     }
 
-    /// Finds further partitions. Returns whether more partitions may follow.
+    /// Finds the next partitions to read. Returns whether more partitions may follow.
     async fn meet(&self, at: &mut Position) -> Result<bool, StoreError> {
         let after = match &at.met {
             Met::None => None,
@@ -108,8 +112,8 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    /// Reads waiting partitions concurrently. Requests from each of them as many rows as the result still
-    /// lacks.
+    /// Reads waiting partitions concurrently. Requests from each partition as many rows as the
+    /// result still lacks.
     async fn read_waiting(
         &self,
         at: &mut Position,

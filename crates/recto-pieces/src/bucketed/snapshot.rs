@@ -203,7 +203,7 @@ impl Bucketed {
         }
     }
 
-    /// Returns the slice of a bucket restricted to its first shard.
+    /// Returns the slice of a bucket restricted to the first of the bucket's shards.
     pub(super) fn first_shard(&self, slice: &Slice) -> Slice {
         shards::in_shard(&self.pieced, slice, Shard(0))
     }

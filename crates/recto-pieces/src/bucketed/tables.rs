@@ -17,7 +17,8 @@ const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN]
 /// Minimum ratio of the target size of a bucket to the maximum size of a row for which samples are designed.
 const ROW_PART: u64 = 160;
 
-/// Assumed target size of time buckets, in bytes. It determines their sampling, so that their content can be estimated.
+/// Assumed target size of time buckets, in bytes. The size determines how their rows are sampled,
+/// so that their content can be estimated.
 const TIME_SAMPLED_BYTES: u64 = 10_000_000;
 
 /// Logical and stored definition of a table that is kept in buckets.
@@ -26,7 +27,7 @@ pub(crate) struct Bucketed {
     /// Table as callers use it, without the columns of the engine.
     pub(crate) logical: Arc<Table>,
     pub(crate) pieced: Arc<PiecedTable>,
-    /// Indexes of the logical columns in the stored table.
+    /// Indexes that the columns of the logical table have in the stored table.
     columns: Vec<usize>,
 }
 
@@ -37,10 +38,11 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Returns the logical and the stored definition of a table, or `None` if it is not kept in buckets.
+    /// Returns the logical and the stored definition of a table, or `None` if the table is not kept
+    /// in buckets.
     ///
     /// # Errors
-    /// The table is not valid with these buckets.
+    /// The table is not valid with the buckets that its options declare.
     pub(crate) fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
         let Some(buckets) = table.options().buckets else {
             return Ok(None);
@@ -99,7 +101,7 @@ impl Bucketed {
         column.saturating_add(1)
     }
 
-    /// Returns the regular cells of a row of the stored table: an empty cell for the counted size of the
+    /// Returns the regular cells of a row of the stored table: an empty cell for the size of the
     /// row, and then `cells`.
     pub(crate) fn with_row_cell(cells: &Cells) -> Cells {
         std::iter::once(None).chain(cells.iter()).collect()
@@ -114,8 +116,8 @@ impl Bucketed {
     }
 }
 
-/// Returns the definition of a table as the store has it, if the store has no transactions. If the table
-/// is kept in buckets, this definition has the hidden columns of the engine.
+/// Returns the definition of a table as a store without transactions has it. The definition of a
+/// table in buckets has the hidden columns of the engine.
 ///
 /// # Errors
 /// The table has a column with the name of a hidden column.
@@ -126,7 +128,7 @@ pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     }
 }
 
-/// Returns the stored definition of a logical table with these buckets.
+/// Returns the stored definition of a logical table whose options declare `buckets`.
 pub(crate) fn in_store(logical: &Table, buckets: Buckets) -> Result<Table, StoreError> {
     let shards = shards_of(buckets);
     let hidden = |name: &str, ty, kind| Column {
@@ -197,7 +199,7 @@ fn shards_of(buckets: Buckets) -> Shards {
     Shards::new(buckets.shards).unwrap_or(Shards::ONE)
 }
 
-/// Returns the target size and the sampling rate of buckets with at most `bytes` bytes.
+/// Returns the sizing (target size and sampling rate) of buckets with at most `bytes` bytes.
 fn sizing_of(bytes: u64) -> Result<Sizing, StoreError> {
     let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
     Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)

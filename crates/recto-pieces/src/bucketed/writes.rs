@@ -87,7 +87,7 @@ impl BucketedStore {
     }
 }
 
-/// Returns the outcome of a write that failed.
+/// Returns the outcome of a failed write: unknown, rejected, or an error.
 fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
     match error.kind() {
         PiecesErrorKind::OutcomeUnknown => Ok(WriteOutcome::Unknown(error.into())),

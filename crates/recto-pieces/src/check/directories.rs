@@ -1,5 +1,5 @@
-//! Stages of range maps and of existing buckets. The stage of existing buckets rebuilds range maps that
-//! are damaged or lost.
+//! Stages of the check for range maps and for existing buckets. The stage of existing buckets
+//! rebuilds range maps (which assign key ranges to buckets) that are damaged or lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::limits::{
 };
 use crate::place::Place;
 
-/// Partition whose range map is damaged or lost.
+/// Partition whose range map (which bucket holds which key range) is damaged or lost.
 pub(super) struct Ruin {
     place: Arc<Place>,
     kind: FaultKind,
     detail: String,
-    /// Known buckets of the partition.
+    /// Buckets of the partition that the check has found in the store.
     buckets: BTreeSet<Bucket>,
     /// True if the check left out buckets of the partition, because it found too many.
     is_cut_off: bool,
@@ -116,7 +116,8 @@ impl BucketCheck {
         self.engine.environment.now_micros()
     }
 
-    /// Reports a partition that has no root mark, so scans do not find it.
+    /// Reports a partition that has no root mark (static cell by which scans find a partition), so
+    /// scans do not find it.
     pub(super) async fn told_unless_marked(&mut self, place: &Arc<Place>) -> Result<()> {
         if !self.is_marked(place).await? {
             let marked = self.mark(place).await?;
@@ -125,9 +126,9 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Reports a partition that was never split if scans do not find it. A scan met its shard `shard`,
-    /// which is not the first shard. Several such shards can have rows, so the function reports only at
-    /// the first of them.
+    /// Reports a partition that was never split if scans do not find it. A scan met its shard
+    /// `shard`, which is not the first shard. Several shards can have rows, so the function reports
+    /// the partition only at the first of them.
     async fn told_unless_met(&mut self, place: &Arc<Place>, shard: Shard) -> Result<()> {
         let pieces = self.engine.clone();
         let mut further = place.pieced.shards.all().skip(1);
@@ -160,7 +161,7 @@ impl BucketCheck {
         Ok(FaultOutcome::Mended)
     }
 
-    /// Continues an unfinished split, if the check repairs faults.
+    /// Continues an unfinished split. Does nothing if the check must not repair faults.
     async fn go_on(&self, place: &Arc<Place>, key: &Key) -> Result<FaultOutcome> {
         let pieces = &self.engine;
         if !self.mends {
@@ -172,7 +173,8 @@ impl BucketCheck {
         })
     }
 
-    /// Checks the existing buckets for partitions without a range map, and for missing entries of the registry.
+    /// Checks up to `rows` of the stored buckets: finds partitions without a range map, and buckets
+    /// without an entry in the registry.
     pub(super) async fn buckets(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
         let table = Arc::clone(self.table());
         let after = self.position.after.take().map(|next| next.scan);
@@ -346,7 +348,7 @@ impl Stored {
     }
 }
 
-/// Returns a fault of a whole partition.
+/// Returns a fault that concerns a whole partition, and not one bucket or row.
 pub(super) fn of_partition(place: &Place, kind: FaultKind, detail: String, outcome: FaultOutcome) -> Fault {
     Fault {
         kind,

@@ -3,13 +3,13 @@
 use recto_model::Cells;
 use recto_protocol::buckets::Bucket;
 
-/// Kind of a fault of buckets.
+/// Kind of a fault that a check of buckets can find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// A range map is damaged, or an entry of the registry of time buckets contradicts the calendar.
     Damaged,
-    /// Buckets have rows, but the range map is missing.
+    /// Buckets of the partition have rows, but the range map that names the buckets is missing.
     Lost,
     /// A time bucket has rows but no entry in the registry of time buckets, so no read finds these rows.
     Unregistered,
@@ -20,15 +20,18 @@ pub enum FaultKind {
     /// A row is in a wrong bucket, so no read finds it. Or a row is in a wrong shard of its bucket: pages
     /// show it, but a read by its key does not find it.
     Stray,
-    /// A row is in a wrong bucket or shard, and a row with the same key is in the right one.
+    /// A row is in a wrong bucket or shard, and a row with the same key is in the right bucket and
+    /// shard.
     Double,
-    /// A row is stored although it is below the retention bound, so it should have been removed.
+    /// A row is stored although it is below the retention bound, so the removal of expired rows has
+    /// missed it.
     BelowFloor,
-    /// A row should be sampled, but its sample is missing.
+    /// A row should be sampled (its key and size stored for estimates), but its sample is missing.
     SampleMissing,
-    /// A sample contradicts its row.
+    /// The size in a sample (stored key and size of a row) contradicts the size of its row.
     SampleWrong,
-    /// A sample has no row, so it falsely adds to the size of the bucket.
+    /// A sample (stored key and size of a row) has no row, so it wrongly adds to the estimated size
+    /// of the bucket.
     SampleOrphan,
     /// A bucket exceeds its maximum size. Reads and writes still work, so no repair is needed.
     TooLarge,
@@ -41,16 +44,16 @@ pub enum FaultOutcome {
     Left,
     /// The fault was repaired.
     Mended,
-    /// A repair failed, for this reason.
+    /// The repair failed. The text gives the reason.
     Stays(String),
 }
 
-/// Fault that a check found.
+/// Fault that a check of buckets found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Kind of the fault.
+    /// Kind of the fault, for example a damaged range map.
     pub kind: FaultKind,
-    /// Partition with the fault.
+    /// Key of the partition that has the fault.
     pub partition: Cells,
     /// Bucket with the fault, if the fault concerns one bucket.
     pub bucket: Option<Bucket>,
@@ -58,7 +61,7 @@ pub struct Fault {
     pub clustering: Option<Cells>,
     /// Details for the operator, such as the reason or the size.
     pub detail: String,
-    /// Whether the fault was repaired.
+    /// Outcome of the repair of the fault.
     pub outcome: FaultOutcome,
 }
 
@@ -68,7 +71,7 @@ impl FaultKind {
         self != Self::TooLarge
     }
 
-    /// Returns the name of the kind in reports.
+    /// Returns the name of the kind of fault, as reports show it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Damaged => "damaged_directory",

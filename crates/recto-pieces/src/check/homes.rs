@@ -14,7 +14,7 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::times::{TimeBucket, Times};
 
-/// Shows where the rows of one shard of a bucket belong: to this shard, or elsewhere.
+/// Source that says where the rows of one shard of a bucket belong: to this shard, or elsewhere.
 pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
@@ -22,13 +22,13 @@ pub(super) struct Homes<'c> {
 }
 
 enum Says<'c> {
-    /// The range map.
+    /// The range map of the partition says which bucket a key belongs to.
     Listed(Arc<Directory>),
-    /// The calendar.
+    /// The calendar says which bucket a key belongs to, because the table has time buckets.
     ByTime(&'c PieceStore, Arc<Times>, Low),
 }
 
-/// Retention bound of a partition with time buckets.
+/// Retention bound (rows beyond it are deleted) of a partition with time buckets.
 struct Low {
     floor: Option<Floor>,
     /// True if the registry has the bucket. The value matters only if the bucket is below the retention
@@ -37,8 +37,9 @@ struct Low {
 }
 
 impl<'c> Homes<'c> {
-    /// Returns the source for a bucket from the cache. If `is_fresh` is true, reads the range map now and
-    /// caches it. Returns `None` if the range map is damaged: the stage of range maps reports that.
+    /// Returns the source that says where the rows of a bucket belong, by a cached range map. If
+    /// `is_fresh` is true, reads the range map now and caches it. Returns `None` if the range map
+    /// is damaged: the stage of range maps reports that.
     pub(super) async fn of(
         engine: &'c PieceStore,
         known: &Known,
@@ -66,7 +67,8 @@ impl<'c> Homes<'c> {
         }))
     }
 
-    /// Returns the source for a bucket from a read of the current range map.
+    /// Returns the source that says where the rows of a bucket belong, by a read of the current
+    /// range map.
     pub(super) async fn now(
         engine: &'c PieceStore,
         place: &Arc<Place>,
@@ -75,7 +77,7 @@ impl<'c> Homes<'c> {
         Self::of(engine, &Known::default(), place, lies, true).await
     }
 
-    /// Returns a range map that contains the right bucket of a key.
+    /// Returns a range map that contains the bucket to which a key belongs.
     pub(super) fn directory(&self, key: &[u8]) -> Arc<Directory> {
         match &self.says {
             Says::Listed(directory) => Arc::clone(directory),
@@ -100,25 +102,25 @@ impl<'c> Homes<'c> {
         Some((piece.roles.read, self.place.pieced.shards.of(key)))
     }
 
-    /// Returns whether a row of this key may be in this bucket and shard.
+    /// Returns whether a row with the key may be in the bucket and the shard of this source.
     pub(super) fn is_named(&self, key: &[u8]) -> bool {
         let is_named = |piece| is_named(piece, self.lies.0);
         self.is_in_its_shard(key) && self.directory(key).piece_of(key).is_none_or(is_named)
     }
 
-    /// Returns whether rows of this key belong to this shard of a bucket.
+    /// Returns whether rows with the key belong to the shard of this source.
     pub(super) fn is_in_its_shard(&self, key: &[u8]) -> bool {
         self.place.pieced.shards.of(key) == self.lies.1
     }
 
-    /// Returns whether a key is below the retention bound.
+    /// Returns whether a key is below the retention bound, so that its row is too old to be kept.
     pub(super) fn is_below(&self, key: &[u8]) -> bool {
         let directory = self.directory(key);
         directory.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
-    /// Returns the fault of a row that is stored in this bucket and shard, or of its sample. Returns
-    /// `None` if both are right.
+    /// Returns the fault of a row that is stored in the bucket and shard of this source, or the
+    /// fault of its sample. Returns `None` if neither has a fault.
     pub(super) fn judge(
         &self,
         key: &[u8],

@@ -14,12 +14,13 @@ use crate::holding::bytes_of;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// Row as it is stored in a bucket.
+/// Data of a stored row by which the check judges the row's sample (stored key and size).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenRow {
-    /// Stored counted size, or the counted size of all cells if the row has none.
+    /// Size of the row as the row stores it, or the size of all cells if the row stores no size, in
+    /// bytes.
     pub(super) counted: u64,
-    /// Counted size of all cells.
+    /// Size of the row that counts for the bucket, computed from all cells, in bytes.
     pub(super) bytes: u64,
     pub(super) stamp: i64,
 }
@@ -35,19 +36,21 @@ impl SeenRow {
     }
 }
 
-/// Bucket and shard where a row or a sample was found, and the range map of its partition.
+/// Bucket and shard where a row, or the sample of a row, was found, and the range map of its
+/// partition.
 #[derive(Clone, Copy)]
 pub(super) struct KeyPosition<'d> {
     /// Range map that contains the right bucket of the key.
     pub(super) directory: &'d Directory,
     pub(super) bucket: Bucket,
-    /// True if this is the right shard of the key.
+    /// True if the shard where the row was found is the right shard of the key.
     pub(super) is_in_its_shard: bool,
-    /// True if the removal of expired buckets knows this bucket, so it will remove the rows of the bucket.
+    /// True if the removal of expired buckets knows the bucket, so that it will remove the rows of
+    /// the bucket.
     pub(super) is_known: bool,
 }
 
-/// Returns whether a key range may have rows in a bucket.
+/// Returns whether the range map lets rows of a key range be in a bucket.
 pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
     let roles = &piece.roles;
     roles.read == bucket || roles.further().any(|other| other == bucket)
@@ -70,13 +73,13 @@ pub(super) fn judge(
     let is_counted = is_read && roles.is_at_rest();
     let Some(row) = row else {
         // Samples belong to a bucket, not to a shard. In a wrong shard, a sample without a row may
-        // belong to a row in the right shard.
+        // belong to a row in the right shard, so it is no fault.
         let is_sample = lies.is_in_its_shard && sample.is_some_and(counts);
         return (is_sample && (is_counted || !is_named)).then_some(FaultKind::SampleOrphan);
     };
     if !is_named {
-        // If the partition has no range map, the stage of existing buckets reports this. Do not also
-        // report each row.
+        // If the partition has no range map, the stage of existing buckets reports the lost range
+        // map. Do not also report each row.
         return (directory.version > 0).then_some(FaultKind::Stray);
     }
     if !lies.is_in_its_shard {
@@ -110,13 +113,13 @@ pub(super) fn judge(
     is_wrong.then_some(FaultKind::SampleWrong)
 }
 
-/// Returns whether a sample stands for a stored row: the sample does not record a deletion, and has a
-/// size.
+/// Returns whether a sample (stored key and size) stands for a stored row: the sample does not
+/// record a deletion, and has a size.
 pub(super) fn counts(sample: &Dated) -> bool {
     !sample.sample.is_gone && sample.sample.bytes > 0
 }
 
-/// Returns a counted size in bytes as a sample stores it: limited to 31 bits.
+/// Returns the size that a sample stores for a row of `bytes` bytes: at most 31 bits.
 fn stored(bytes: u64) -> u64 {
     bytes.min(i32::MAX.unsigned_abs().into())
 }

@@ -15,18 +15,19 @@ use crate::limits::{MAX_COPIED_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
 use crate::place::{PieceStore, Place, PlaceId};
 use crate::samples::Dated;
 
-/// Cache of complete range maps during a check.
+/// Cache of the complete range maps that a check has read.
 #[derive(Default)]
 pub(super) struct Known {
     inner: Mutex<BTreeMap<PlaceId, Arc<Directory>>>,
 }
 
-/// Row and sample of one key in a bucket, and where the key belongs.
+/// Row with a key in a bucket, its sample (stored key and size), and the bucket where the key
+/// belongs.
 pub(super) struct Look<'c> {
     pub(super) homes: Homes<'c>,
     pub(super) row: Option<SeenRow>,
     pub(super) sample: Option<Dated>,
-    /// True if the key belongs to another bucket or shard, and a row of this key is there.
+    /// True if the key belongs to another bucket or shard, and a row with the key is there.
     pub(super) is_at_home: bool,
 }
 
@@ -79,7 +80,7 @@ impl Known {
         Ok(Some(directory))
     }
 
-    /// Clears the cache after the check changed range maps.
+    /// Clears the cache, because the check has changed range maps.
     pub(super) fn forget(&self) {
         self.lock().clear();
     }
@@ -90,7 +91,7 @@ impl Known {
 }
 
 impl PieceStore {
-    /// Returns the complete range map of a partition.
+    /// Reads the complete range map of a partition, window by window.
     pub(super) async fn whole_directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
         let deadline = self.deadline(MAX_STEP_TIME);
         for _ in 0..MAX_TORN_READS {
@@ -120,8 +121,8 @@ impl PieceStore {
         Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
     }
 
-    /// Reads the row and the sample of a key in a shard of a bucket. Returns `None` if the range map is
-    /// damaged.
+    /// Reads the row with a key, and its sample (stored key and size), from a shard of a bucket.
+    /// Returns `None` if the range map is damaged.
     pub(super) async fn examine(
         &self,
         inner: &Arc<dyn Store>,

@@ -25,13 +25,13 @@ use crate::samples::{self, Became};
 use crate::tables::mutation;
 use crate::writer::{Ended, Group, MapFreshness, RowWrite};
 
-/// Reasons why a fault was not repaired.
+/// Reasons why a fault was not repaired, as reports show them.
 const NEWER: &str = "the stored row is newer than its replacement: repair again";
 const HIDDEN: &str = "its place has a deletion or a deleted row: it stays here, and no query can read it";
 const WITHOUT_A_STAMP: &str =
     "its write time is unknown, because another program wrote it: delete the row, or write it again";
 
-/// Examines suspected faults again, and repairs confirmed faults.
+/// Second examination of suspected faults of buckets, and repair of the confirmed faults.
 pub(super) struct Mender {
     pub(super) inner: Arc<dyn Store>,
     pub(super) engine: PieceStore,
@@ -136,8 +136,9 @@ impl Look<'_> {
 }
 
 impl PieceStore {
-    /// Corrects the sample of a row. A new sample gets the timestamp of the row or `at`, but at least a
-    /// later one than the existing sample has. Deletes the sample if the row must not be sampled.
+    /// Corrects the sample of a row. A new sample gets the timestamp of the row or `at`, or a
+    /// greater one if the existing sample would otherwise be newer. Deletes the sample if the row
+    /// must not be sampled.
     async fn resample(&self, suspect: &Suspect, look: &Look<'_>, at: Option<Stamp>) -> Result<()> {
         let (place, bucket, key) = (&suspect.place, suspect.bucket, &suspect.key);
         let directory = look.homes.directory(key);
@@ -180,7 +181,8 @@ impl PieceStore {
         .await
     }
 
-    /// Writes a row to its right bucket if `is_kept` is true, and deletes it in the wrong bucket.
+    /// Writes a row to its right bucket if `is_kept` is true, and deletes the row in the wrong
+    /// bucket.
     async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look<'_>) -> Result<()> {
         let bucket = suspect.bucket;
         let place = Arc::new(self.as_stored(&suspect.place).await?);
@@ -265,8 +267,9 @@ impl PieceStore {
         Ok(sample.is_some_and(|dated| dated.sample.is_gone && dated.stamp >= stamp))
     }
 
-    /// Writes a row with its timestamp to all buckets that take it. Returns whether the misplaced copy may
-    /// be deleted. It may also be deleted if the row is below the retention bound.
+    /// Writes a row with its timestamp to all buckets that take it. Returns whether the misplaced
+    /// copy of the row may be deleted. The copy may also be deleted if the row is below the
+    /// retention bound.
     async fn written_home(&self, write: RowWrite) -> Result<bool> {
         let group = Group {
             rows: vec![write],
@@ -287,7 +290,8 @@ impl PieceStore {
     }
 }
 
-/// Returns the deletion of the sample of a suspected key, with this timestamp.
+/// Returns the deletion of a suspected sample (stored key and size of a row), with the timestamp
+/// `stamp`.
 fn unsampled(suspect: &Suspect, stamp: Stamp) -> Mutation {
     let clustering = std::iter::once(Some(&suspect.key[..])).collect();
     mutation(Operation::DeleteRow { clustering }, stamp, None)

@@ -57,24 +57,24 @@ use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE};
 use crate::place::{Deadline, PieceStore, Place};
 
-/// Check of the buckets of a table under way.
+/// Consistency check of the buckets of a table, in progress.
 pub struct BucketCheck {
     inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
     engine: PieceStore,
-    /// True if the check repairs faults.
+    /// True if the check repairs the faults that it finds.
     mends: bool,
     position: Position,
-    /// Cache of range maps that the check has read.
+    /// Cache of the range maps that the check has read.
     known: Known,
-    /// Partitions whose range map is damaged or lost, with their buckets.
+    /// Partitions whose range map is damaged or lost, with the buckets that the check found.
     ruins: BTreeMap<Vec<u8>, Ruin>,
-    /// Suspected faults, which the check examines again later.
+    /// Suspected faults, which the check examines again when concurrent writes have ended.
     suspects: Vec<Suspect>,
     faults: Vec<Fault>,
 }
 
-/// Suspected fault of the row or the sample of one key.
+/// Suspected fault of a row, or of its sample (stored key and size).
 #[derive(Debug, Clone)]
 struct Suspect {
     place: Arc<Place>,
@@ -82,13 +82,13 @@ struct Suspect {
     shard: Shard,
     key: Key,
     clustering: Cells,
-    /// True if the fault is a sample without a visible row.
+    /// True if the fault is a sample (stored key and size) without a visible row.
     is_sample: bool,
-    /// Time when the check first saw the suspected fault, by the monotonic clock.
+    /// Time when the check first saw the suspected fault, in nanoseconds of the monotonic clock.
     seen_nanos: u64,
 }
 
-/// Result of one step of a check.
+/// Result of one step of a check of buckets.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckStep {
     /// Number of rows of the checked table that this step read.
@@ -97,12 +97,12 @@ pub struct CheckStep {
     pub read: u64,
     /// Number of shards of buckets whose first row is among the rows that this step read.
     pub buckets: u64,
-    /// Faults that this step found.
+    /// Faults that the step found.
     pub faults: Vec<Fault>,
     /// Position from which another check can continue. `None` if suspected faults before it are not
     /// examined yet.
     pub position: Option<Vec<u8>>,
-    /// True if the check is complete.
+    /// True if the check is complete after the step.
     pub is_over: bool,
 }
 
@@ -123,7 +123,8 @@ impl BucketCheck {
             Some(bytes) => Position::read(bytes).ok_or_else(position::damaged)?,
         };
         if mends {
-            // Forget these entries, because this process may remember entries that no longer exist.
+            // Forget the cached entries of the registry, because some of them may no longer exist
+            // in the store.
             engine.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
@@ -139,7 +140,7 @@ impl BucketCheck {
         })
     }
 
-    /// Checks up to `rows` further rows or partitions.
+    /// Checks up to `rows` further rows, or partitions in stages that do not read rows.
     ///
     /// # Errors
     /// The store cannot be read or written in time. Completed repairs stay.
@@ -184,7 +185,7 @@ impl BucketCheck {
         self.engine.environment.monotonic_nanos()
     }
 
-    /// Returns whether the table has time buckets, which a registry lists.
+    /// Returns whether the table has time buckets. A registry lists the existing ones.
     fn registers(&self) -> bool {
         self.bucketed.pieced.times.is_some()
     }
@@ -224,8 +225,9 @@ impl BucketCheck {
         self.faults.push(fault);
     }
 
-    /// Returns whether to examine suspected faults now instead of at the end of the stage. This limits
-    /// their number, and lets the check report a position from time to time.
+    /// Returns whether to examine suspected faults now instead of at the end of the stage.
+    /// Examining them early limits their number, and lets the check report a position from time to
+    /// time.
     fn is_to_settle(&self) -> bool {
         let Some(oldest) = self.suspects.first() else {
             return false;
@@ -234,8 +236,8 @@ impl BucketCheck {
         age > 2 * SUSPECT_AGE || self.suspects.len() >= MAX_SUSPECTS
     }
 
-    /// Examines suspected faults again, after the writers that may have caused them have finished. Reports
-    /// confirmed faults, and repairs them if requested.
+    /// Examines suspected faults again, after the writers that may have caused them have finished.
+    /// Reports confirmed faults, and repairs these faults if requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         let Some(newest) = suspects.iter().map(|one| one.seen_nanos).max() else {

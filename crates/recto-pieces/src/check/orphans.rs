@@ -1,5 +1,5 @@
-//! Stage of samples: samples of buckets or shards that have no rows. The stage of rows does not visit
-//! these.
+//! Stage of the check for samples of buckets or shards that have no rows. The stage of rows does
+//! not visit such buckets and shards.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Returns the samples of a bucket that belong to shards without rows.
+    /// Returns the samples (stored keys and sizes of some rows) of a bucket whose shards have no
+    /// rows.
     async fn without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
         let pieces = &self.engine;
         let mut empty = BTreeSet::new();

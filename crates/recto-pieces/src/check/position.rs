@@ -7,10 +7,10 @@ use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
 use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};
 
-/// Version of the encoding of a check position.
+/// Version of the encoding of the position of a check.
 const POSITION_VERSION: u8 = 1;
 
-/// Stage of a check.
+/// Stage of a consistency check of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
     /// Checks the range maps.
@@ -18,17 +18,17 @@ pub(super) enum Stage {
     Directories,
     /// Checks the entries of the registry of time buckets.
     Registry,
-    /// Checks for buckets that no range map or entry names.
+    /// Checks the existing buckets, and finds those that no range map and no registry entry names.
     Buckets,
-    /// Checks all stored rows and their samples.
+    /// Checks all stored rows, and their samples (stored keys and sizes of some rows).
     Rows,
-    /// Checks samples of buckets without rows.
+    /// Checks the samples (stored keys and sizes of some rows) of buckets without rows.
     Samples,
     /// The check is complete.
     Over,
 }
 
-/// Position of a check.
+/// Position from which another check of buckets can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Position {
     pub(super) stage: Stage,
@@ -36,28 +36,30 @@ pub(super) struct Position {
     pub(super) after: Option<Next>,
 }
 
-/// Position within a stage.
+/// Position within a stage of a check of buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) scan: ScanPosition,
-    /// Bucket whose rows are read only in part. `None`: the position is between two buckets.
+    /// Bucket whose rows the check has read only in part. `None`: the position is between two
+    /// buckets.
     pub(super) open: Option<Open>,
 }
 
 /// Bucket whose rows a check has read only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Open {
-    /// Key of the bucket's partition in the store.
+    /// Partition key of the bucket in the store.
     pub(super) partition: Cells,
-    /// Key of the last row that was read.
+    /// Key of the last row that was read from the bucket.
     pub(super) last: Key,
-    /// Number of rows read so far that belong to this bucket, followed by the number of their bytes.
+    /// Number of rows of the bucket that were read so far. `bytes` is the number of bytes of these
+    /// rows.
     pub(super) rows: u64,
     pub(super) bytes: u64,
 }
 
 impl Stage {
-    /// Returns the next stage.
+    /// Returns the stage that follows this stage of the check.
     pub(super) fn next(self) -> Self {
         match self {
             Self::Directories => Self::Registry,
@@ -68,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// Returns the position of a check at the beginning of this stage.
+    /// Returns the position of a check at the beginning of the stage `self`.
     pub(super) fn begun(self) -> Position {
         Position {
             stage: self,
@@ -106,7 +108,8 @@ impl Position {
         to
     }
 
-    /// Decodes a position. Returns `None` if the bytes are not a position of this release.
+    /// Decodes the position of a check. Returns `None` if the bytes are not a position of this
+    /// release.
     pub(super) fn read(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         if take(from, 1)? != [POSITION_VERSION] {

@@ -1,4 +1,5 @@
-//! Stage of the registry of time buckets. It also finds buckets that have rows but no entry.
+//! Stage of the check for the registry (list of existing time buckets). It also finds buckets that
+//! have rows but no entry.
 //!
 //! The calendar determines the content of an entry, so each entry is right or wrong by itself. The
 //! registry decides only which buckets exist, and may contain buckets without rows. An entry is written
@@ -24,7 +25,7 @@ use crate::place::{PieceStore, Place};
 use crate::registry::{START, read_entry};
 use crate::times::{TimeBucket, Times};
 
-/// Reason why an entry was not repaired.
+/// Reason why an entry of the registry was not repaired.
 const NEWER: &str = "the write timestamp of the entry or of its deletion is in the future: repair again \
     after that time";
 
@@ -84,7 +85,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Checks one entry of the registry, and repairs it if requested.
+    /// Checks one entry of the registry, and repairs the entry if requested.
     async fn entry(
         &mut self,
         pieces: &PieceStore,
@@ -114,8 +115,8 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Reports each bucket that has rows but no entry in the registry. Reports it once, at the first of
-    /// its shards with rows.
+    /// Reports each bucket that has rows but no entry in the registry. Reports a bucket once, at
+    /// the first of its shards with rows.
     pub(super) async fn unregistered(&mut self, met: Vec<Met>) -> Result<()> {
         let pieces = self.engine.clone();
         let looks = met.iter().map(|met| async {
@@ -168,7 +169,8 @@ impl PieceStore {
         if floor.is_some_and(|floor| floor.hides_all(&span)) {
             return Ok(false);
         }
-        // A shard with an invalid number is not among these shards, so its rows cause no report.
+        // A shard with an invalid number is not among the shards of the table, so its rows cause no
+        // report.
         let mut shards = place.pieced.shards.all();
         while let Some(one) = shards.next().filter(|one| one <= shard) {
             if self.has_rows(place, (bucket.bucket, one), &span).await? {
@@ -178,7 +180,7 @@ impl PieceStore {
         Ok(false)
     }
 
-    /// Returns whether a shard of a bucket has rows within a span.
+    /// Returns whether a shard of a bucket has rows within a span (range of keys).
     pub(super) async fn has_rows(&self, place: &Place, lies: (Bucket, Shard), span: &Span) -> Result<bool> {
         let first = Slice {
             limit: 1,
@@ -187,8 +189,8 @@ impl PieceStore {
         Ok(!self.read_rows(&first).await?.rows.is_empty())
     }
 
-    /// Writes the right entry at the start of a bucket. If `right` is `None`, no bucket begins there, and
-    /// the function deletes the entry.
+    /// Writes the right entry at the start of a bucket. If `right` is `None`, no bucket begins at
+    /// `start`, and the function deletes the entry.
     async fn put_entry_right(
         &self,
         place: &Place,

@@ -17,7 +17,7 @@ use crate::limits::{MAX_REBUILT_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
 use crate::place::{PieceStore, Place};
 use crate::tables::Tables;
 
-/// Parts of a range map as they are stored. Some may be damaged or missing.
+/// Parts of a range map as the store has them. Some may be damaged or missing.
 #[derive(Default)]
 pub(super) struct Stored {
     pub(super) remains: Remains,
@@ -65,7 +65,8 @@ impl PieceStore {
         Ok(None)
     }
 
-    /// Returns the stored parts of a range map that has no key ranges.
+    /// Reads the stored parts of a range map that has no key ranges, only cells for the whole
+    /// partition.
     async fn without_pieces(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         let (own, partition) = (&self.tables.directories, &place.directory_partition());
         let statics = look::asked(self, inner, |snapshot, options| async move {
@@ -76,9 +77,9 @@ impl PieceStore {
         Ok(row.map(|row| Stored::begun(row, 0)))
     }
 
-    /// Returns the keys of the first and the last row of a bucket, or `None` if it has no rows. For a time
-    /// bucket, the first key is the start of its interval. For bucket 0 of time buckets, it is the start
-    /// of the partition.
+    /// Returns the keys of the first and the last row of a bucket, or `None` if the bucket has no
+    /// rows. For a time bucket, the first key is the start of its interval. For bucket 0 of a table
+    /// with time buckets, both keys are the start of the partition.
     pub(super) async fn held(
         &self,
         inner: &Arc<dyn Store>,
@@ -118,7 +119,8 @@ impl PieceStore {
 }
 
 impl Stored {
-    /// Returns the parts that all key ranges share, from the static cells of a row.
+    /// Returns the stored data that all key ranges of a range map share, from the static cells of a
+    /// row.
     fn begun(row: RowRef<'_>, statics: usize) -> Self {
         let remains = Remains {
             floor: row.get(statics).map(<[u8]>::to_vec),
@@ -156,8 +158,8 @@ impl Stored {
         (remains, gone)
     }
 
-    /// Returns the write that replaces the stored range map by `put`, on the condition that it is
-    /// unchanged. Also returns the number of key ranges that the write changes.
+    /// Returns the write that replaces the stored range map by `put`, on the condition that the
+    /// stored range map is unchanged. Also returns the number of key ranges that the write changes.
     pub(super) fn change(
         &self,
         tables: &Tables,

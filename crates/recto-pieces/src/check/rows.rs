@@ -1,4 +1,4 @@
-//! Stage of rows: checks all stored rows and their samples.
+//! Stage of the check for rows: checks all stored rows and their samples.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,22 +26,22 @@ struct Run {
     partition: Cells,
     bucket: Bucket,
     shard: Shard,
-    /// Key of the last row of this shard that an earlier step checked. `None`: no step has checked rows of
-    /// it.
+    /// Key of the last row of the shard that an earlier step checked. `None`: no step has checked
+    /// rows of the shard.
     from: Option<Key>,
-    /// True if the shard has no further rows.
+    /// True if the check has read all rows of the shard.
     is_last: bool,
     rows: Vec<(Key, Cells, SeenRow)>,
-    /// Number and bytes of the rows of this shard that earlier steps checked.
+    /// Number and bytes of the rows of the shard that earlier steps checked.
     before: Figures,
 }
 
 /// Result of the check of consecutive rows of one shard.
 #[derive(Default)]
 struct Looked {
-    /// Keys with a suspected fault. True if the fault is a sample without a row.
+    /// Keys whose row or sample has a suspected fault. True if the fault is a sample without a row.
     suspects: Vec<((Key, Cells), bool)>,
-    /// Number and bytes of the rows of the shard so far, without rows that belong elsewhere.
+    /// Number and bytes of the rows of the shard that were checked so far, without misplaced rows.
     figures: Figures,
 }
 
@@ -95,8 +95,8 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open }))
     }
 
-    /// Groups rows by shard of a bucket. If an earlier step read rows of a shard only in part, this shard
-    /// is the first group.
+    /// Groups rows by shard of a bucket. If an earlier step read the rows of a shard only in part,
+    /// that shard is the first group.
     fn runs(&self, read: &ScanRead, open: Option<Open>) -> Result<Vec<Run>> {
         let pieced = &self.bucketed.pieced;
         let keys = pieced.table.partition().len();
@@ -189,13 +189,15 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Returns the content of all shards of a bucket that exceeds its maximum size. Returns `None` if the
-    /// bucket does not exceed it, or was reported at another shard. `figures` is the content of this
-    /// shard. The result is exact only as far as necessary to prove the excess.
+    /// Returns the content of all shards of a bucket that exceeds its maximum size. Returns `None`
+    /// if the bucket does not exceed its maximum size, or was reported at another shard. `figures`
+    /// is the content of the shard of `run`. The result is exact only as far as necessary to prove
+    /// the excess.
     ///
-    /// The shards of a bucket are not adjacent in the store's order, so a sum would require keeping the
-    /// figures of all buckets. The function therefore adds up the shards only if this shard has more than
-    /// its share. In a bucket that exceeds its maximum size, at least one shard has.
+    /// The shards of a bucket are not adjacent in the store's order, so a sum would require keeping
+    /// the figures of all buckets. The function therefore adds up the shards only if the shard of
+    /// `run` has more than its share. In a bucket that exceeds its maximum size, at least one shard
+    /// has.
     async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
         let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
         let pieces = &self.engine;
@@ -230,8 +232,8 @@ impl BucketCheck {
 }
 
 impl PieceStore {
-    /// Counts the rows of a shard of a bucket, without rows that belong elsewhere. Stops when this shard
-    /// alone exceeds the maximum size of a bucket.
+    /// Counts the rows of a shard of a bucket, without rows that belong elsewhere. Stops when the
+    /// shard alone exceeds the maximum size of a bucket.
     async fn figures_in(&self, place: &Place, lies: (Bucket, Shard), homes: &Homes<'_>) -> Result<Figures> {
         let (mut slice, mut figures) = (slice_of(place, lies, &Span::all())?, Figures::default());
         loop {

@@ -23,20 +23,21 @@ use crate::limits::MAX_KNOWN_TABLES;
 use crate::tables::mutation;
 
 const NAME: &str = "recto_retention";
-/// Index of the column of the bound in a row that was read. The column follows the key.
+/// Index of the column with the bound, in a row that was read. The column follows the key.
 const KEPT_FROM_MS: usize = 1;
 
-/// Retention bounds that the store has recorded.
+/// Retention bounds of tables that the store has recorded. Rows beyond a bound are not kept.
 pub(super) struct Bounds {
     table: Arc<Table>,
     /// Time from which the rows of each table are kept, in milliseconds since 1970.
     kept_from_ms: Mutex<HashMap<String, i64>>,
-    /// Lock that a task holds while it raises a bound.
+    /// Lock that a task holds while it raises a retention bound, so that no older bound replaces a
+    /// newer one.
     raising: tokio::sync::Mutex<()>,
 }
 
 impl Bounds {
-    /// Reads the recorded bounds.
+    /// Reads the recorded retention bounds from the store.
     pub(super) async fn read(store: &Arc<dyn Store>) -> Result<Self, StoreError> {
         let column = |name: &str, ty, kind| Column {
             name: name.into(),
@@ -107,7 +108,7 @@ impl Bounds {
         self.lock().get(name).copied()
     }
 
-    /// Returns the recorded bound of a table, or `None` if it has none.
+    /// Returns the recorded retention bound of a table, or `None` if the table has none.
     pub(super) fn floor(&self, retained: &RetainedTable) -> Result<Option<Floor>, PiecesError> {
         let from_ms = self.kept_from_ms(retained.table.name());
         from_ms
@@ -125,8 +126,9 @@ impl Bounds {
 }
 
 impl RetainedStore {
-    /// Returns the bound below which a write may put no rows, or `None` if it may put any row. This is the
-    /// recorded bound, or the due bound if it is higher and the local clock is trusted.
+    /// Returns the retention bound below which a write may put no rows, or `None` if it may put any
+    /// row. The result is the recorded bound, or the bound by the current time if that is higher
+    /// and the local clock is trusted.
     pub(super) fn floor_of_writes(&self, retained: &RetainedTable) -> Result<Option<Floor>, PiecesError> {
         let recorded = self.shared.bounds.kept_from_ms(retained.table.name());
         let now = self
@@ -138,22 +140,22 @@ impl RetainedStore {
             .transpose()
     }
 
-    /// Returns whether the local clock may decide that rows are too old.
+    /// Returns whether the local clock is trusted to decide that rows are too old.
     fn may_raise(&self, retained: &RetainedTable) -> bool {
         let guard = self.inner.clock_guard();
         guard.is_none_or(|guard| guard.allows(retained.keep.length()))
     }
 
-    /// Returns whether the due bound of a table is higher than the recorded one, and the local clock is
-    /// trusted.
+    /// Returns whether the retention bound by the current time is higher than the recorded bound,
+    /// and the local clock is trusted.
     pub(super) fn is_to_be_raised(&self, retained: &RetainedTable) -> bool {
         let from_ms = retained.keep.kept_from_ms(self.shared.now_ms());
         let recorded = self.shared.bounds.kept_from_ms(retained.table.name());
         recorded < Some(from_ms) && self.may_raise(retained)
     }
 
-    /// Records the due bound of a table, if it is higher than the recorded one and the local clock is
-    /// trusted. Does nothing if the definition `retained` is outdated.
+    /// Raises the recorded retention bound of a table to the bound by the current time, if the
+    /// local clock is trusted. Does nothing if the definition `retained` is outdated.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -185,7 +187,7 @@ impl RetainedStore {
         Ok(())
     }
 
-    /// Removes the bound of a table that was dropped.
+    /// Removes the retention bound of a table that was dropped.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -30,7 +30,8 @@ impl RetainedStore {
         }
     }
 
-    /// Records the due bound of a table, and deletes the rows below it.
+    /// Records the due retention bound of a table (the bound by the current time), and deletes the
+    /// rows below it.
     ///
     /// # Errors
     /// The store cannot be read or written. Completed steps stay.
@@ -41,8 +42,8 @@ impl RetainedStore {
         Ok(())
     }
 
-    /// Deletes the first rows of a slice in one transaction, except rows with a timestamp in the future.
-    /// Returns the bound behind the last of these rows, or `None` if no rows follow.
+    /// Deletes the first rows of a slice in one transaction, except rows with a timestamp in the
+    /// future. Returns the bound behind the last deleted row, or `None` if no rows follow.
     async fn delete(&self, slice: &Slice) -> Result<Option<Bound>, StoreError> {
         let options = ReadOptions {
             timeout: REQUEST_TIME,
@@ -83,15 +84,15 @@ struct Deletion {
     retained: Arc<RetainedTable>,
     from: Bound,
     to: Bound,
-    /// Parts of the listed partitions that are still to be deleted.
+    /// Parts of the listed partitions that contain expired rows and are not deleted yet.
     slices: VecDeque<Slice>,
     /// Position behind the listed partitions. `None`: all partitions were listed.
     next: Option<PartitionsPosition>,
 }
 
 impl Deletion {
-    /// Records the due bound of a table, and returns the deletion of the rows below it. Returns `None` if the
-    /// table has no bound.
+    /// Records the due retention bound of a table (the bound by the current time), and returns the
+    /// deletion of the rows below it. Returns `None` if the table has no bound.
     async fn begin(store: &RetainedStore, retained: &Arc<RetainedTable>) -> Result<Option<Self>, StoreError> {
         store.raise(retained).await?;
         let Some(floor) = store.shared.bounds.floor(retained)? else {
@@ -107,8 +108,8 @@ impl Deletion {
         }))
     }
 
-    /// Does one step, which is one listing of partitions or one transaction. Returns false if nothing is left to
-    /// do.
+    /// Does one step, which is one listing of partitions or one transaction. Returns false if the
+    /// deletion is complete.
     async fn step(&mut self, store: &RetainedStore) -> Result<bool, StoreError> {
         let Some(mut slice) = self.slices.pop_front() else {
             return self.list(store).await;
@@ -122,7 +123,7 @@ impl Deletion {
         Ok(true)
     }
 
-    /// Lists the next partitions. Returns false if all were listed before.
+    /// Lists the next partitions. Returns false if all partitions were listed before.
     async fn list(&mut self, store: &RetainedStore) -> Result<bool, StoreError> {
         let Some(position) = self.next.take() else {
             return Ok(false);
@@ -155,7 +156,8 @@ impl Background {
         })
     }
 
-    /// Deletes the rows of a table below its bound. Returns whether all were deleted.
+    /// Deletes the rows of a table below its retention bound. Returns whether all of these rows
+    /// were deleted.
     async fn retain(&self, retained: &Arc<RetainedTable>) -> bool {
         let Some(store) = self.store() else { return false };
         let Ok(Some(mut deletion)) = Deletion::begin(&store, retained).await else {

@@ -24,7 +24,7 @@ use crate::mend::Mended;
 use crate::tables::BucketSize;
 use crate::times::{TimeBucket, Times};
 
-/// Snapshot of a partition whose buckets are computed.
+/// Snapshot of a partition for which the buckets are computed.
 struct Drawing {
     snapshot: Arc<dyn Snapshot>,
     table: Arc<Table>,
@@ -33,7 +33,7 @@ struct Drawing {
     options: ReadOptions,
 }
 
-/// Computed bucket: the number of rows before it, and its content.
+/// Computed bucket: the number of rows of the partition before it, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct DrawnBucket {
     rank: u64,
@@ -75,7 +75,8 @@ impl RetainedStore {
         drawing.listed(&buckets, range).await
     }
 
-    /// Lists the buckets around the bucket that contains a key: about as many before it as after it.
+    /// Lists the buckets around the bucket that contains a key: about as many before this bucket as
+    /// after it.
     ///
     /// # Errors
     /// As for [`list_buckets`](Self::list_buckets).
@@ -190,7 +191,7 @@ impl Drawing {
         self.slice(Bound::start(), Bound::end())
     }
 
-    /// Returns the maximum size of a bucket. Buckets by time have none.
+    /// Returns the maximum size of a bucket. Returns `None` if time bounds the buckets.
     fn size(&self) -> Option<BucketSize> {
         match self.bound {
             BucketBound::Bytes(bytes) => Some(BucketSize::Bytes(bytes)),
@@ -199,8 +200,8 @@ impl Drawing {
         }
     }
 
-    /// Returns all buckets of the partition, if size bounds the buckets. Returns no buckets if time bounds
-    /// them.
+    /// Returns all buckets of the partition, if size bounds the buckets. Returns no buckets if time
+    /// bounds the buckets.
     async fn all(&self) -> Result<Vec<DrawnBucket>, StoreError> {
         let blocks = self.snapshot.blocks(&self.whole(), &self.options).await?;
         Ok(self.size().map(|size| draw(&blocks, size)).unwrap_or_default())
@@ -299,7 +300,7 @@ impl Drawing {
         Ok(summary_of(&contents, listing.behind.is_none()))
     }
 
-    /// Lists the time buckets that have rows, from a key on or before an edge.
+    /// Lists the time buckets that have rows, from a key onward, or those before an edge.
     async fn list_intervals(&self, times: &Times, seek: Seek, most: usize) -> Result<Listing, StoreError> {
         let (direction, mut left) = match &seek {
             Seek::At(key) => {
@@ -380,7 +381,7 @@ impl Drawing {
         Ok(self.slice(keys::bound_of(&self.table, edge)?, Bound::end()))
     }
 
-    /// Returns the time interval of the first row of a slice in a direction.
+    /// Returns the time bucket that contains the first row of a slice in a direction.
     async fn interval_at(
         &self,
         times: &Times,

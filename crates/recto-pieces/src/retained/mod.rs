@@ -45,7 +45,8 @@ use bounds::Bounds;
 use reads::RetainedSnapshot;
 use writes::{Filtered, Numbers};
 
-/// Store with transactions whose tables may have a retention time. Clones share its state.
+/// Store with transactions whose tables may have a retention time. Clones share one state and one
+/// background task.
 #[derive(Clone)]
 pub struct RetainedStore {
     inner: Arc<dyn Store>,
@@ -70,11 +71,11 @@ enum Work {
     Closed,
 }
 
-/// Table with a retention time.
+/// Table whose rows have a retention time.
 struct RetainedTable {
     table: Arc<Table>,
     keep: Keep,
-    /// True if a put of rows below the retention bound skips them instead of being rejected.
+    /// True if a put skips rows below the retention bound. False if the store rejects such a put.
     leaves_out_late: bool,
 }
 
@@ -137,7 +138,8 @@ impl RetainedStore {
         })
     }
 
-    /// Stops the background work of this process: it deletes no more rows by itself.
+    /// Stops the background work of this process: the process deletes no more expired rows by
+    /// itself.
     pub fn stop_upkeep(&self) {
         self.shared.stop();
     }
@@ -148,9 +150,10 @@ impl RetainedStore {
         self.shared.deleted_rows.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a row is below the retention bound of its table. This is the recorded bound, or the
-    /// due bound if it is higher and the local clock is trusted. `clustering` has all clustering
-    /// columns of the row. The row may still be stored until it is deleted.
+    /// Returns whether a row is below the retention bound of its table (too old to be kept). The
+    /// bound is the recorded one, or the bound by the current time if that is higher and the local
+    /// clock is trusted. `clustering` has the cells of all clustering columns. The row may still be
+    /// stored until it is deleted.
     ///
     /// # Errors
     /// The cells are not a clustering key of the table.
@@ -186,8 +189,8 @@ impl RetainedStore {
         Ok(Some(made))
     }
 
-    /// Returns whether this definition of a table is still the one that the process has cached for its
-    /// name.
+    /// Returns whether `retained` is still the definition of the table that this process has
+    /// cached.
     fn is_current(&self, retained: &Arc<RetainedTable>) -> bool {
         let known = self.shared.known.read().unwrap_or_else(PoisonError::into_inner);
         let now = known.get(retained.table.name());
@@ -209,7 +212,7 @@ impl RetainedStore {
         known.remove(name);
     }
 
-    /// Prepares writes to these tables: starts the background deletion, records the current time as
+    /// Prepares writes to `tables`: starts the background deletion, records the current time as
     /// evidence that the clock is right, and raises the retention bounds.
     async fn prepare(&self, tables: impl Iterator<Item = &Arc<Table>>) -> Result<(), StoreError> {
         for table in tables {
@@ -231,8 +234,9 @@ impl RetainedStore {
         }
     }
 
-    /// Prepares the tables, and removes late rows from the writes of tables that skip such rows. Returns
-    /// `Filtered::Late` if another table gets a late row.
+    /// Prepares writes to the tables, and removes late rows (rows below the retention bound) from
+    /// the writes of tables that skip such rows. Returns `Filtered::Late` if another table gets a
+    /// late row.
     async fn filtered(&self, writes: &mut [PartitionWrite]) -> Result<Filtered, StoreError> {
         if !writes.iter().any(|write| is_retained(&write.table)) {
             return Ok(Filtered::Kept(Numbers::default()));
@@ -325,7 +329,8 @@ impl Store for RetainedStore {
         let of_cas = std::iter::once((&cas.table, &mut cas.mutations));
         match Filtered::new(self, of_cas)? {
             Filtered::Late => Ok(CasOutcome::Refused(writes::below_bound())),
-            // A conditional write needs a mutation.
+            // Reject the conditional write if all its mutations were skipped, because it needs at
+            // least one.
             Filtered::Kept(_) if cas.mutations.is_empty() => Ok(CasOutcome::Refused(writes::below_bound())),
             Filtered::Kept(_) => self.inner.cas(cas, options).await,
         }
@@ -360,7 +365,8 @@ impl Store for RetainedStore {
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        // A table of this name may have been dropped, and its bound may still be recorded.
+        // If a table with the same name was dropped before, its retention bound may still be
+        // recorded, so remove the bound.
         if self.inner.compare_tables(std::slice::from_ref(table)).await? == [TableState::Missing] {
             self.forget_bound(table.name()).await?;
         }
@@ -431,5 +437,5 @@ impl Store for RetainedStore {
     }
 }
 
-/// Maximum duration of one request of the background work.
+/// Maximum duration of one request that the background work sends.
 const REQUEST_TIME: Duration = crate::limits::MAX_REQUEST_TIME;

@@ -20,7 +20,7 @@ pub(super) struct RetainedSnapshot {
 }
 
 impl RetainedSnapshot {
-    /// Returns the bound below which reads hide the rows of a table.
+    /// Returns the retention bound of a table, below which reads hide rows.
     fn floor(&self, table: &Arc<Table>) -> Result<Option<Floor>, StoreError> {
         match self.store.retained(table)? {
             Some(retained) => Ok(self.store.shared.bounds.floor(&retained)?),
@@ -172,7 +172,7 @@ impl Snapshot for RetainedSnapshot {
     }
 }
 
-/// Removes hidden rows from the result of a scan.
+/// Removes rows below the retention bound `floor` from the result of a scan.
 fn without_hidden(table: &Table, floor: &Floor, read: ScanRead) -> Result<ScanRead, StoreError> {
     let clustering = table.partition().len()..table.key_len();
     let mut shown = ScanRead {

@@ -17,7 +17,7 @@ pub(super) enum Filtered {
     Kept(Numbers),
 }
 
-/// Indexes that the remaining mutations have in the caller's request.
+/// Indexes, in the caller's request, of the mutations that remain after late rows were removed.
 #[derive(Default)]
 pub(super) struct Numbers {
     /// Original index of each remaining mutation. `None` if no mutation was removed.
@@ -25,8 +25,8 @@ pub(super) struct Numbers {
 }
 
 impl Filtered {
-    /// Removes late puts and patches from the mutations of tables that skip them. Returns `Late` if a table
-    /// that rejects late rows gets one.
+    /// Removes late puts and patches from the mutations of tables that skip late rows. Returns
+    /// `Late` if a table that rejects late rows gets such a put or patch.
     pub(super) fn new<'w>(
         store: &RetainedStore,
         writes: impl Iterator<Item = (&'w Arc<Table>, &'w mut Vec<Mutation>)>,
@@ -73,13 +73,13 @@ impl Numbers {
         self.of_call.is_some()
     }
 
-    /// Returns the original index of a remaining mutation.
+    /// Returns the index that a remaining mutation had in the caller's request.
     pub(super) fn before(&self, number: usize) -> usize {
         let of_call = self.of_call.as_ref().and_then(|of_call| of_call.get(number));
         of_call.copied().unwrap_or(number)
     }
 
-    /// Returns the outcome with original indexes.
+    /// Returns the outcome with indexes of the caller's request.
     pub(super) fn outcome(&self, outcome: WriteOutcome) -> WriteOutcome {
         match outcome {
             WriteOutcome::Conflict(number) => WriteOutcome::Conflict(self.before(number)),

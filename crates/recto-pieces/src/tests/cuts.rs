@@ -6,8 +6,8 @@ use recto_store::PointRead;
 
 use super::*;
 
-/// Time after which old buckets are removed. A removal of the same partition may have to wait for an
-/// earlier one.
+/// Time after which old buckets are removed. A removal in a partition may have to wait for an
+/// earlier removal there.
 const CLEARED: Duration = Duration::from_secs(9_000);
 
 impl Stream {

@@ -9,8 +9,8 @@ use crate::limits::{MAX_BLOCK_PIECES, MAX_CERTAIN_PIECES, MAX_DRAWN_PIECES};
 use crate::sums::Block;
 use crate::survey::Survey;
 
-/// Number of possible row positions in each key range. It exceeds the number of parts into which a test
-/// splits a key range.
+/// Number of possible row positions in each key range. The number exceeds the number of parts into
+/// which a test splits a key range.
 const EACH: i64 = 100;
 /// Size of a row in bytes at which every row is sampled.
 const ROW_BYTES: usize = 12_000;
@@ -23,7 +23,7 @@ impl Stream {
         self.is_cut_on(200, pieces).await;
     }
 
-    /// Adds key ranges up to the number `pieces` to a range map, one window at a time.
+    /// Adds key ranges up to the number `pieces` to a range map, one window (part) at a time.
     async fn is_cut_on(&self, from: i64, pieces: i64) {
         for first in (from..pieces).step_by(100) {
             let before = self.window_at((first - 1) * EACH).await;
@@ -175,7 +175,7 @@ async fn corrects_recorded_counts_by_reading_a_few_ranges() {
     }
     let truth = rows.len() as u64;
     let there = |from: i64, to: i64| rows.iter().filter(|(at, _)| (from..to).contains(at)).count() as u64;
-    // At first, no figures are recorded, and there are no sums.
+    // At first, no row counts are recorded, and there are no sums.
     let blind = stream.surveyed(0, None).await;
     holds(&blind, truth);
     // Record about half of the current number of rows, so that the survey must correct the figures.

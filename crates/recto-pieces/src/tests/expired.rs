@@ -87,7 +87,7 @@ async fn rows_are_copied_whatever_has_expired_of_them() {
     }
 }
 
-/// Returns the table with a column `extra` that the other process does not know.
+/// Returns the table with a column `extra`, which the tested process does not know.
 fn with_a_column(stream: &Stream) -> Arc<Table> {
     let table = &stream.pieced.table;
     let added = column("extra", Type::Text, ColumnKind::Regular(WriteKind::Plain));

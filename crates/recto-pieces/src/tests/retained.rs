@@ -163,8 +163,9 @@ async fn rows_disappear_after_their_retention_time() {
     }
 }
 
-/// Checks that a write to a table of view entries skips late rows. A conflict is reported with the number
-/// that the row has in the caller's call, which includes the skipped rows.
+/// Checks that a write to a table of view entries skips late rows (rows that are too old to be
+/// kept). A conflict is reported with the index of the row in the caller's call, which includes the
+/// skipped rows.
 #[tokio::test(start_paused = true)]
 async fn leaves_out_late_rows_of_views() {
     let opened = in_memory(kept(Direction::Descending, true)).await;
@@ -174,7 +175,8 @@ async fn leaves_out_late_rows_of_views() {
     assert!(matches!(written, WriteOutcome::Done), "{written:?}");
     assert_eq!(opened.times(&*opened.inner, "s").await, [now, now + 1]);
     assert!(matches!(opened.put("s", &[late]).await, WriteOutcome::Done));
-    // An insert of an existing key conflicts at its position in the call.
+    // An insert of an existing key conflicts. The outcome has the index of the insert in the call,
+    // skipped rows included.
     let mut write = opened.write("s", &[late, now]);
     for mutation in &mut write.mutations {
         if let Operation::Put {
@@ -247,8 +249,8 @@ async fn list(opened: &Opened, seek: Seek, most: usize) -> Listing {
     listed.await.expect("they are listed")
 }
 
-/// Asserts that listings from both ends and around a key have the same buckets, and that these contain all
-/// rows.
+/// Asserts that listings from both ends and around a key have the same buckets, and that the listed
+/// buckets contain all rows.
 async fn are_listed_alike(opened: &Opened, rows: u64) -> Listing {
     let all = list(opened, Seek::At(Vec::new()), 256).await;
     assert_eq!(

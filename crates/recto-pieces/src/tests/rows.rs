@@ -12,8 +12,8 @@ use crate::PiecesErrorKind;
 const ALL: u32 = 1_000;
 
 impl Stream {
-    /// Writes a range map with key ranges that begin at these times. The roles say for each key range
-    /// which bucket is read, and which further buckets take writes and deletions.
+    /// Writes a range map whose key ranges begin at the times in `pieces`. The roles say for each
+    /// key range which bucket is read, and which further buckets take writes and deletions.
     pub(super) async fn is_kept_in(&self, pieces: &[(i64, Roles)]) -> Directory {
         let before = self.partition.directory(TIME).await.expect("it is read");
         let mut put = before.clone();
@@ -178,8 +178,8 @@ async fn a_slice_goes_through_pieces_in_both_directions() {
 }
 
 impl Stream {
-    /// Writes a range map of more key ranges than one window has. The buckets of these key ranges are
-    /// empty.
+    /// Writes a range map of more key ranges than one window (part) has. The buckets of these key
+    /// ranges are empty.
     pub(super) async fn is_kept_in_windows(&self) {
         let pieces: Vec<_> = (0..90_i64)
             .map(|number| (number * 2, of(number.cast_unsigned())))
@@ -379,7 +379,7 @@ async fn retention_keeps_rows_of_shared_buckets() {
     }
 }
 
-/// Store that loses writes to some buckets.
+/// Store that loses writes to the buckets `losing`.
 struct Losing {
     inner: Arc<dyn Store>,
     losing: BTreeSet<u64>,

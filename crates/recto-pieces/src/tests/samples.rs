@@ -46,7 +46,7 @@ impl Stream {
         samples.into_iter().map(|dated| dated.sample.key).collect()
     }
 
-    /// Returns the key of a row if a row of 900 bytes with this key must be sampled.
+    /// Returns the key of a row if a row of 900 bytes with the key must be sampled.
     fn would_be_sampled(&self, at: i64) -> Option<Vec<u8>> {
         let clustering = clustering(at, "a");
         let key = self.pieced.key(clustering.as_row()).expect("it is one");
@@ -85,7 +85,8 @@ async fn no_row_is_left_that_is_not_counted() {
         let at = (0..100).find(|at| stream.would_be_sampled(*at).is_some());
         let at = at.expect("one of them is");
         for change in [put(), Change::Delete] {
-            // Execute only this number of writes. A complete write of a row writes the sample and the row.
+            // Execute only `writes` writes. A complete write of a row writes the sample and the
+            // row.
             left.store(writes, Ordering::Relaxed);
             let interrupted = tokio::time::timeout(TIME / 2, stream.write(at, "a", change.clone())).await;
             assert_eq!(interrupted.is_err(), writes < 2, "{change:?}");

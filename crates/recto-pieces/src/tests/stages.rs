@@ -213,7 +213,7 @@ async fn a_row_goes_straight_by_a_copy_that_lives() {
     tokio::time::sleep_until(begun + life - 2 * STAGE).await;
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
     assert_eq!(stream.in_bucket(0).await.len(), 2);
-    // If the range map expires during the write, the write reads it again.
+    // If the range map expires during the write, the write reads the range map again.
     let begun = tokio::time::Instant::now();
     assert_eq!(stream.all().await.len(), 2, "this reads it again");
     tokio::time::sleep_until(begun + life - STAGE / 2).await;

@@ -72,8 +72,8 @@ async fn splits_ahead_if_keys_follow_the_order_of_arrival() {
                 process.put(at, &[b'x'; 300]).await.unwrap();
                 tokio::time::sleep(PUT_PAUSE).await;
                 puts = if is_being_cut(&process).await { puts + 1 } else { 0 };
-                // A split takes longer on a busy machine, and copies the rows that arrive
-                // meanwhile, so write no more rows until it ends.
+                // A split takes longer on a busy machine, and copies the rows that arrive during
+                // the split. So write no more rows until the split ends.
                 while puts >= MAX_PUTS_DURING_SPLIT && is_being_cut(&process).await {
                     tokio::time::sleep(PUT_PAUSE).await;
                 }

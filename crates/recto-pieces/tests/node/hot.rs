@@ -33,7 +33,7 @@ const SETTLED: Duration = Duration::from_secs(600);
 /// Upper bound of the keys that are written in random order.
 const SPREAD: i64 = 1 << 40;
 
-/// Parameters of a run.
+/// Parameters of one run of the load test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) stream: &'static str,
@@ -315,7 +315,7 @@ async fn settled(all: &[Arc<One>]) {
     }
 }
 
-/// Returns the number of sampled rows in the bucket that has the most of them.
+/// Returns the number of sampled rows in the bucket that has the most sampled rows.
 async fn fullest(process: &Process, windows: &[Directory]) -> usize {
     let mut fullest = 0;
     let rows = process.rows(ReadDirection::Forward, 5_000).await;

@@ -255,7 +255,7 @@ impl Loaded {
     }
 }
 
-/// Returns the rows in a pseudo-random order, always the same.
+/// Returns the rows in a pseudo-random order, which is equal in each run.
 fn shuffled<'f>(rows: &[&'f Flight]) -> Vec<&'f Flight> {
     let mut keyed: Vec<_> = rows.iter().enumerate().collect();
     keyed.sort_by_key(|(index, _)| {

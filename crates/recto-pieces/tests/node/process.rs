@@ -258,7 +258,7 @@ impl Process {
         )
     }
 
-    /// Returns the range map, window by window.
+    /// Returns the range map, window (part) by window.
     pub(crate) async fn directory(&self) -> Vec<Directory> {
         let mut windows = vec![self.partition.directory(TIME).await.unwrap()];
         while let Some(end) = windows.last().and_then(|window| window.end.clone()) {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Mutex;
 
-/// Number of an event in the history, counted from 1.
+/// Index of an event in the history, counted from 1.
 pub(crate) type Moment = u64;
-/// Number of a write in the history.
+/// Index of a write in the history, counted from 0.
 pub(crate) type Number = usize;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(crate) struct Page {
     pub(crate) after: Option<i64>,
     /// Last key of the page; `None`: the page reached the end.
     pub(crate) to: Option<i64>,
-    /// Keys of the rows. With each key, the number of the write that put the row.
+    /// Keys of the rows, each with the index of the write that put the row.
     pub(crate) rows: Vec<(i64, Number)>,
 }
 
@@ -59,7 +59,7 @@ impl History {
         said.moment
     }
 
-    /// Records that a process begins a write. Returns the number of the write.
+    /// Records that a process begins a write. Returns the index of the write.
     pub(crate) fn tries(&self, key: i64, is_put: bool) -> Number {
         let begun = self.now();
         let mut said = self.said();

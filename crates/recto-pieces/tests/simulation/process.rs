@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 use crate::clock::Random;
 use crate::history::{History, Number, Page};
 
-/// Number of samples at which a bucket is split. It is small, so that there are many buckets.
+/// Number of samples at which a bucket is split. The number is small, so that there are many
+/// buckets.
 pub(crate) const SAMPLES: u32 = 4;
 const TARGET: u64 = 64 << 10;
 const LARGEST: u64 = 5_000;
@@ -31,7 +32,7 @@ const TEXT: usize = 1;
 /// Time limit of a request.
 const TIME: Duration = Duration::from_secs(8);
 
-/// Settings that all processes of a run share.
+/// Settings that all processes of a simulation run share.
 pub(crate) struct Setting {
     pub(crate) pieced: Pieced,
     direction: Direction,
@@ -161,7 +162,7 @@ impl Process {
         })
     }
 
-    /// Starts the tasks of the process's role. They run until the process ends.
+    /// Starts the tasks of the process's role. The tasks run until the process ends.
     pub(crate) fn work(&mut self) {
         if self.role != Role::Uses {
             self.cuts();

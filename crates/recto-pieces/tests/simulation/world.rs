@@ -26,8 +26,8 @@ use crate::process::{Process, Role, SAMPLES, Setting, key_of};
 const PROCESSES: u64 = 3;
 /// Maximum error of a wall clock, in microseconds.
 const OFF_MICROS: u64 = 60_000_000;
-/// Maximum duration of a repeated stop of a clock, in milliseconds. It is below the duration that the
-/// protocol allows for.
+/// Maximum duration of a repeated stop of a clock, in milliseconds. The duration is below the one
+/// that the protocol allows for.
 const STANDSTILL_MILLIS: u64 = 2_900;
 /// Duration of the part of a run with faults.
 const STORM: Duration = Duration::from_secs(100);

@@ -15,7 +15,7 @@ fn text(at: i64) -> String {
 }
 
 impl Shown {
-    /// Returns a shard that does not have the row of this key.
+    /// Returns a shard that does not have the row with the key `at`.
     fn other_shard(&self, at: i64) -> Shard {
         Shard((self.shard_of(at).0 + 1) % u32::from(SHARDS))
     }
@@ -82,7 +82,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", -5).await.as_deref(), Some("astray"));
     assert_eq!(shown.text_of("s", 3).await, Some(text(3)));
     assert_eq!(shown.text_of("s", ROWS - 3).await.as_deref(), Some("newer"));
-    // A deleted row stays deleted if an older copy of it appears in another shard.
+    // A deleted row stays deleted if an older copy of the row appears in another shard.
     let before = (shown.stamps)().0;
     shown.delete("s", 40).await;
     let bucket = shown.bucket_of(40).await;
@@ -92,8 +92,8 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", 40).await, None);
 }
 
-/// Checks that the repair of a row in a wrong shard keeps its sample, in whichever order the check finds
-/// them. Each bucket has the samples of all of its shards.
+/// Checks that the repair of a row in a wrong shard keeps the sample of the row, whether the check
+/// finds the row or the sample first. Each bucket has the samples of all of its shards.
 #[tokio::test(start_paused = true)]
 async fn the_sample_of_a_row_in_another_shard_stays() {
     let shown = Shown::sharded().await;

@@ -11,7 +11,7 @@ use crate::check::{FaultKind, FaultOutcome};
 use crate::tables::Tables;
 use crate::times::TimeBucket;
 
-/// Indexes of columns of a row of the registry.
+/// Indexes of two columns in the registry of time buckets: the start of a bucket, and its id.
 const START: usize = 2;
 const BUCKET: usize = 3;
 

@@ -39,12 +39,13 @@ impl Shown {
             self.put(stream, 0..9).await;
         }
         self.settle().await;
-        // Wait until old buckets are removed. A removal that begins during another one takes place an hour after that.
+        // Wait until old buckets are removed. A removal that begins during another removal takes
+        // place an hour after the other one.
         tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
         assert!(self.directory("s").await.rows.len() > 5, "it is cut");
     }
 
-    /// Returns the same store, opened without any cached range map.
+    /// Returns the same store, opened without cached range maps.
     pub(super) fn opened_anew(&self) -> Self {
         let (inner, environment) = (Arc::clone(&self.inner), self.environment.clone());
         Self {
@@ -195,7 +196,7 @@ impl Shown {
         text.map(|text| String::from_utf8(text).expect("it is text"))
     }
 
-    /// Asserts that each kind of read returns all of these rows once.
+    /// Asserts that each kind of read returns all rows `ats` once.
     pub(super) async fn has(&self, stream: &str, ats: &BTreeSet<i64>) {
         let ats: Vec<i64> = ats.iter().copied().collect();
         assert_eq!(self.slice(stream, ReadDirection::Forward).await, ats);

@@ -54,7 +54,7 @@ impl Shown {
         (0..EACH).map(move |number| hour + number * 1_000)
     }
 
-    /// Returns the outcome of a put of a row with this time.
+    /// Returns the outcome of a put of a row with the time `at`.
     async fn ends(&self, at: i64) -> WriteOutcome {
         let put = Operation::Put {
             clustering: cells(&[Some(&at.to_be_bytes())]),
@@ -100,7 +100,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let shown = Shown::over(inner, environment, table).await;
-    // Let a second process work on the same store concurrently.
+    // Open the store a second time, as another process that works concurrently.
     let other = shown.opened_anew();
     for hour in 0..30 {
         shown.put("s", shown.of_this_hour()).await;
@@ -210,7 +210,7 @@ async fn splits_a_single_bucket_by_time() {
 }
 
 /// Checks that a write skips rows below the retention bound and writes all other rows, if the table
-/// requests it. The stored retention bound does not matter.
+/// has the option `leaves_out_late`. The stored retention bound does not matter.
 #[tokio::test(start_paused = true)]
 async fn skips_writes_below_the_retention_bound() {
     for bound in [BucketBound::Time(hours(1)), BucketBound::Bytes(64 << 10)] {

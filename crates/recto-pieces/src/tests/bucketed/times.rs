@@ -6,7 +6,7 @@ use recto_model::width::{Width, WidthUnit};
 use super::*;
 use crate::list::Seek;
 
-/// Number of days, each with a time bucket: more than one window of a range map has.
+/// Number of days, each with a time bucket: more than one window (part) of a range map has.
 pub(super) const DAYS: i64 = 600;
 pub(super) const DAY_MS: i64 = 86_400_000;
 
