@@ -12,8 +12,8 @@ use crate::text::{Literal, LiteralValue, Name, Operator, Span, Subject, Term, Te
 /// Returns the query that filter and sort text express on a collection.
 ///
 /// # Errors
-/// The text is not filter or sort text, it names a field that the collection does not have, or a literal does
-/// not have the type of its field. Each error has the column of the text where it occurred.
+/// The text is not filter or sort text, it names an unknown field, or a literal does not have the
+/// type of its field. Each error has the column of the text where it occurred.
 pub fn query(collection: &Collection, filter_text: &str, sort_text: &str) -> Result<Query, QueryError> {
     Query::new(
         collection,
@@ -34,7 +34,7 @@ pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>,
     parsed.terms.iter().map(|term| binder.condition(term)).collect()
 }
 
-/// Parses sort text, and returns its fields, by their index in the collection, with their directions.
+/// Parses sort text, and returns its fields (indexes in the collection) with their directions.
 pub fn sort_terms(collection: &Collection, text: &str) -> Result<Vec<(usize, Direction)>, QueryError> {
     let binder = Binder {
         collection,
@@ -157,7 +157,7 @@ impl Binder<'_> {
             .with_hint(hint))
     }
 
-    /// Returns a literal as a cell of the type of its field.
+    /// Converts a literal of filter text to a cell (encoded value) of the field's type.
     fn value(&self, field: usize, literal: &Literal) -> Result<Vec<u8>, QueryError> {
         let field = &self.collection.fields[field];
         let wrong = |message: String| self.error(literal.span, message).with_field(&field.name);
@@ -190,8 +190,8 @@ impl Binder<'_> {
     }
 }
 
-/// Returns a hint for a user who named a field that the collection does not have: the most similar field
-/// name, or a list of all field names.
+/// Returns a hint for a user who named a field that the collection does not have: the most similar
+/// field name, or a list of all field names.
 pub fn no_field_hint(collection: &Collection, name: &str) -> String {
     if let Some(nearest) = collection.nearest_field(name) {
         return format!("did you mean {nearest}?");

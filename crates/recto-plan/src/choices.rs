@@ -1,8 +1,9 @@
-//! Possible changes of a query: for each field, the conditions and sorts that a view would still serve if a
-//! user added them; and the partition fields that the query lacks.
+//! Possible additions to a query, for user interfaces. For each field: the conditions and sorts
+//! that a view would still serve if a user added them. Also the partition fields on which the query
+//! lacks a condition.
 //!
-//! A view can serve only a field that is in its key. The computation therefore calls the planner three times
-//! for each field that is in a key, and not at all for the other fields.
+//! A view can serve only fields in its key. The module therefore calls the planner three times for
+//! each such field. It does not call the planner for other fields.
 
 use std::sync::Arc;
 
@@ -13,47 +14,50 @@ use crate::planner::{self, Serves, Wishes};
 use crate::query::{Constraint, Query, RangeEnd, no_prefix};
 use crate::sort_order::SortOrder;
 
-/// Conditions and sorts that could be added to a query, and the partition fields that the query lacks.
+/// Conditions and sorts that a user could add to a query, and the partition fields on which the
+/// query lacks a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Possible changes for each field, in the order of the collection's fields.
+    /// Possible additions for each field, in the order of the collection's fields.
     pub fields: Vec<FieldChoices>,
     /// Fields that the query must fix by `=` before any view can serve it: the partition fields of the first
     /// view that are not fixed yet.
     pub missing_partition_fields: Vec<String>,
 }
 
-/// Conditions and sort that could be added to a query for one field. The conditions on other fields stay.
+/// Conditions and sort of one field that a user could add to a query. The conditions on other
+/// fields stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldChoices {
     /// Name of the field.
     pub name: String,
-    /// True if a view would serve an equality of the field (`=`), and an OR of such equalities.
+    /// True if a view would serve an equality of the field (`=`), and an OR of equalities of the
+    /// field.
     pub equality: bool,
     /// True if a view would serve `<`, `<=`, `>` and `>=` on the field.
     pub range: bool,
-    /// True if a view would serve `startsWith` on the field. That is so if a view serves ranges of the field,
-    /// the field is text, and it has no collation.
+    /// True if a view would serve `startsWith` on the field: if it serves ranges of the field, and
+    /// the field is text without a collation.
     pub prefix: bool,
     /// Whether the rows can be sorted by the field.
     pub sort: SortChoice,
 }
 
-/// Answer to the question whether rows can be sorted by a field.
+/// Whether a view can sort the rows of a query by a field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SortChoice {
     /// A view would serve the sort.
     Served,
-    /// The sort has no effect or no meaning: all rows have the same value of the field, or its type has no
-    /// order.
+    /// The sort is useless: all rows have one value of the field, or the field's type has no order.
     #[default]
     Pointless,
     /// No view would serve the sort.
     Unserved,
 }
 
-/// Returns the possible changes of `query`. `rows` contains the conditions of `query` that cannot be removed,
-/// such as a row filter. A new condition on a field replaces the conditions that `query` has on that field.
+/// Returns the possible additions to `query`. `rows` contains the conditions of `query` that cannot
+/// be removed, such as a row filter. A new condition on a field replaces the conditions of `query`
+/// on that field.
 pub fn choices(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -89,8 +93,9 @@ fn choices_by(
         };
         match alone {
             Some(alone) if alone.filter_scan.is_empty() => Some(alone),
-            // Without a sort, the first view that serves the query determines the order of the result. An
-            // intersection of views may therefore replace it only in the same order.
+            // Without a sort, the first view that serves the query determines the order of the
+            // result. An intersection of views may therefore replace that view only if it has the
+            // same order.
             Some(alone) => {
                 let several = together(query).filter(|several| is_sorted || several.order == alone.order);
                 several.or(Some(alone))
@@ -138,7 +143,8 @@ fn choices_by(
     }
 }
 
-/// Returns an equality with an arbitrary value. The value does not affect whether a view serves the query.
+/// Returns an equality constraint with an arbitrary value. Whether a view serves the query does not
+/// depend on the value.
 pub fn any_value() -> Constraint {
     Constraint::In(vec![Vec::new()])
 }
@@ -153,8 +159,8 @@ fn any_range() -> Constraint {
     }
 }
 
-/// Returns the query with another constraint on a field. If `rows` fixes the field, returns the query with
-/// its constraints unchanged.
+/// Returns `query` with another constraint on a field, or unchanged if `rows` (conditions that
+/// cannot be removed) fixes the field.
 fn with_constraint(query: &Query, rows: &Query, field: usize, constraint: Constraint) -> Query {
     let mut changed = Query {
         contradiction: false,
@@ -182,7 +188,7 @@ mod tests {
     use super::*;
     use crate::bind;
 
-    /// Returns a collection of a hundred fields, three of them in the key.
+    /// Returns a collection of 100 fields, of which three are in the key.
     fn wide() -> Arc<Collection> {
         let others: Vec<String> = (0..97).map(|index| format!("f{index} = \"int\"")).collect();
         let text = format!(
@@ -220,8 +226,7 @@ mod tests {
         assert_eq!((choices.fields.len(), looks), (100, 9));
         let at = of(&choices, "at");
         assert!(at.equality && at.range && at.sort == SortChoice::Served);
-        // Rows with one value of `at` are sorted by `id`, but rows with many values of `at` are
-        // not.
+        // A view sorts rows by `id` only among rows with one value of `at`.
         let id = of(&choices, "id");
         assert!(!id.equality && !id.range && id.sort == SortChoice::Unserved);
         let day = of(&choices, "day");
@@ -239,8 +244,8 @@ mod tests {
         let (pinned, _) = asked(&wide, "day = \"mon\" AND at = 1", "", "");
         assert!(of(&pinned, "id").range && of(&pinned, "id").sort == SortChoice::Served);
         assert_eq!(of(&pinned, "at").sort, SortChoice::Pointless);
-        // The condition of a choice replaces the contradictory conditions on its field, so the
-        // contradiction ends.
+        // A new condition replaces the contradictory conditions on its field, which removes the
+        // contradiction.
         let (contradiction, _) = asked(&wide, "day = \"mon\" AND at > 2 AND at < 1", "", "");
         assert!(of(&contradiction, "at").equality && !of(&contradiction, "f0").equality);
     }

@@ -38,16 +38,17 @@ use envelope::{Kind, Unopened, check_identity, check_time};
 /// every position well below this length.
 pub const MAX_CURSOR_CHARACTERS: usize = 256 * 1024;
 
-/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
+/// Version of the outer layout of a cursor: the header, the encryption algorithm and the
+/// authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
-/// Format of cursors: their prefix, and the limits of their length.
+/// Format of a cursor: its first bytes, and the limits of its length.
 const CURSOR: Kind = Kind {
     prefix: &[FORMAT_VERSION],
     max_characters: MAX_CURSOR_CHARACTERS,
     min_content_bytes: content::MIN_BYTES,
 };
 
-/// Side of a row on which a position is, in the query's order.
+/// Side of a row, in the query's order, on which a cursor's position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The position is directly before the row.
@@ -56,12 +57,13 @@ pub enum Side {
     After,
 }
 
-/// Position between rows in a query's order. No row needs to exist there.
+/// Position between rows in a query's order. A row with the values of the position need not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// Cells of the query's order columns: all of them, or the first few.
+    /// Cells (encoded values) of the query's order columns: all of them, or the first few.
     pub values: Cells,
-    /// Whether the position is before or after all rows that begin with these cells, in the query's order.
+    /// Whether the position is before or after all rows that begin with `values`, in the query's
+    /// order.
     pub side: Side,
 }
 
@@ -120,10 +122,10 @@ impl From<Cursor> for String {
     }
 }
 
-/// Content of a decrypted cursor.
+/// Content of a decrypted cursor: where a page continues.
 ///
-/// The cells of the position have the same number and types as when the cursor was created. Nothing checks
-/// them again, because the fingerprint of the order covers the columns and their types.
+/// The position's cells have the number and the types with which the cursor was created. They are
+/// not checked again, because the fingerprint of the order covers the columns and their types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenedCursor {
@@ -131,8 +133,8 @@ pub struct OpenedCursor {
     pub position: Position,
     /// Direction in which the page continues.
     pub travel: Travel,
-    /// Bucket that contained the position when the cursor was created. This is a hint: the bucket may no
-    /// longer exist.
+    /// Bucket (part of a large partition) that contained the position when the cursor was created.
+    /// The bucket may no longer exist, so this is only a hint.
     pub bucket_hint: Option<Vec<u8>>,
 }
 
@@ -161,37 +163,39 @@ pub enum CursorError {
     },
     /// The text is the resume token of a scan, not a cursor.
     OfScan,
-    /// The cursor was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
-    /// distinguished.
+    /// The cursor was altered, or it was encrypted with a key that is not in the key ring. The two
+    /// cases cannot be distinguished.
     NotOurs,
     /// The cursor is authentic, but this release does not understand its content.
     UnknownContent,
     /// A query of another collection created the cursor.
     OtherCollection,
-    /// No view serves the query in the order of the cursor now.
+    /// No view serves the query in the order that the cursor continues.
     OtherSortOrder,
     /// A query with another filter or sort created the cursor.
     OtherQuery,
     /// The lifetime of the cursor has ended.
     Expired {
-        /// First second in which the cursor no longer opened, since 1970-01-01T00:00:00Z.
+        /// First second in which the cursor no longer opened, as seconds since
+        /// 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
     },
-    /// The cells of the position are too large for a cursor. Occurs only when a cursor is created.
+    /// The encoded position is too large for a cursor. Occurs only when a cursor is created.
     PositionTooLarge {
         /// Size that the encrypted cursor would have, in bytes.
         bytes: usize,
     },
 }
 
-/// Name that a message uses for a cursor, depending on the interface of the user.
+/// Word for a cursor in an error message, depending on the interface of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CursorName {
-    /// Name in the messages of the Rust crate.
+    /// Word in the messages of the Rust crate.
     Cursor,
-    /// Name in messages about a cursor at an edge of a page, which continues after or before that page.
+    /// Word in messages about a cursor at an edge of a page, which continues after or before that
+    /// page.
     PageToken,
-    /// Name in messages about the position of a single row.
+    /// Word in messages about the position of a single row.
     RowToken,
 }
 
@@ -206,7 +210,7 @@ impl fmt::Display for CursorName {
 }
 
 impl CursorError {
-    /// Returns the error message, in which the cursor has the given name.
+    /// Returns the error message. It calls the cursor by the word `name`.
     pub fn message(&self, name: CursorName) -> String {
         match self {
             Self::Empty => format!("the {name} is empty"),
@@ -239,7 +243,7 @@ impl CursorError {
         }
     }
 
-    /// Returns a hint, in which the cursor has the given name.
+    /// Returns a hint on how to fix the error. It calls the cursor by the word `name`.
     pub fn hint(&self, name: CursorName) -> String {
         match self {
             Self::Empty => format!("leave the {name} out to read from the beginning"),
@@ -290,8 +294,8 @@ impl std::error::Error for CursorError {}
 /// Encrypts `position`, for the query `identity` only, with the active key of `ring`. `travel` is the
 /// direction in which the cursor continues.
 ///
-/// Opening the cursor returns `bucket_hint`. The cursor no longer opens from the second `expires_at_seconds`
-/// on (since 1970-01-01T00:00:00Z). Without `expires_at_seconds`, it never expires.
+/// `bucket_hint` is stored in the cursor and returned when it is opened. The cursor stops opening
+/// at `expires_at_seconds` (since 1970-01-01T00:00:00Z). `None` means that it never expires.
 ///
 /// # Errors
 /// [`CursorError::PositionTooLarge`] if the cursor would be longer than [`MAX_CURSOR_CHARACTERS`]. Keys
@@ -329,7 +333,8 @@ pub fn key_id(text: &str) -> Option<u32> {
         .or_else(|| place_token::PLACE_TOKEN.key_id(text))
 }
 
-/// Decrypts a cursor before its query is known. [`AuthenticCursor`] completes the checks.
+/// Decrypts a cursor before its query is known. [`AuthenticCursor`] then compares it with the
+/// query.
 ///
 /// **The duration does not distinguish a forged cursor from an expired one.** The steps, in this order:
 ///
@@ -390,7 +395,8 @@ impl AuthenticCursor {
         Ok(check_identity(found, identity)?)
     }
 
-    /// Returns the content of the cursor, for the query `identity` that created it.
+    /// Returns the content of the cursor. Checks before that the cursor belongs to the query
+    /// `identity`, and that its lifetime has not ended.
     ///
     /// # Errors
     /// The errors of [`check`](Self::check), and [`CursorError::Expired`].

@@ -30,12 +30,12 @@ pub struct QueryError {
     pub field: Option<String>,
     /// Column in the text of the filter or sort, 1-based, in characters.
     pub column: Option<usize>,
-    /// Fields that the query must fix with `=`, so that a view serves it. Empty if fixing fields is not
-    /// enough.
+    /// Fields on which the query must add an equality (`=`), so that a view serves the query. Empty
+    /// if added equalities are not enough.
     pub missing_partition_fields: Box<[String]>,
     /// Suggested view or collection that would serve the query, if the hint describes one.
     pub suggestion: Option<Box<Suggestion>>,
-    /// Hint for the user.
+    /// Advice on how to fix the query; `None` if there is none.
     pub hint: Option<String>,
 }
 

@@ -6,7 +6,8 @@ use crate::query::{Constraint, satisfies, tuple_satisfies};
 use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
-/// Condition that a plan checks on each row, because its slices do not guarantee the condition.
+/// Condition that Recto checks on each row that it reads, because the plan's slices (row ranges)
+/// also contain rows without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanCondition {
     /// One field must satisfy a constraint.
@@ -16,16 +17,16 @@ pub enum ScanCondition {
         /// Constraint that the field must satisfy.
         constraint: Constraint,
     },
-    /// One field must satisfy a constraint, and rows are sorted by rounded values of the field, such as whole
-    /// hours. The slices contain all rows that satisfy the constraint. The first and the last interval of the
-    /// slices can also contain rows that do not satisfy it.
+    /// One field must satisfy a constraint, and the rows are sorted by rounded values of the field,
+    /// such as whole hours. The slices contain all rows that satisfy the constraint. Only their
+    /// first and last rounding interval can contain other rows.
     Edges {
         /// Index of the field in the collection.
         field: usize,
         /// Constraint that the field must satisfy.
         constraint: Constraint,
     },
-    /// Several fields, as a tuple, must satisfy a comparison with the tuple of the values.
+    /// Several fields, as a tuple, must satisfy a comparison with a tuple of values.
     Tuple {
         /// Indexes of the fields in the collection.
         fields: Vec<usize>,
@@ -37,8 +38,9 @@ pub enum ScanCondition {
 }
 
 impl ScanCondition {
-    /// Returns whether a row satisfies the condition, as far as the row's table has the fields. If the table
-    /// lacks a field, returns true: the base row is checked later. A null satisfies no condition.
+    /// Returns whether a row satisfies the condition. Also returns true if the row's table lacks a
+    /// field of the condition, because the condition is later checked on the base row. A null
+    /// satisfies no condition.
     pub fn matches(&self, sort_order: &SortOrder, row: RowRef<'_>) -> bool {
         match self {
             Self::Field { field, constraint } | Self::Edges { field, constraint } => {
@@ -67,14 +69,14 @@ impl ScanCondition {
         }
     }
 
-    /// Returns whether only rows in the first and last interval of the slices can fail the condition, so that
-    /// the scan discards few rows.
+    /// Returns whether only rows in the first and last rounding interval of the slices can fail the
+    /// condition. The scan then discards few rows.
     pub fn is_of_edges(&self) -> bool {
         matches!(self, Self::Edges { .. })
     }
 
-    /// Returns the fields of the conditions that any row can fail: all conditions except those of the variant
-    /// `Edges`.
+    /// Returns the fields of the conditions that any row can fail: all except
+    /// [`Edges`](Self::Edges) conditions, which only rows at the ends of the slices can fail.
     pub fn checked_fields(conditions: &[Self]) -> Vec<usize> {
         let checked = conditions.iter().filter(|one| !one.is_of_edges());
         checked.flat_map(Self::fields).copied().collect()

@@ -1,31 +1,32 @@
 //! Place tokens: encrypted checkpoints of long-running work over a store, such as `verify`. Only the store
 //! that encrypted a token can continue the work.
 //!
-//! The engine defines the content of a token. This module handles it as bytes. The content includes the
-//! findings of the work so far, with keys of records. Tokens are therefore encrypted like cursors, with the
-//! same keys. The section Place token of `docs/format.md` describes the bytes.
+//! The engine defines the content of a token, which is only bytes for this module. The content
+//! includes findings of the work so far, with keys of records. Tokens are therefore encrypted like
+//! cursors, with the same keys. The section Place token of `docs/format.md` describes the bytes.
 
 use recto_model::Environment;
 
 use crate::cursor::KeyRing;
 use crate::cursor::envelope::{Kind, Unopened};
 
-/// Maximum length of a place token, in characters.
+/// Maximum length of a place token (checkpoint of long-running work), in characters.
 pub const MAX_PLACE_TOKEN_CHARACTERS: usize = 256 * 1024;
 
-/// First byte of place tokens. Cursors begin with the version of their format instead.
+/// First byte of every place token (checkpoint). Cursors begin with their format version instead.
 const MARK: u8 = b'P';
-/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
+/// Version of the outer layout of a place token (checkpoint): the header, the encryption algorithm
+/// and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
 
-/// Format of place tokens: their prefix, and the limits of their length.
+/// Format of place tokens (checkpoints): their first bytes, and the limits of their length.
 pub(crate) const PLACE_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_PLACE_TOKEN_CHARACTERS,
     min_content_bytes: 1,
 };
 
-/// Reason why a place token (a checkpoint, in messages) was not opened.
+/// Reason why a place token (called checkpoint in messages) was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceTokenError {
@@ -47,7 +48,7 @@ pub enum PlaceTokenError {
     /// The text is too short for a place token, or it has a length that base64url text cannot have.
     #[error("the checkpoint token is incomplete, or has an extra character")]
     Truncated,
-    /// The text is not a place token.
+    /// The text does not begin like a place token.
     #[error("this is not a checkpoint token")]
     NotOfPlace,
     /// The token has a format that this release does not know.
@@ -56,8 +57,8 @@ pub enum PlaceTokenError {
         /// Version of the token's format.
         version: u8,
     },
-    /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
-    /// distinguished.
+    /// The token was altered, or it was encrypted with a key that is not in the key ring. The two
+    /// cases cannot be distinguished.
     #[error("the checkpoint token was altered, or was created with an unknown key")]
     NotOurs,
 }
@@ -78,13 +79,13 @@ impl From<Unopened> for PlaceTokenError {
     }
 }
 
-/// Encrypts `place`, the state of the work, with the active key of `ring`. Returns `None` if the token would
-/// be longer than [`MAX_PLACE_TOKEN_CHARACTERS`].
+/// Encrypts `place`, the state of long-running work, as a token with the active key of `ring`.
+/// Returns `None` if the token would be longer than [`MAX_PLACE_TOKEN_CHARACTERS`].
 pub fn seal(ring: &KeyRing, environment: &Environment, place: &[u8]) -> Option<String> {
     PLACE_TOKEN.seal(ring, environment, place.len(), |out| out.copy_from_slice(place))
 }
 
-/// Opens a token, and returns the state of the work that it contains.
+/// Decrypts a token, and returns the state of the work that the token contains.
 ///
 /// # Errors
 /// [`PlaceTokenError`] if the text is not an unaltered place token of a key in `ring`.

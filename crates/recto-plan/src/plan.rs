@@ -12,9 +12,9 @@ use crate::filter_scan::ScanCondition;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// Maximum number of sources of one plan. A source is a contiguous range of rows. A plan has one source for
-/// each combination of the values of its IN lists, and for each range into which tuple comparisons divide the
-/// rows.
+/// Maximum number of sources of one plan. A source is a contiguous range of rows in one partition.
+/// A plan has one source for each combination of the values in its lists, and more if tuple
+/// comparisons divide the rows into ranges.
 pub const MAX_SOURCES: usize = 128;
 
 /// Maximum number of views that one plan intersects.
@@ -42,29 +42,32 @@ pub struct Source {
     pub to: Bound,
 }
 
-/// View that a plan intersects with other views.
+/// View whose rows a plan intersects with the rows of other views, because no view serves the query
+/// alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intersected {
-    /// View with its table. One source of the plan is a range of its rows.
+    /// View with its table. One source (range of rows) of the plan belongs to this view.
     pub sort_order: Arc<SortOrder>,
-    /// For each term of the plan's order, the index of the column in this view.
+    /// For each column of the plan's order, the index of the corresponding column in this view.
     pub columns: Vec<usize>,
     /// True if the query's order is the reverse of the clustering order of the view's table.
     pub reversed: bool,
-    /// Columns that the filter fixes by `=`, but that are not among the leading columns of the view, each
-    /// with its fixed cell. A row with another cell in such a column does not match the query.
+    /// Columns after the leading columns of the view that the filter fixes by `=`, each with its
+    /// fixed cell. A row with another cell in such a column does not match the query.
     pub constants: Vec<(usize, Vec<u8>)>,
-    /// Conditions that this view does not serve. The other views serve them.
+    /// Conditions that this view's range of rows does not guarantee. The other views guarantee
+    /// them.
     pub unserved: Vec<ScanCondition>,
-    /// For each column of the first view, the index of the column in this view. If it is present, rows of
-    /// this view can be checked and shown without the other views. `None` if this view lacks a column of the
-    /// first view, or a field of the [`unserved`](Self::unserved) conditions.
+    /// For each column of the first view, the index of the same column in this view. With this
+    /// mapping, a row of this view can be checked and shown without the other views. `None` if this
+    /// view lacks a column of the first view, or a field of the [`unserved`](Self::unserved)
+    /// conditions.
     pub as_first: Option<Vec<usize>>,
 }
 
 impl Intersected {
-    /// Returns whether a row of the view has all fixed cells of `constants`. Other rows cannot match the
-    /// query.
+    /// Returns whether a row of the view has the fixed cell in every column of `constants`. Other
+    /// rows cannot match the query.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         let is_it = |(column, cell): &(usize, Vec<u8>)| {
             let ty = self.sort_order.type_of(*column);
@@ -74,9 +77,9 @@ impl Intersected {
         self.constants.iter().all(is_it)
     }
 
-    /// Returns the leading clustering cells of the rows at a position in `source`: the fixed cells and the
-    /// values of the position, in column order. If `to_the_row` is true, the cells include the fixed columns
-    /// that follow the last value.
+    /// Returns the leading clustering cells of the rows at a position in `source`: the fixed cells
+    /// and the values of the position, in column order. If `to_the_row` is true, the cells also
+    /// include the fixed columns after the position's last value.
     fn cells_at(&self, source: &Source, position: &Position, to_the_row: bool) -> Cells {
         let mut cells = source.pinned.clone();
         for value in position.values.iter() {
@@ -89,7 +92,8 @@ impl Intersected {
         cells
     }
 
-    /// Adds the fixed cells of the next columns, until a column that the filter does not fix.
+    /// Appends the fixed cells of the next columns to `cells`, up to the first column that the
+    /// filter does not fix.
     fn add_constants(&self, cells: &mut Cells) {
         let partition_len = self.sort_order.partition_len();
         for (column, cell) in &self.constants {
@@ -99,10 +103,10 @@ impl Intersected {
         }
     }
 
-    /// Returns the position of the next row that can match the query, after a row that has a wrong cell in a
-    /// column that the filter fixes. The position consists of the row's values of the order terms before that
-    /// column. The flag says whether the row is before the matching rows that begin with these values.
-    /// Returns `None` if the row has all fixed cells.
+    /// Returns the next position at which rows can match the query, if `row` has a wrong cell in a
+    /// column that the filter fixes. The position consists of the row's cells in the order columns
+    /// before that column. The flag says whether `row` is before the matching rows that begin with
+    /// these cells. Returns `None` if the row has all fixed cells.
     fn beyond_other(&self, row: RowRef<'_>) -> Option<(Cells, bool)> {
         let (column, ordering) = self.constants.iter().find_map(|(column, cell)| {
             let ordering = order::compare(self.sort_order.type_of(*column), row.get(*column)?, cell);
@@ -124,25 +128,27 @@ pub enum Travel {
     Backward,
 }
 
-/// Plan that answers a query: the ranges of rows to read, and how their rows become the result.
+/// Plan that answers a query: the ranges of rows to read, and the way to combine their rows into
+/// the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Sort order whose table is read. If several views are intersected, it is the first view.
+    /// Sort order (base table or view) that is read. If several views are intersected, it is the
+    /// first view.
     pub sort_order: Arc<SortOrder>,
-    /// Way in which the sources become one sequence of rows.
+    /// Way to combine the rows of the sources (row ranges) into one sequence.
     pub shape: Shape,
     /// Total order of the query: all key columns that the filter does not fix to one value.
     pub order: Vec<OrderTerm>,
     /// True if the query's order is the reverse of the table's clustering order.
     pub reversed: bool,
-    /// Sources that are read. If the shape is [`Shape::Concat`], they are in the query's order.
+    /// Ranges of rows to read. If the shape is [`Shape::Concat`], they are in the query's order.
     pub sources: Vec<Source>,
-    /// If the shape is [`Shape::Intersect`], the view of each source. The first view is `sort_order`, whose
-    /// rows the plan returns. Otherwise empty.
+    /// If the shape is [`Shape::Intersect`], the view of each source, otherwise empty. The first
+    /// view is `sort_order`, and the plan returns the rows of that view.
     pub views: Vec<Intersected>,
-    /// Conditions that the slices do not guarantee, so that each row is checked.
+    /// Conditions that rows of the slices may not satisfy, so that Recto checks each row.
     pub filter_scan: Vec<ScanCondition>,
-    /// Requested fields that the sort order lacks. They are read from the base table, row by row.
+    /// Requested fields that the sort order lacks. They are read from the base table, for each row.
     pub looked_up: Vec<usize>,
     /// Query that the plan answers.
     pub query: Arc<Query>,
@@ -159,9 +165,9 @@ impl Plan {
         }
     }
 
-    /// Returns the slice of the source with the index `source`, beyond `edge` in the direction of `travel`.
-    /// Without an edge, returns the whole source. Returns `None` if no row of the source can be beyond the
-    /// edge.
+    /// Returns the slice of the source with index `source`, beyond the position `edge` in the
+    /// direction of `travel`. Without `edge`, returns the whole source. Returns `None` if no row of
+    /// the source can be beyond `edge`.
     ///
     /// The rows of the slice are in the order of travel. Only this function and its helpers handle backward
     /// reads.
@@ -194,9 +200,9 @@ impl Plan {
         }
     }
 
-    /// Returns the slice of a source between two positions of the query's order, in that order. If a position
-    /// is `None`, the slice extends to that end of the source. Returns `None` if no row can be between the
-    /// positions.
+    /// Returns the slice of a source between two positions of the query's order. A position of
+    /// `None` stands for the start or the end of the source. Returns `None` if no row can be
+    /// between the positions.
     pub fn slice_between(
         &self,
         source: usize,
@@ -213,8 +219,8 @@ impl Plan {
         is_some.then_some(Slice { from, to, ..behind })
     }
 
-    /// Returns the edge in the clustering order of a source that corresponds to a position of the query's
-    /// order.
+    /// Converts a position in the query's order to an edge (lower or upper end) in the clustering
+    /// order of a source.
     ///
     /// The function compares the order's columns with the position's values, one after the other. In a column
     /// that the source fixes, all rows of the source have one value. If that value equals the position's
@@ -271,7 +277,7 @@ impl Plan {
         let (values, is_before) = self.views[source].beyond_other(row).unwrap_or_else(|| {
             let columns = self.views[source].columns.iter();
             let values = columns.map(|column| row.get(*column)).collect();
-            // The row has all fixed cells, so the next position is directly beyond the row.
+            // The row has all fixed cells, so continue directly beyond the row.
             (values, travel == Travel::Backward)
         });
         let side = if is_before { Side::Before } else { Side::After };
@@ -290,8 +296,9 @@ impl Plan {
                 return term.direction.apply(ordering);
             }
         }
-        // If one position is a prefix of the other, it is before or after all rows that begin with
-        // it, depending on its side.
+        // If the values of one position are a prefix of the other's, the shorter position covers
+        // all rows that begin with its values. Its side says whether it is before or after these
+        // rows.
         let sign = |side| if side == Side::Before { -1 } else { 1 };
         match one.len().cmp(&other.len()) {
             Ordering::Less => sign(left.side).cmp(&0),
@@ -300,8 +307,8 @@ impl Plan {
         }
     }
 
-    /// Compares rows of two intersected views in the query's order. Each row comes with the index of its
-    /// view. Rows of the same record are equal.
+    /// Compares rows of two intersected views in the query's order. Each argument is the index of
+    /// the view and the row. Rows of the same record compare equal.
     pub fn compare_in(&self, left: (usize, RowRef<'_>), right: (usize, RowRef<'_>)) -> Ordering {
         let (one, other) = (&self.views[left.0].columns, &self.views[right.0].columns);
         for ((term, left_column), right_column) in self.order.iter().zip(one).zip(other) {
@@ -316,7 +323,7 @@ impl Plan {
         Ordering::Equal
     }
 
-    /// Returns the position of a row: the edge before or after it.
+    /// Returns the position directly before or after a row, on the given `side`.
     pub fn position(&self, row: RowRef<'_>, side: Side) -> Position {
         let values = self.order.iter().map(|term| row.get(term.column)).collect();
         Position { values, side }
@@ -356,7 +363,7 @@ impl Plan {
         !self.filter_scan.iter().all(ScanCondition::is_of_edges)
     }
 
-    /// Returns whether a row satisfies the conditions that its source does not already guarantee.
+    /// Returns whether a row satisfies the conditions that the slices do not already guarantee.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         self.filter_scan
             .iter()
@@ -364,8 +371,9 @@ impl Plan {
     }
 }
 
-/// Returns the edge before or after all rows that begin with `cells`, as an edge in clustering order. `side`
-/// refers to the query's order. `reversed` is true if that order is the reverse of the clustering order.
+/// Returns the edge before or after all rows that begin with `cells`, in clustering order. `side`
+/// refers to the query's order, and `reversed` says whether that order is the reverse of the
+/// clustering order.
 fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
     if (side == Side::Before) == reversed {
         Bound::After(cells)

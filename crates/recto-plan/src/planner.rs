@@ -1,4 +1,4 @@
-//! Choice of the views that serve a query, and layout of the reads.
+//! Planner: chooses the views that serve a query, and the ranges of rows to read.
 
 mod intersecting;
 
@@ -20,35 +20,37 @@ use crate::segments::{self, Segment};
 use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
-/// Parameters of a plan, in addition to the query.
+/// Parameters of planning, in addition to the query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
-    /// True if conditions that no sort order serves may be checked row by row.
+    /// True if Recto may check conditions on each row (a filter scan) if no sort order serves them.
     pub allow_filter_scan: bool,
-    /// Sort order that the caller requested by its name. The planner then considers no other sort order.
+    /// Name of the only sort order (base table or view) that the planner may use. `None` if it may
+    /// use any.
     pub view: Option<&'a str>,
-    /// Fields whose values the caller requested; `None` for all fields. If a sort order lacks requested fields, the
-    /// plan looks them up in the base table.
+    /// Indexes of the fields whose values the caller requested; `None` for all fields. If a sort
+    /// order lacks requested fields, the plan reads them from the base table.
     pub fields: Option<&'a [usize]>,
 }
 
-/// Plans for a query: one for each sort order that serves it, and plans that intersect several sort orders.
+/// Plans for a query: one for each sort order (base table or view) that serves it, and plans that
+/// intersect several sort orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
-    /// At least one plan, the best first. A new query uses the first plan. A cursor uses the first plan that
-    /// has the order of the cursor.
+    /// Plans, the best first; at least one. A new query uses the first plan. A query with a cursor
+    /// uses the first plan that has the cursor's order of rows.
     pub plans: Vec<Arc<Plan>>,
     /// Sort orders that do not serve the query, each with the reason.
     pub refused: Vec<RejectedView>,
 }
 
 impl Plans {
-    /// Returns the sort orders that are not used if the plan with the index `taken` is used, each with the
-    /// reason.
+    /// Returns the sort orders (base table and views) that the plan with index `taken` does not
+    /// use, each with the reason.
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let is_other = |(index, other): &(usize, &Arc<Plan>)| {
-            // If one view serves the query without a scan, do not list a plan that intersects views
+            // If one view serves the query without a scan, do not list plans that intersect views
             // as rejected.
             *index != taken && (other.views.is_empty() || best.rejects_many())
         };
@@ -83,12 +85,13 @@ impl Plans {
         others.chain(refused.cloned()).collect()
     }
 
-    /// Adds plans that intersect several sort orders. For a sorted query, the plans are appended, because the
-    /// caller then sorts all plans by rank.
+    /// Adds plans that intersect several sort orders. For a sorted query, appends them, because the
+    /// caller then sorts all plans by rank. Otherwise inserts them before worse plans of the same
+    /// order.
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
-            // Without a sort, insert the plan only before a worse plan of the same identity, so
-            // that the order of the rows stays the same.
+            // Without a sort, insert the plan only before a worse plan with the same order of rows.
+            // The order of the result must stay the same.
             let is_worse = |other: &Arc<Plan>| rank(other) > rank(&plan) && other.identity == plan.identity;
             let place = self.plans.iter().position(is_worse).filter(|_| !is_sorted);
             let place = place.unwrap_or(self.plans.len());
@@ -97,22 +100,23 @@ impl Plans {
     }
 }
 
-/// Returns the plans for a query over the sort orders of a collection.
+/// Returns the plans for a query over the sort orders (base table and views) of a collection.
 ///
-/// Without a sort, the first sort order that serves the query decides the order of the rows. Declaring an
-/// additional sort order therefore does not change existing results. With a sort, the plans have this order:
+/// Without a sort, the first sort order that serves the query determines the order of the rows.
+/// Declaring another view later therefore does not change existing results. With a sort, the plans
+/// have this order:
 ///
 /// 1. plans without conditions that are checked row by row;
 /// 2. then plans with fewer sources;
 /// 3. then plans that look up no fields;
 /// 4. then plans of sort orders that are declared earlier.
 ///
-/// A plan that intersects several sort orders comes after the plans of single sort orders that check few
-/// rows. It comes before a plan that checks conditions on many rows. Without a sort, the latter is true only
-/// if both plans have the same order.
+/// A plan that intersects several sort orders comes after plans of single sort orders that check
+/// few rows. It comes before a plan that checks conditions on many rows; without a sort, only if
+/// both plans have the same order of rows.
 ///
 /// # Errors
-/// No sort order serves the query, and several sort orders together do not serve it either. The refusal contains the
+/// No sort order serves the query, and no combination of sort orders does. The refusal contains the
 /// reason for each sort order, and advice, such as a view that would serve the query.
 pub fn plan(
     collection: &Collection,
@@ -142,8 +146,8 @@ pub fn plan(
                         too_many.get_or_insert(reason);
                     }
                     Unserved::MissingPartitionFields(columns) => {
-                        // A table without order columns has one record in each partition. Advise a table
-                        // with order columns instead, if there is one.
+                        // Each partition of a table without order columns has one record. Prefer to
+                        // advise a table with order columns, because its partitions are lists.
                         let has_lists = !sort_order.table.clustering().is_empty();
                         let is_better = missing_partition_fields.is_empty() || (has_lists && !advises_list);
                         if is_better && serves_with_pinned(collection, sort_order, query, &columns, wishes) {
@@ -175,13 +179,13 @@ pub fn plan(
             ..*wishes
         };
         let plans = plan(collection, sort_orders, query, &any).ok()?;
-        // Suggest only a single view, because an intersection of several views has no name that a
-        // query could use.
+        // Suggest only a single view, because an intersection of views has no name that a query
+        // could contain.
         let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
         Some(best.sort_order.name.clone())
     });
-    // The query already fixes a partition, so its sort or another condition, and not a missing
-    // field, is the reason why no view serves it.
+    // The query already fixes the partition of some view. No missing field, but the query's sort or
+    // another condition is the reason why no view serves it.
     if has_pinned {
         missing_partition_fields.clear();
     }
@@ -197,13 +201,13 @@ pub fn plan(
     })
 }
 
-/// Returns a rank by the rows that a plan reads and discards. A plan with a lower rank is better:
+/// Returns the rank of a plan by the rows that it reads and discards. A lower rank is better:
 ///
 /// - 0: no rows
-/// - 1: rows at the edges of the slices
+/// - 1: rows at the ends of the slices
 /// - 2: rows that only some of the intersected views have
-/// - 3: any rows, by an intersection of views
-/// - 4: any rows, by one view, which reads more of them
+/// - 3: any rows, with an intersection of views
+/// - 4: any rows, with one view, which reads more rows than an intersection
 fn rank(plan: &Plan) -> u8 {
     match (plan.rejects_many(), plan.views.is_empty()) {
         (false, true) => u8::from(!plan.filter_scan.is_empty()),
@@ -213,13 +217,15 @@ fn rank(plan: &Plan) -> u8 {
     }
 }
 
-/// Reason why a sort order does not serve a query.
+/// Reason why a sort order (base table or view) does not serve a query.
 enum Unserved {
-    /// The query needs columns that the sort order lacks, or in another order. The text gives the reason.
+    /// The query needs columns that the sort order lacks, or needs columns in another order. The
+    /// text gives the reason.
     SortOrder(String),
-    /// The query does not fix these columns of the partition.
+    /// The query has no equality on the partition columns with these indexes.
     MissingPartitionFields(Vec<usize>),
-    /// The plan would need more sources than [`MAX_SOURCES`] allows.
+    /// The plan would need more sources (row ranges) than [`MAX_SOURCES`] allows. The text gives
+    /// the number.
     Sources(String),
 }
 
@@ -241,8 +247,8 @@ impl From<String> for Unserved {
     }
 }
 
-/// Returns advice for a query that no view serves. Suggests the view made for the query only if the planner can serve
-/// the query with it.
+/// Returns advice for a query that no view serves. Suggests a view designed for the query only if
+/// the planner confirms that it can serve the query.
 fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
     let Some(suggested) = SuggestedView::new(collection, query) else {
         return Advice::Pin;
@@ -260,8 +266,9 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
         let sort_order = SortOrder::new(&collection.arranged(view), &*view.name).map(Arc::new);
         sort_order.is_ok_and(|sort_order| plan_on(collection, &sort_order, query, &wishes).is_ok())
     };
-    // Also try a view that skips records in which an order field is null. Such a view needs no columns that
-    // say whether a field is null, so its order fields are adjacent, and it may serve more queries.
+    // Also try a view that skips records in which an order field is null. Such a view has no
+    // columns that mark null values, so its order fields are adjacent, and it may serve more
+    // queries.
     for with_filter_scan in [false, true] {
         for nulls in [Nulls::Last, Nulls::Skip] {
             let view = suggested.view(collection, nulls);
@@ -287,8 +294,8 @@ fn plan_on(
         reversed,
         filter_scan,
     } = match lay_out(collection, sort_order, query, wishes.allow_filter_scan) {
-        // If conditions contradict each other, the result is empty, whether or not the sort order
-        // serves the rest of the query.
+        // If conditions contradict each other, the result is empty, even if the sort order does not
+        // serve the query otherwise.
         Err(_) if query.contradiction => return Ok(nothing(collection, sort_order, query)),
         laid_out => laid_out?,
     };
@@ -316,15 +323,16 @@ fn plan_on(
     Ok(plan)
 }
 
-/// Returns the field whose empty value the query allows, if the sort order lacks the records that have this value.
+/// Returns the partition field of a view that lacks records in which this field is empty, if the
+/// query allows the empty value. Such a view cannot serve the query.
 fn lacks_empty(sort_order: &SortOrder, query: &Query) -> Option<usize> {
     let field = sort_order.lacks_empty_values_of()?;
     query.allows_empty(field).then_some(field)
 }
 
-/// Rejects a sort order that lacks records that may match the query. Records that are missing because their
-/// key is too large may match any query. The operator allowed the view to lack these records, so pages and
-/// explanations only report them.
+/// Rejects a sort order that lacks records that may match the query. Records that are missing
+/// because their key is too large do not count. They could match any query, and the operator
+/// allowed the view to lack them, so pages and explanations only report them.
 fn check_records(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -337,8 +345,8 @@ fn check_records(
             collection.fields[field].name
         ));
     }
-    // A query that names a view requests only the records of that view, so it accepts missing
-    // records.
+    // A query that names a view requests the records of that view, so it accepts that other records
+    // are missing.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match sort_order.skips_nulls_of.iter().find(lacks) {
         Some(&field) => Err(format!(
@@ -349,7 +357,8 @@ fn check_records(
     }
 }
 
-/// Returns the requested or compared fields that a sort order lacks. Returns none if the base row is read anyway.
+/// Returns the fields that the query requests or compares but the sort order lacks. Returns none if
+/// the base row is read for each row anyway.
 fn looked_up(sort_order: &SortOrder, query: &Query, wishes: &Wishes<'_>) -> Vec<usize> {
     if sort_order.is_verified || sort_order.is_full() {
         return Vec::new();
@@ -370,8 +379,7 @@ fn names(collection: &Collection, fields: &[usize]) -> String {
     names.join(", ")
 }
 
-/// Returns the plan of a query whose conditions contradict each other and that the sort order could not serve without
-/// the contradiction. No row can match the query.
+/// Returns a plan that reads nothing, for a query whose contradictory conditions no row can match.
 fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Query>) -> Plan {
     let partition_len = sort_order.partition_len();
     let columns = (partition_len..sort_order.table.key_len()).chain(0..partition_len);
@@ -395,7 +403,8 @@ fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Que
     }
 }
 
-/// Assignment of a query to a sort order, independent of the values in the query's conditions.
+/// Assignment of a query to the columns of a sort order, before the ranges of rows are computed
+/// from the values of conditions.
 struct LaidOut<'a> {
     layout: Layout<'a>,
     order: Vec<OrderTerm>,
@@ -424,17 +433,18 @@ fn lay_out<'a>(
     })
 }
 
-/// Order and filter scan with which a sort order serves a query. [`serves`] returns it.
+/// Order of rows and filter scan with which a sort order serves a query. [`serves`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
-    /// Fields of the query's total order, the most significant first.
+    /// Indexes of the fields of the query's total order, the most significant first.
     pub order: Vec<usize>,
-    /// Fields whose conditions are checked row by row.
+    /// Indexes of the fields whose conditions Recto checks on each row.
     pub filter_scan: Vec<usize>,
 }
 
-/// Returns the order and the filter scan with which a sort order serves a query. `None` if it does not serve
-/// the query. The values in conditions and the number of sources do not matter.
+/// Returns the order and the filter scan with which a sort order serves a query, or `None` if it
+/// does not serve the query. Ignores the values in conditions, and the limit on the number of
+/// sources.
 pub fn serves(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -449,8 +459,8 @@ pub fn serves(
     Some(Serves::new(sort_order, &laid_out.order, &laid_out.filter_scan))
 }
 
-/// Returns the order and the filter scan with which several sort orders serve a query together. `None` if no
-/// plan that intersects sort orders serves the query.
+/// Returns the order and the filter scan with which an intersection of several sort orders serves a
+/// query. `None` if no such intersection serves the query.
 pub fn serve_together(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -475,7 +485,8 @@ impl Serves {
     }
 }
 
-/// Returns the columns of a sort order's partition that a query does not fix.
+/// Returns the indexes of a sort order's partition columns that a query does not fix by `=` or by a
+/// list of values.
 pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) -> Vec<usize> {
     let is_pinned = |column: &usize| match sort_order.holds[*column] {
         Holds::Field(field) => matches!(query.constraint(field), Some(Constraint::In(_))),
@@ -486,15 +497,16 @@ pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) ->
     columns.filter(|column| !is_pinned(column)).collect()
 }
 
-/// Returns whether a query fixes every field of a sort order's partition. Returns false if the partition has
-/// no field.
+/// Returns whether a query fixes every field of a sort order's partition. Returns false if the
+/// partition contains no field.
 fn names_partition(sort_order: &SortOrder, query: &Query) -> bool {
     let is_hidden = |column: &usize| matches!(sort_order.holds[*column], Holds::Hidden);
     !(0..sort_order.partition_len()).all(|column| is_hidden(&column))
         && missing_partition_fields(sort_order, query).iter().all(is_hidden)
 }
 
-/// Returns whether a sort order would serve a query that also fixed these columns.
+/// Returns whether a sort order would serve a query with additional equalities on `columns`, which
+/// are partition columns.
 fn serves_with_pinned(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -510,37 +522,38 @@ fn serves_with_pinned(
     }
     let has_records_for =
         |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
-    // Do not call `check_records`: the empty placeholder value would count as a value whose records the view
-    // lacks, but the user would fix another value.
+    // Do not call `check_records` here. It would reject views that lack records with an empty
+    // value, because the placeholder in `pinned` is empty. The user would fix another value.
     sort_order.skips_nulls_of.iter().all(has_records_for)
         && lay_out(collection, sort_order, &pinned, wishes.allow_filter_scan).is_ok()
 }
 
-/// Assignment of a query's conditions to the columns of a sort order.
+/// Assignment of a query's conditions to the columns of a sort order (base table or view).
 struct Layout<'a> {
     sort_order: &'a SortOrder,
-    /// Values of every partition column, then of the leading clustering columns that have an IN or an `=`. A
-    /// hidden partition column has a placeholder.
+    /// For each partition column, and then for each leading clustering column with an `=` or a
+    /// list: the allowed values. A hidden partition column has a placeholder.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
-    /// Range on the clustering column after the fixed columns.
+    /// Range constraint on the first clustering column without fixed values. `None` if that column
+    /// has no range.
     range: Option<Cow<'a, Constraint>>,
-    /// Tuple ranges that slices serve. Their columns are fixed columns, followed by the first columns that
-    /// are not fixed.
+    /// Tuple comparisons that ranges of rows can guarantee. Their columns are fixed columns,
+    /// followed by the first clustering columns without fixed values.
     tuples: Vec<ServedTuple<'a>>,
-    /// Columns whose conditions `pinned` and `range` serve.
+    /// Indexes of the columns whose conditions `pinned` and `range` guarantee.
     served: Vec<usize>,
-    /// Fields whose columns contain rounded values. The slices can contain rows that do not satisfy the
-    /// conditions on these fields.
+    /// Indexes of the fields that the sort order rounds. The ranges of rows can contain rows that
+    /// do not satisfy the conditions on these fields.
     edges: Vec<usize>,
 }
 
-/// Tuple range that slices serve.
+/// Tuple comparison that ranges of rows can guarantee.
 struct ServedTuple<'a> {
     tuple: &'a TupleRange,
-    /// Columns of the tuple's fields. If a field has a column of sort keys, that column precedes the column
-    /// of the field.
+    /// Indexes of the columns of the tuple's fields. If a field has a column of sort keys, that
+    /// column precedes the field's own column.
     columns: Vec<usize>,
-    /// Values with which the columns are compared, one for each column.
+    /// For each column, the value with which it is compared.
     values: Cow<'a, [Vec<u8>]>,
 }
 
@@ -563,8 +576,8 @@ impl<'a> Layout<'a> {
                     constraint.map(|constraint| layout.collated(constraint, column))
                 }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
-                    // A condition on the field excludes null, so all matching rows have the same cell in this
-                    // column: the cell of a value that is not null.
+                    // A condition on the field excludes null, so this derived column, which marks
+                    // nulls, has the same cell in all matching rows: the cell for "not null".
                     let cell = sort_order.derived(column, Some(&[])).unwrap_or_default();
                     layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
@@ -605,8 +618,9 @@ impl<'a> Layout<'a> {
         Ok(layout)
     }
 
-    /// Returns the constraint on a field as a constraint on the field's own column. `None` for a range if the rows are
-    /// not sorted by the field's collation, because rows that match can then be anywhere.
+    /// Returns the constraint on a field as a constraint on the field's own column. Returns `None`
+    /// for a range of text if the rows are not sorted by the text's collation, because matching
+    /// rows can then be anywhere.
     fn by_bytes(&self, query: &'a Query, field: usize) -> Option<Cow<'a, Constraint>> {
         let constraint = query.constraint(field)?;
         let is_scattered = self.sort_order.unsorted_collation(field).is_some()
@@ -614,8 +628,9 @@ impl<'a> Layout<'a> {
         (!is_scattered).then_some(Cow::Borrowed(constraint))
     }
 
-    /// Returns the constraint on a field as a constraint on the column of its sort keys. Values become their sort keys,
-    /// in the same order. A range stays as it is, because both columns serve it.
+    /// Returns the constraint on a field as a constraint on its column of sort keys (bytes that
+    /// sort like the text's collation). Listed values become sort keys, in the same order. A range
+    /// stays unchanged, because a later step applies it to the sort keys and the text.
     fn collated(&self, constraint: &'a Constraint, column: usize) -> Cow<'a, Constraint> {
         match constraint {
             Constraint::In(values) => {
@@ -626,18 +641,20 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns whether a column contains the sort keys of the next column.
+    /// Returns whether `column` contains the sort keys of the text in the next column.
     fn has_sort_keys(&self, column: usize) -> bool {
         self.sort_order.sort_keys_of(column).is_some()
     }
 
-    /// Returns the column, or the next column if the column contains the sort keys of the next one.
+    /// Returns the index of the field's own column: the next column if `column` contains sort keys,
+    /// otherwise `column`.
     fn field_column(&self, column: usize) -> usize {
         column + usize::from(self.has_sort_keys(column))
     }
 
-    /// Returns the constraint on a field as a constraint on the column of its rounded values. All rows that satisfy the
-    /// constraint satisfy the result. Other rows may satisfy the result too; these are at its ends.
+    /// Returns the constraint on a field as a constraint on the column of its rounded values. All
+    /// rows that satisfy the original constraint satisfy the result. Rows at the ends of the result
+    /// may not satisfy the original.
     fn rounded(&mut self, query: &Query, field: usize, width: Width) -> Option<Cow<'a, Constraint>> {
         let column = self.sort_order.column_of_field[field]?;
         let (rounded, is_exact) = query
@@ -649,8 +666,9 @@ impl<'a> Layout<'a> {
         Some(Cow::Owned(rounded))
     }
 
-    /// Returns a tuple range with its columns, if slices can serve it. The columns must be some of the fixed columns,
-    /// followed by the free clustering columns from the first one on, without a gap.
+    /// Returns a tuple comparison with its columns, or `None` if ranges of rows cannot guarantee
+    /// it. The columns must be fixed columns, followed by the clustering columns without fixed
+    /// values from the first one on, without a gap.
     fn served_tuple(&self, tuple: &'a TupleRange) -> Option<ServedTuple<'a>> {
         let sort_order = self.sort_order;
         let (mut columns, mut values) = (Vec::new(), Vec::new());
@@ -690,7 +708,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Returns whether the query fixes a column to more than one value.
+    /// Returns whether the query fixes the column with index `column` to more than one value.
     fn is_many(&self, column: usize) -> bool {
         self.pinned.get(column).is_some_and(|values| values.len() > 1)
     }
@@ -699,15 +717,16 @@ impl<'a> Layout<'a> {
         self.pinned.get(column).is_some_and(|values| values.len() == 1)
     }
 
-    /// Returns the query's total order, and whether it is the reverse of the table's order.
+    /// Returns the total order of the query's result. The flag is true if it is the reverse of the
+    /// table's order.
     fn order(&self, collection: &Collection, query: &Query) -> Result<(Vec<OrderTerm>, bool), String> {
         let sort_order = self.sort_order;
         let partition_len = sort_order.partition_len();
         let mut order: Vec<OrderTerm> = Vec::new();
-        // The free columns (the columns that the filter does not fix) decide the direction in which slices
-        // are read. If the sort has no free column, its first column that is in the view's order decides. If
-        // the sort has only some of the view's columns, the other columns follow, reversed if the sort
-        // reverses the view's order.
+        // The free columns (the columns that the filter does not fix) decide the direction in which
+        // slices are read. If the sort has no free column, its first column that is in the view's
+        // order decides. If the sort has only some of the view's columns, append the other columns,
+        // reversed if the sort reverses the view's order.
         let mut reversed_by_free = None;
         let mut reversed_by_first = None;
         let mut next_free = self.pinned.len();
@@ -736,8 +755,8 @@ impl<'a> Layout<'a> {
                 reversed_by_first.get_or_insert(against);
             }
             if !self.is_many(column) {
-                // Columns that are derived from the field directly precede it in the table, so they
-                // are a part of the sort.
+                // Columns that are derived from the field directly precede it in the table, so sort
+                // by them too.
                 let is_derived =
                     |one: &usize| matches!(sort_order.holds[*one], Holds::Derived(of, _) if of == field);
                 let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
@@ -787,7 +806,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the conditions that the slices do not serve.
+    /// Returns the conditions that the ranges of rows do not guarantee.
     fn filter_scan(&self, query: &Query) -> Vec<ScanCondition> {
         let is_served = |field: usize| {
             let column = self.sort_order.sorting_column(field);
@@ -814,7 +833,7 @@ impl<'a> Layout<'a> {
         fields.chain(tuples).collect()
     }
 
-    /// Returns one source for each combination of fixed values and each range of their rows.
+    /// Returns the sources: ranges of rows for each combination of fixed values.
     fn sources(&self) -> Result<Vec<Source>, Unserved> {
         let combinations: usize = self
             .pinned
@@ -831,7 +850,7 @@ impl<'a> Layout<'a> {
         for combination in 0..combinations {
             let values = self.combination(combination);
             let partition_len = self.sort_order.partition_len();
-            // Skip an empty partition key if the table cannot contain it, because stores reject
+            // Skip an empty partition key if the table does not allow one, because stores reject
             // such reads.
             if !self.sort_order.table.allows_empty_partition() && values[0].is_empty() {
                 continue;
@@ -853,8 +872,9 @@ impl<'a> Layout<'a> {
         Ok(sources)
     }
 
-    /// Returns the maximum number of combinations of fixed values. If buckets have several shards, all shards
-    /// of a source are read concurrently, so each shard counts as a source.
+    /// Returns the maximum number of combinations of fixed values. If the table's buckets have
+    /// several shards, each shard counts as a source, because all shards of a source are read
+    /// concurrently.
     fn most_combinations(&self) -> usize {
         (MAX_SOURCES / usize::from(self.shards())).max(1)
     }
@@ -879,8 +899,8 @@ impl<'a> Layout<'a> {
         ))
     }
 
-    /// Returns the values of the fixed columns in the combination with this number. Consecutive numbers
-    /// differ in the last columns first. A sort key changes together with its text.
+    /// Returns the values of the fixed columns in the combination with index `number`. The last
+    /// column changes fastest. A sort key changes together with its text.
     fn combination(&self, number: usize) -> Vec<&[u8]> {
         let (mut rest, mut choice) = (number, 0);
         let mut values: Vec<&[u8]> = self
@@ -900,8 +920,9 @@ impl<'a> Layout<'a> {
         values
     }
 
-    /// Returns the ranges of the rows that have these fixed values and whose next column is between two ends. If that
-    /// column contains sort keys, the text in the following column decides among equal keys.
+    /// Returns the ranges of the rows that have the fixed values `pinned` and whose next column,
+    /// `column`, is between two ends. If that column contains sort keys, the text in the following
+    /// column decides among equal keys.
     fn of_range(
         &self,
         column: usize,
@@ -927,13 +948,15 @@ impl<'a> Layout<'a> {
             let operator = if end.inclusive { with } else { without };
             segments::of_tuple(table, pinned, operator, &pair(end))
         };
-        // Both columns have the same direction, so each end of the range gives one segment.
+        // Both columns have the same direction, so each end of the range gives one contiguous
+        // segment.
         let lower = piece(lower, Operator::GreaterOrEqual, Operator::Greater);
         let upper = piece(upper, Operator::LessOrEqual, Operator::Less);
         segments::intersect(&lower, &upper, table)
     }
 
-    /// Returns the ranges of the rows that have these fixed values and satisfy the range and the tuple ranges.
+    /// Returns the ranges of the rows that have the given fixed values and satisfy the range and
+    /// the tuple comparisons.
     fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
         let table = &self.sort_order.table;
         let mut pieces = match self.range.as_deref() {
@@ -957,7 +980,8 @@ impl<'a> Layout<'a> {
         pieces
     }
 
-    /// Evaluates a tuple range on the fixed values, as far as they decide it.
+    /// Evaluates a tuple comparison on a combination of fixed values, as far as these values decide
+    /// it.
     fn reduce(&self, values: &[&[u8]], served: &ServedTuple<'_>) -> Reduced {
         let tuple = served.tuple;
         for (index, &column) in served.columns.iter().enumerate() {
@@ -985,18 +1009,19 @@ fn against_or_with(direction: Direction, against: bool) -> Direction {
     if against { direction.reversed() } else { direction }
 }
 
-/// Result of evaluating a tuple range on the fixed values.
+/// Result of evaluating a tuple comparison on fixed values.
 enum Reduced {
     /// Every row with the fixed values satisfies the tuple range.
     Always,
     /// No row with the fixed values satisfies the tuple range.
     Never,
-    /// The fixed values equal the first values of the tuple. The values from this index on decide.
+    /// The fixed values equal the first values of the tuple. The tuple's values from this index on
+    /// decide.
     From(usize),
 }
 
-/// Returns the shape of a plan. Sources can be concatenated if every column with several values precedes every other
-/// column in the order. Otherwise their rows are merged.
+/// Returns how the sources of a plan are combined. They can be concatenated if every column with
+/// several values precedes every other column in the order. Otherwise their rows are merged.
 fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
     match plan.sources.len() {
         0 => return Shape::Empty,
@@ -1011,7 +1036,8 @@ fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
     }
 }
 
-/// Sorts concatenated sources into the query's order.
+/// Sorts the sources of a plan into the query's order, so that they can be read one after the
+/// other.
 fn sort_sources(plan: &mut Plan) {
     let partition_len = plan.sort_order.partition_len();
     let sort_order = Arc::clone(&plan.sort_order);
@@ -1058,19 +1084,19 @@ fn filter_scan_reason(
     )
 }
 
-/// Returns the identity to which a scan binds its resume token. It has no order, because a scan reads a sort order in
-/// the order of the store.
+/// Returns the identity to which the resume token of a scan is bound. It contains no query order,
+/// because a scan reads in the order of the store.
 pub fn scan_identity(collection: &Collection, sort_order: &SortOrder, query: &Query) -> QueryIdentity {
     arranged_identity(collection, sort_order, query, &[])
 }
 
-/// Returns the identity to which cursors of version 1 are bound for this plan. It contains the columns of the sort
-/// order instead of the query's order.
+/// Returns the identity to which cursors of version 1 are bound for a plan. It contains the columns
+/// of the sort order instead of the query's order.
 pub fn identity_of_version_1(collection: &Collection, plan: &Plan) -> QueryIdentity {
     arranged_identity(collection, &plan.sort_order, &plan.query, &plan.order)
 }
 
-/// Returns an identity that contains the columns of the sort order that is read.
+/// Returns an identity that contains the key columns of the sort order that is read.
 fn arranged_identity(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -1106,8 +1132,8 @@ fn arranged_identity(
     }
 }
 
-/// Returns the identity to which a cursor of this query is bound. It contains the query's order, on which positions
-/// depend, and nothing about the table that is read.
+/// Returns the identity to which a cursor is bound. It contains the query's order, on which the
+/// cursor's position depends, and nothing about the table that is read.
 fn identity(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -1149,8 +1175,8 @@ fn fingerprint(parts: &[Vec<u8>]) -> Fingerprint {
     Fingerprint::of(&parts)
 }
 
-/// Returns the text that identifies sort keys. A position is only valid among the sort keys of one collation with one
-/// version number.
+/// Returns a text that identifies the sort keys of a collation. A cursor position is valid only for
+/// the same collation and the same version of its sort keys.
 fn sort_keys_text(collation: Collation) -> String {
     format!("collation {collation} {COLLATION_NUMBER}")
 }
@@ -1162,8 +1188,9 @@ fn direction_text(direction: Direction) -> &'static str {
     }
 }
 
-/// Returns the conditions of a query as parts of its fingerprint. If conditions contradict each other, the remaining
-/// conditions depend on the order in which they were added, so the fingerprint does not contain them.
+/// Returns the conditions of a query as byte strings for its fingerprint. If conditions contradict
+/// each other, the remaining conditions depend on the order in which they were added, so the
+/// fingerprint does not contain them.
 fn conditions(collection: &Collection, query: &Query) -> Vec<Vec<u8>> {
     if query.contradiction {
         return vec![b"contradiction".to_vec()];
@@ -1205,7 +1232,8 @@ mod tests {
     use super::*;
     use crate::bind;
 
-    /// The first view has the columns of its order in mixed directions, the second view in one direction.
+    /// Collection with two views of the same columns: `mixed` sorts them in mixed directions, the
+    /// other view in one direction.
     const TASKS: &str = r#"
 [collection.tasks]
 fields = { id = "int", team = "int", size = "int", age = "int" }
@@ -1223,8 +1251,8 @@ nulls = "skip"
 order = ["size", "age"]
 "#;
 
-    /// Returns the sort orders that serve the query, the best first, each with its number of sources; and the reasons
-    /// why the others are not used.
+    /// Returns the sort orders that serve the query, the best first, each with its number of
+    /// sources. Also returns the reasons why the planner does not use the others.
     fn planned(filter: &str, sort: &str) -> (Vec<(String, usize)>, Vec<String>) {
         let schema = Schema::parse(TASKS).expect("it is a schema");
         let collection = &schema.collections[0];
@@ -1246,19 +1274,20 @@ order = ["size", "age"]
     fn of_those_that_serve_the_one_with_the_fewest_sources_is_taken() {
         let uniform = ("uniform".to_owned(), 1);
         let mixed = |sources| ("mixed".to_owned(), sources);
-        // Only records that have both fields satisfy the range, so the views that skip nulls lack
-        // none of the requested records.
+        // Only records that have both fields can match the range, so views that skip nulls lack no
+        // matching record.
         let filter = "team = 1 AND (size, age) > (2, 3)";
         let (places, reasons) = planned(filter, "size");
         assert_eq!(places, [uniform.clone(), mixed(2)]);
         assert!(reasons[0].contains("from 2 sources instead of 1"), "{reasons:?}");
-        // Without a sort, the first view that serves the query decides the order, regardless of its cost.
+        // Without a sort, the first view that serves the query determines the order, whatever its
+        // cost.
         let (places, _) = planned(filter, "");
         assert_eq!(places, [mixed(2), uniform]);
     }
 
-    /// Views whose order after the partition is the same or the reverse, except `by_size`, which has another order. The
-    /// sort orders of `pairs` contain only key fields.
+    /// Views with the same order after the partition, or its reverse; only `by_size` has another
+    /// order. The sort orders of `pairs` contain only key fields.
     const ITEMS: &str = r#"
 [collection.items]
 fields = { id = "int", team = "int", color = "text", size = "int", at = "int", note = "text" }
@@ -1294,7 +1323,8 @@ partition = ["other"]
 order = ["at"]
 "#;
 
-    /// Returns the views of each plan, the best plan first. Joins the names of intersected views.
+    /// Returns the names of the views of each plan, the best plan first. The names of intersected
+    /// views are joined.
     fn together(
         collection: usize,
         filter: &str,
@@ -1328,17 +1358,19 @@ order = ["at"]
         assert_eq!(alone("team = 1 AND color = \"red\"", ""), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at desc"), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at, id desc"), both);
-        // A range on the column by which both views are sorted is possible.
+        // Views can also be intersected if the query has a range on the column by which both are
+        // sorted.
         assert_eq!(
             alone("team = 1 AND color = \"red\" AND at >= 3 AND at < 9", ""),
             both
         );
         let three = alone("team = 1 AND color = \"red\" AND size = 2", "at");
         assert_eq!(three, Ok(vec!["by_team & by_color & by_size_at".to_owned()]));
-        // The view `by_size` has another order, so it cannot be combined with the others.
+        // The view `by_size` has another order, so it cannot be intersected with other views.
         assert!(alone("team = 1 AND color = \"red\"", "id").is_err());
         assert!(alone("team = 1 AND note = \"n\"", "").is_err());
-        // Several values of a field give several ranges, which have no common order.
+        // Several values of a field give several ranges of rows, which have no common order, so an
+        // intersection is impossible.
         assert!(alone("team = 1 AND (color = \"red\" OR color = \"blue\")", "").is_err());
         // A query that names a view uses that view alone.
         let named = Wishes {
@@ -1357,11 +1389,12 @@ order = ["at"]
         assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);
         let one = together(0, "team = 1", "at desc", &FREELY).expect("plans");
         assert_eq!(one, ["by_team"]);
-        // Without a sort, the first view decides the order of the rows, although it checks rows.
+        // Without a sort, the first view determines the order of the rows, although conditions are
+        // checked on each row.
         let first = together(0, "size = 1 AND team = 2", "", &FREELY).expect("plans");
         assert_eq!(first[0], "by_team & by_size_at");
-        // Conditions that no view serves are checked on the rows that the combined views have in
-        // common.
+        // Conditions that no view serves are checked on the records that all intersected views
+        // contain.
         let more = format!("{filter} AND note = \"n\"");
         for sort in ["at desc", ""] {
             let plans = together(0, &more, sort, &FREELY).expect("plans");

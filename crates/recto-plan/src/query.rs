@@ -26,8 +26,8 @@ impl Operator {
     }
 }
 
-/// Condition on fields, which are given by their index in the collection. Values are cells of the fields'
-/// types.
+/// Condition of a filter. Fields are indexes into the fields of the collection, and values are
+/// cells (encoded values) of the fields' types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// Comparison of a field with a value.
@@ -53,8 +53,8 @@ pub enum Condition {
         /// Text with which the field must start.
         prefix: String,
     },
-    /// Comparison of several fields with the same number of values, as tuples. The first field that differs
-    /// from its value decides.
+    /// Comparison of several fields with the same number of values, as tuples. The first field that
+    /// differs from its value decides the comparison.
     Tuple {
         /// Indexes of the fields in the collection.
         fields: Vec<usize>,
@@ -68,16 +68,16 @@ pub enum Condition {
 /// Lower or upper end of a range of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RangeEnd {
-    /// Value at the end of the range, as a cell.
+    /// Value at the end of the range, as a cell (encoded value).
     pub value: Vec<u8>,
     /// True if the range includes the value.
     pub inclusive: bool,
 }
 
-/// Combination of all conditions on one field, except tuple comparisons.
+/// All conditions on one field combined into one, except tuple comparisons.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Constraint {
-    /// The field has one of these values. The list is sorted, has no duplicates, and has at least one value.
+    /// The field has one of these values. The list is sorted, without duplicates, and not empty.
     In(Vec<Vec<u8>>),
     /// The value of the field is between two ends.
     Range {
@@ -99,7 +99,7 @@ pub struct TupleRange {
     pub values: Vec<Vec<u8>>,
 }
 
-/// Query in normal form: at most one constraint per field, tuple ranges, and a sort.
+/// Query in normal form: at most one constraint per field, tuple comparisons, and a sort.
 ///
 /// Queries that have the same conditions in different orders have the same normal form, and so the same
 /// fingerprint.
@@ -107,9 +107,11 @@ pub struct TupleRange {
 pub struct Query {
     /// Constrained fields with their constraints, sorted by the index of the field.
     pub constraints: Vec<(usize, Constraint)>,
-    /// Tuple ranges without duplicates, in an order that depends only on the ranges.
+    /// Tuple comparisons without duplicates, in an order that does not depend on the order of the
+    /// filter.
     pub tuples: Vec<TupleRange>,
-    /// Sort fields with directions, as given. If the list is empty, the sort is the view's own order.
+    /// Fields of the sort with their directions, as given. If the list is empty, rows come in the
+    /// order of the view that serves the query.
     pub sort: Vec<(usize, Direction)>,
     /// True if the conditions contradict each other, so that no row can match.
     pub contradiction: bool,
@@ -124,7 +126,7 @@ impl Query {
         })
     }
 
-    /// Returns the normal form of `conditions` and `sort`.
+    /// Returns the query in normal form, so that equivalent filters become equal.
     ///
     /// # Errors
     /// A field does not exist, or is twice in the sort. A value does not have the type of its
@@ -160,7 +162,7 @@ impl Query {
         Ok(query)
     }
 
-    /// Returns the constraint on the field with this index, if there is one.
+    /// Returns the constraint on the field with index `field`, or `None` if there is none.
     pub fn constraint(&self, field: usize) -> Option<&Constraint> {
         self.constraints
             .binary_search_by_key(&field, |(field, _)| *field)
@@ -168,14 +170,15 @@ impl Query {
             .map(|index| &self.constraints[index].1)
     }
 
-    /// Returns the indexes of the fields that have conditions.
+    /// Returns the indexes of the fields that have conditions, including tuple comparisons.
     pub fn fields(&self) -> impl Iterator<Item = usize> {
         let of_constraints = self.constraints.iter().map(|(field, _)| *field);
         let of_tuples = self.tuples.iter().flat_map(|tuple| tuple.fields.iter().copied());
         of_constraints.chain(of_tuples)
     }
 
-    /// Returns the fields with a condition that excludes everything below some value.
+    /// Returns the indexes of the fields with a condition that excludes all values below some
+    /// value.
     pub fn fields_bounded_below(&self) -> impl Iterator<Item = usize> {
         let of_constraints = self.constraints.iter().filter_map(|(field, constraint)| {
             let has_lower = matches!(
@@ -191,13 +194,14 @@ impl Query {
         of_constraints.chain(of_tuples)
     }
 
-    /// Returns the sort without the fields that are fixed to one value.
+    /// Returns the sort without the fields that the filter fixes to one value, because these do not
+    /// affect the order.
     pub fn sorts(&self) -> impl Iterator<Item = (usize, Direction)> {
         let sort = self.sort.iter().copied();
         sort.filter(|(field, _)| self.pinned(*field).is_none())
     }
 
-    /// Returns the value to which `=` fixes a field.
+    /// Returns the value to which the filter fixes a field by `=`, or `None`.
     pub fn pinned(&self, field: usize) -> Option<&[u8]> {
         match self.constraint(field) {
             Some(Constraint::In(values)) if values.len() == 1 => Some(&values[0]),
@@ -287,8 +291,8 @@ impl Query {
         Ok(())
     }
 
-    /// Adds the range that a prefix is equivalent to: from the prefix to the next text that does not start
-    /// with it.
+    /// Adds `startsWith` as an equivalent range: from the prefix to the first text after all texts
+    /// that start with the prefix.
     fn add_prefix(&mut self, collection: &Collection, field: usize, prefix: &str) -> Result<(), QueryError> {
         let definition = field_of(collection, field)?;
         if !definition.ty.is_textual() {
@@ -382,7 +386,8 @@ impl Query {
         }
     }
 
-    /// Combines the constraint of a field with another constraint: the field must satisfy both.
+    /// Combines the existing constraint of a field with `constraint`: the field must satisfy both.
+    /// Sets `contradiction` if no value can.
     fn merge(&mut self, order: FieldOrder<'_>, field: usize, constraint: Constraint) {
         let slot = match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Err(index) => {
@@ -399,15 +404,16 @@ impl Query {
             return;
         }
         self.contradiction = true;
-        // Keep the list of values, so that the plan does not depend on the order of the conditions.
+        // Keep the list of values, because the plan must not depend on the order of the conditions.
         if matches!(constraint, Constraint::In(_)) {
             *slot = constraint;
         }
     }
 }
 
-/// Returns the error message and the hint for `startsWith` on a field with a collation. In the order of a
-/// collation, texts that begin alike are not adjacent. Returns `None` if the field has no collation.
+/// Returns the error message and the hint for `startsWith` on a field with a collation, or `None`
+/// if the field has no collation. In the order of a collation, texts with the same prefix are not
+/// adjacent, so `startsWith` is no range.
 pub(crate) fn no_prefix(collection: &Collection, field: &Field) -> Option<(String, String)> {
     let (collation, name) = (collection.collation_of(&field.name)?, &field.name);
     Some((
@@ -454,7 +460,8 @@ fn field_of(collection: &Collection, field: usize) -> Result<&Field, QueryError>
     })
 }
 
-/// Checks that the value has the type of the field, and returns the value in the form that keys use.
+/// Returns a value of a condition in the canonical form that keys use. Fails if the value does not
+/// have the type of the field.
 fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8>, QueryError> {
     let definition = field_of(collection, field)?;
     let malformed = |error: cell::CellError| {
@@ -483,7 +490,8 @@ impl<'a> FieldOrder<'a> {
         Self::new(&field.ty, collection.collation_of(&field.name))
     }
 
-    /// Compares cells. With a collation, only cells with the same bytes are equal.
+    /// Compares two cells (encoded values). With a collation, only cells with the same bytes are
+    /// equal.
     pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
         match self.collation {
             Some(collation) => collation.compare(left, right),
@@ -491,7 +499,7 @@ impl<'a> FieldOrder<'a> {
         }
     }
 
-    /// Returns whether a value is in a list of values, which must be sorted in the order of their type.
+    /// Returns whether a value is in `values`, a list that is sorted in the order of the type.
     fn is_among(self, value: &[u8], values: &[Vec<u8>]) -> bool {
         values
             .binary_search_by(|probe| compare(self.ty, probe, value))
@@ -499,8 +507,8 @@ impl<'a> FieldOrder<'a> {
     }
 }
 
-/// Compares cells of any type: by the order of the type, or by bytes if the type has no order (for equality
-/// only).
+/// Compares two cells (encoded values) of any type: in the order of the type, or by bytes if the
+/// type has no order. The byte order is suitable only to test equality.
 pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     if ty.is_orderable() {
         order::compare(ty, left, right)
@@ -510,8 +518,8 @@ pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
 }
 
 impl Query {
-    /// Returns whether a record satisfies the conditions. `cell` returns the cell of a field, `None` for
-    /// null. A null satisfies no condition.
+    /// Returns whether a record satisfies the conditions. `cell` returns the record's cell of a
+    /// field, or `None` for null. A null satisfies no condition.
     pub fn matches<'a>(&self, collection: &Collection, cell: impl Fn(usize) -> Option<&'a [u8]>) -> bool {
         let order = |field: usize| FieldOrder::of(collection, &collection.fields[field]);
         let satisfied = |(field, constraint): &(usize, Constraint)| {
@@ -525,9 +533,10 @@ impl Query {
     }
 }
 
-/// Returns whether cells, each with the order of its field, satisfy a tuple range. If one cell is null, the
-/// tuple does not satisfy the range, even if an earlier cell decides the comparison. A view that omits
-/// records without one of the fields therefore still contains all records that the range selects.
+/// Returns whether a tuple of cells, each with the order of its field, satisfies a tuple
+/// comparison. A tuple with a null never satisfies the comparison, even if an earlier cell decides
+/// it. A view that omits records with nulls in these fields therefore contains all matching
+/// records.
 pub(crate) fn tuple_satisfies<'a>(
     cells: impl Iterator<Item = (FieldOrder<'a>, Option<&'a [u8]>)>,
     operator: Operator,
@@ -545,7 +554,7 @@ pub(crate) fn tuple_satisfies<'a>(
     operator.holds(decided)
 }
 
-/// Returns whether a value satisfies a constraint.
+/// Returns whether a value (a cell of a field) satisfies a constraint.
 pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constraint) -> bool {
     match constraint {
         Constraint::In(values) => order.is_among(value, values),
@@ -562,9 +571,10 @@ pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constr
 }
 
 impl Constraint {
-    /// Returns the weakest constraint on the derived value of a field: if a value of the field, of type `ty`,
-    /// satisfies `self`, its derived value satisfies the result. Also returns whether the converse is true.
-    /// The derivation must be monotonic, and the derived value must never be above the value.
+    /// Converts a constraint on a field to a constraint on a value that is derived from it, such as
+    /// the time rounded down. Every value that satisfies `self` has a derived value that satisfies
+    /// the result. The flag is true if the converse holds too. The derivation must be monotonic and
+    /// never increase a value.
     pub(crate) fn rounded(&self, derivation: Derivation, ty: &Type) -> (Self, bool) {
         let rounded = |value: &[u8]| derivation.of(ty, Some(value)).into_owned();
         let of = derivation.ty(ty);
@@ -580,8 +590,8 @@ impl Constraint {
                 let mut end = |end: &Option<RangeEnd>, is_lower: bool| {
                     let end = end.as_ref()?;
                     let value = rounded(&end.value);
-                    // If the end of the range is the start of an interval, the range contains each
-                    // interval completely or not at all.
+                    // If the end of the range is the start of a rounding interval, the range
+                    // contains each interval completely or not at all.
                     let is_start = of == *ty && value == end.value && end.inclusive == is_lower;
                     is_exact &= is_start;
                     Some(RangeEnd {
@@ -627,8 +637,8 @@ fn intersect(order: FieldOrder<'_>, left: &Constraint, right: &Constraint) -> Op
     }
 }
 
-/// Returns the tighter of two ends of the same side. `wins` is the ordering of the tighter value compared
-/// with the other value.
+/// Returns the tighter of two lower ends, or of two upper ends, of ranges. `wins` is the result of
+/// comparing the tighter value with the other value: greater for lower ends, less for upper ends.
 fn tighter(
     order: FieldOrder<'_>,
     left: Option<&RangeEnd>,
@@ -659,8 +669,8 @@ fn is_empty(order: FieldOrder<'_>, constraint: &Constraint) -> bool {
     }
 }
 
-/// Returns the smallest text that is greater than every text that starts with `prefix`. `None`: no
-/// such text exists.
+/// Returns the smallest text that is greater than every text that starts with `prefix`, or `None`
+/// if no such text exists.
 ///
 /// The byte order of UTF-8 is the order of code points. The function finds the last code point of the prefix
 /// that has a successor, replaces it by the successor, and drops the rest. Surrogates are not code points of

@@ -1,5 +1,5 @@
-//! Rejection of a query that no view serves, and advice: a view that would serve it, or another collection of
-//! the same records.
+//! Rejection of a query that no view serves, with advice: a view that would serve the query, or
+//! another collection of the same records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use recto_model::table::Direction;
 use crate::error::{QueryError, QueryErrorKind};
 use crate::query::{Constraint, Query};
 
-/// View that does not serve a query.
+/// View that does not serve a query, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedView {
     /// Title of the view for messages, such as `view by_team`.
@@ -27,8 +27,10 @@ pub struct RejectedView {
 pub struct Refusal {
     /// All views that were considered, each with the reason why it does not serve the query.
     pub rejected: Vec<RejectedView>,
-    /// Fields to fix with `=`: the missing partition fields of the first view that would then serve the query as a list,
-    /// or else as one record. Empty if no view would serve it, or if the query fixes the partition of another view.
+    /// Partition fields on which the query must add an equality, so that a view serves it.
+    /// Preferred is the first view whose result is a list, then one whose result is a single
+    /// record. Empty if no view would serve the query, or if the query already fixes the partition
+    /// of another view.
     pub missing_partition_fields: Vec<String>,
     /// Advice on how to change the query or the schema.
     pub advice: Advice,
@@ -38,16 +40,17 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Declare a view that would serve the query, or a collection of the same records.
+    /// Declare a new view that would serve the query, or a new collection of the same records.
     Have(Box<Suggestion>),
     /// Do not name a view: the view with this name serves the query.
     OtherView(String),
-    /// Use fewer values: a view would serve the query, but its lists have too many combinations. The text gives
-    /// details.
+    /// Use fewer values: a view would serve the query, but the query's lists have too many
+    /// combinations. The text gives details.
     FewerValues(String),
     /// Fix a field by `=`: the query fixes no field that could be the partition of a view.
     Pin,
-    /// Use a scan: a view would serve the query, but lacks records that do not fit it. Only a scan finds these records.
+    /// Use a scan of the collection. A view would serve the query, but lacks records that do not
+    /// fit into it, and only a scan finds such records.
     Scan,
     /// No single view can serve the query.
     None,
@@ -119,7 +122,7 @@ impl From<Refusal> for QueryError {
     }
 }
 
-/// Returns conditions that fix these fields, in the syntax of a filter: "`a = …` and `b = …`".
+/// Returns conditions that fix the given fields, as text of a message: "`a = …` and `b = …`".
 pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
     let each: Vec<String> = names
         .iter()
@@ -128,23 +131,23 @@ pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
     each.join(" and ")
 }
 
-/// Suggested size of a bucket, in bytes, for a view of all records. Such a view is a single partition, so it
-/// must be divided into buckets.
+/// Suggested size of a bucket, in bytes, for a view without partition fields. All records of such a
+/// view are in one partition, which must be divided into buckets.
 const SUGGESTED_BUCKET_BYTES: u64 = 10_000_000;
 
-/// View that is designed to serve a query that no existing view serves.
+/// View designed for a query that no existing view serves.
 pub(crate) struct SuggestedView {
-    /// Fields of the partition; empty for a view of all records.
+    /// Indexes of the partition fields; empty if all records are in one partition.
     partition: Vec<usize>,
     order: Vec<(usize, Direction)>,
-    /// True if the order consists of the fields of the key only.
+    /// True if the order consists only of fields of the key.
     is_by_key: bool,
 }
 
 impl SuggestedView {
-    /// Returns the view for a query. If the query fixes no field, the view contains all records in one partition.
-    /// `None` for an attached table if the query fixes no field: the views of such a table are tables of other
-    /// programs, which have no buckets.
+    /// Returns the view for a query. If the query fixes no field, the view has all records in one
+    /// partition. For an attached table, returns `None` in that case: the views of an attached
+    /// table belong to other programs and have no buckets, which such a partition needs.
     pub(crate) fn new(collection: &Collection, query: &Query) -> Option<Self> {
         let orderable = |field: &usize| collection.fields[*field].ty.is_orderable();
         let partition: Vec<usize> = query
@@ -176,8 +179,8 @@ impl SuggestedView {
         }
         let is_by_key = order.is_empty();
         if is_by_key {
-            // The key follows in the order in any case. Name its fields, so that the suggested view
-            // shows its order.
+            // Recto appends the key to the order in any case. Name the key fields, so that the
+            // suggested view shows its whole order.
             let fields = collection.key.iter();
             let fields =
                 fields.filter_map(|name| collection.fields.iter().position(|field| field.name == *name));
@@ -196,8 +199,8 @@ impl SuggestedView {
         self.partition.is_empty()
     }
 
-    /// Returns the suggestion as a view of the collection. `nulls` applies if a field of the order can be
-    /// null.
+    /// Returns the suggested view as a part of a schema. `nulls` applies only if a field of the
+    /// order can be null.
     pub(crate) fn view(&self, collection: &Collection, nulls: Nulls) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {
@@ -215,7 +218,7 @@ impl SuggestedView {
                 keep: None,
             });
         }
-        // If no field of the order can be null, the view needs no setting for nulls.
+        // Without nullable fields in the order, the view needs no setting for nulls.
         let is_nullable = |column: &OrderColumn| !collection.is_required(&column.field);
         if view.order.iter().any(is_nullable) {
             view.nulls = nulls;
@@ -252,8 +255,8 @@ impl SuggestedView {
         free.expect("a collection has few views")
     }
 
-    /// Returns the suggestion: the view, or another collection if the rules of schemas forbid the view. `None` if the
-    /// rules forbid both.
+    /// Returns the suggestion to declare `view`. If the rules of schemas forbid the view, suggests
+    /// another collection. `None` if the rules forbid both.
     pub(crate) fn suggestion(
         collection: &Collection,
         view: View,
@@ -273,8 +276,8 @@ impl SuggestedView {
         let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required = new_in_key.cloned().collect();
         if view.partition.is_empty() {
-            // Suggest no other collection with all records in one partition, because it would need
-            // its own buckets.
+            // Suggest no other collection with all records in one partition, because that
+            // collection would need buckets.
             return None;
         }
         let mut name = format!("{}_{}", collection.name, view.name);

@@ -1,9 +1,10 @@
-//! Resume tokens of scans: progress of a scan of a collection, encrypted so that only the same scan can
-//! continue.
+//! Resume tokens of scans (checkpoints of exports): the progress of a scan of a collection,
+//! encrypted so that only the same scan can continue.
 //!
-//! A token contains keys of rows, even of rows that a row filter hides from the holder of the token. Tokens
-//! are therefore encrypted like cursors, with the same keys. No cursor opens as a resume token, and no resume
-//! token opens as a cursor. The section Resume token of `docs/format.md` describes the bytes.
+//! A token contains keys of rows, even of rows that a row filter hides from the holder of the
+//! token. Tokens are therefore encrypted, with the keys of cursors. No cursor opens as a resume
+//! token, and no resume token opens as a cursor. The section Resume token of `docs/format.md`
+//! describes the bytes.
 
 use recto_model::Environment;
 
@@ -13,26 +14,28 @@ use crate::cursor::{Fingerprint, KeyRing, Position, QueryIdentity, Side};
 
 /// Maximum length of a resume token, in characters.
 ///
-/// The token of a scan of 16 ranges is below this length. This holds even for the longest keys of
-/// Cassandra (64 KiB of partition key, 64 KiB of clustering columns), and if the embedded store
-/// doubles their length. A scan of more ranges whose token would be longer is an error.
+/// The limit is large enough for any scan of 16 ranges: even with the longest keys of Cassandra (64
+/// KiB of partition key, 64 KiB of clustering columns), and if the embedded store doubles their
+/// length. A scan of more ranges fails if its token would be longer.
 pub const MAX_SCAN_TOKEN_CHARACTERS: usize = 32 << 20;
 
-/// Maximum number of ranges in a token.
+/// Maximum number of unfinished table ranges in a resume token.
 const MAX_RANGES: usize = 1_024;
 /// First byte of resume tokens. Cursors begin with the version of their format instead.
 pub(crate) const MARK: u8 = b'R';
-/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
+/// Version of the outer layout of a resume token: the header, the encryption algorithm and the
+/// authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
-/// Version of the layout of the content.
+/// Version of the layout of a resume token's encrypted content.
 const CONTENT_VERSION: u8 = 1;
-/// The content is padded to a multiple of this number of bytes. The padding hides the exact length of the
-/// keys in a token. The keys can belong to rows that the holder of the token must not see.
+/// Unit, in bytes, to which the content of a resume token is padded. The padding hides the exact
+/// length of the keys in the token. Such keys can belong to rows that the holder of the token must
+/// not see.
 const PADDED_BYTES: usize = 256;
-/// Length of the shortest content, in bytes: version, flags, identity, padding.
+/// Length of the shortest content of a resume token, in bytes: one unit of padding.
 const MIN_BYTES: usize = PADDED_BYTES;
 
-/// Format of resume tokens: their prefix, and the limits of their length.
+/// Format of resume tokens: their first bytes, and the limits of their length.
 pub(crate) const SCAN_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_SCAN_TOKEN_CHARACTERS,
@@ -44,30 +47,31 @@ const EXPIRES: u8 = 2;
 const AFTER: u8 = 4;
 const KNOWN_FLAGS: u8 = AT_POSITION | EXPIRES | AFTER;
 
-/// Progress of a scan: the parts of the data that the scan must still read.
+/// Progress of a scan: the part of the data that is not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanProgress {
-    /// Progress of a scan that reads whole tables, in the store's own order.
+    /// Progress of a scan that reads whole tables, in the order in which the store keeps them.
     Ranges {
-        /// Kind of the store that defines the order, such as `embedded`.
+        /// Kind of the store that determines the order, such as `embedded`.
         store: String,
         /// Ranges that are not completely read yet.
         ranges: Vec<ScanRange>,
     },
-    /// Progress of a scan that reads the rows of a plan, in the plan's order: the position where the scan
-    /// continues.
+    /// Progress of a scan that reads the rows of a query plan, in the plan's order: the position at
+    /// which the scan continues.
     Position(Position),
 }
 
-/// Contiguous part of a table in the store's own order, and the progress in it. All values are in the store's
-/// own form.
+/// Contiguous part of a table in the store's own order, and the progress of a scan in it. Keys are
+/// encoded as the store defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanRange {
-    /// Start of the range. Empty for the start of the table, and if `after` makes the start redundant.
+    /// Start of the range. Empty for the start of the table, or if `after` is set and makes the
+    /// start redundant.
     pub start: Vec<u8>,
     /// End of the range. Empty for the end of the table.
     pub end: Vec<u8>,
-    /// Last row that was read in the range. `None` if no row of the range was read.
+    /// Last row of the range that the scan read. `None` if it read no row of the range.
     pub after: Option<Vec<u8>>,
 }
 
@@ -93,8 +97,8 @@ pub enum ScanTokenError {
     /// The text is too short for a resume token, or it has a length that base64url text cannot have.
     #[error("the resume token is incomplete, or has an extra character")]
     Truncated,
-    /// The text is not a resume token: it is the cursor of a page, or a token from the time before tokens were
-    /// encrypted.
+    /// The text is no resume token: it is the cursor of a page, or a token of an old release, whose
+    /// tokens were not encrypted.
     #[error("this is not the resume token of an export or a scan")]
     NotOfScan,
     /// The token has a format that this release does not know.
@@ -103,8 +107,8 @@ pub enum ScanTokenError {
         /// Version of the token's format.
         version: u8,
     },
-    /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
-    /// distinguished.
+    /// The token was altered, or it was encrypted with a key that is not in the key ring. The two
+    /// cases cannot be distinguished.
     #[error("the resume token was altered, or was created with an unknown key")]
     NotOurs,
     /// The token is authentic, but this release does not understand its content.
@@ -125,7 +129,7 @@ pub enum ScanTokenError {
     /// The lifetime of the token has ended.
     #[error("the resume token expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
     Expired {
-        /// First second in which the token no longer opened, since 1970-01-01T00:00:00Z.
+        /// First second in which the token no longer opened, as seconds since 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
     },
     /// The keys in the token are too large. Occurs only when a token is created.
@@ -185,9 +189,9 @@ impl From<Unopened> for ScanTokenError {
     }
 }
 
-/// Encrypts the progress of the scan `identity`, for this scan only, with the active key of `ring`. From the
-/// second `expires_at_seconds` on (since 1970-01-01T00:00:00Z), the token no longer opens. Without
-/// `expires_at_seconds`, it never expires.
+/// Encrypts the progress of the scan `identity` with the active key of `ring`. Only the same scan
+/// can open the token. The token stops opening at `expires_at_seconds` (since
+/// 1970-01-01T00:00:00Z); `None` means that it never expires.
 ///
 /// # Errors
 /// [`ScanTokenError::TooLarge`] if the token would be longer than [`MAX_SCAN_TOKEN_CHARACTERS`].
@@ -210,11 +214,12 @@ pub fn seal(
     })
 }
 
-/// Opens a token that the scan `identity` created on a store of the kind `store`. A scan that continues from
-/// a position can continue on a store of any kind.
+/// Decrypts a token for the scan `identity` on a store of the kind `store`. The same scan must have
+/// created the token, on a store of the same kind. Only a scan that continues from a position in a
+/// query's order can continue on a store of another kind.
 ///
-/// As for cursors, no code reads the content of a token before it is authenticated. The duration does not
-/// distinguish a forged token from an expired one ([`cursor::open`](crate::cursor::open)).
+/// No code reads the content of a token before it is authenticated. The duration does not
+/// distinguish a forged token from an expired one (see [`cursor::open`](crate::cursor::open)).
 ///
 /// # Errors
 /// Every variant of [`ScanTokenError`] except [`ScanTokenError::TooLarge`].
@@ -245,7 +250,7 @@ fn check_prefix(sealed: &[u8]) -> Result<(), ScanTokenError> {
     }
 }
 
-/// Content of a token before it is encrypted.
+/// Content of a resume token before it is encrypted.
 struct Content<'a> {
     identity: &'a QueryIdentity,
     progress: &'a ScanProgress,
@@ -260,7 +265,7 @@ struct Found {
 }
 
 impl Content<'_> {
-    /// Returns the number of bytes that [`write`](Self::write) writes before the padding.
+    /// Returns the number of bytes that [`write`](Self::write) writes, without the padding.
     fn len(&self) -> usize {
         let expiry = self.expires_at_seconds.map_or(0, |_| 8);
         let progress = match self.progress {
@@ -311,7 +316,8 @@ impl Content<'_> {
     }
 }
 
-/// Reads the content of a token. Returns `None` if it has another version or is malformed.
+/// Reads the decrypted content of a resume token. Returns `None` if it has an unknown version or is
+/// malformed.
 fn read(content: &[u8]) -> Option<Found> {
     let mut reader = Reader::new(content);
     let [version, flags] = reader.array()?;

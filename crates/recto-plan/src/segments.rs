@@ -1,8 +1,8 @@
-//! Conversion of ranges of values to ranges of the clustering order.
+//! Conversion of ranges of values to segments: ranges of rows in clustering order.
 //!
-//! Cassandra compares tuples by value. A table sorts rows in clustering order, in which columns can ascend
-//! and descend. If all columns have the same direction, a range of tuples is therefore one contiguous range
-//! of the clustering order. If directions differ, it is several ranges.
+//! Cassandra compares tuples by value. A table sorts rows in clustering order, in which each column
+//! ascends or descends. If all columns of a tuple have the same direction, a range of tuples is
+//! therefore one contiguous segment. If directions differ, it is several segments.
 
 use std::cmp::Ordering;
 
@@ -46,7 +46,7 @@ impl Segment {
     }
 }
 
-/// Returns the later of two edges.
+/// Returns the later of two edges in the table's clustering order.
 pub(crate) fn later<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
     if left.compare(right, table) == Ordering::Less {
         right
@@ -55,7 +55,7 @@ pub(crate) fn later<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a
     }
 }
 
-/// Returns the earlier of two edges.
+/// Returns the earlier of two edges in the table's clustering order.
 pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
     if left.compare(right, table) == Ordering::Greater {
         right
@@ -64,8 +64,8 @@ pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &
     }
 }
 
-/// Returns the intersections of each range of one list with each range of the other list, in clustering
-/// order.
+/// Returns the non-empty intersections of each segment in `left` with each segment in `right`, in
+/// clustering order.
 pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> Vec<Segment> {
     let mut pieces: Vec<Segment> = left
         .iter()
@@ -75,7 +75,8 @@ pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> V
     pieces
 }
 
-/// Returns the range of the rows that begin with `prefix` and whose next column is between two ends.
+/// Returns the segment of the rows that begin with `prefix` and whose next column is between
+/// `lower` and `upper`.
 pub(crate) fn of_range(
     table: &Table,
     prefix: &Cells,
@@ -97,12 +98,12 @@ pub(crate) fn of_range(
     Segment { from, to }
 }
 
-/// Returns the ranges of the rows that begin with `prefix` and whose next columns satisfy a comparison with
-/// `values`, as tuples.
+/// Returns the segments (ranges of rows) that begin with `prefix` and whose next columns satisfy a
+/// comparison with `values`, as tuples.
 ///
-/// "Greater than (v1, v2)" means "x1 > v1, or x1 = v1 and x2 > v2". Each column therefore gives one range,
-/// and the direction of the column determines the side of the range. Ranges that touch are joined, so that
-/// columns of the same direction give one range.
+/// "Greater than (v1, v2)" means "x1 > v1, or x1 = v1 and x2 > v2". Each column therefore gives one
+/// segment, before or after its value depending on the column's direction. Segments that touch are
+/// joined, so columns of the same direction give one segment.
 pub(crate) fn of_tuple(
     table: &Table,
     prefix: &Cells,

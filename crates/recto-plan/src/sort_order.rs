@@ -1,5 +1,5 @@
-//! Sort orders: the tables from which a collection can be read, with the relation of their columns to its
-//! fields.
+//! Sort orders: the base table and views from which a collection can be read, and how their columns
+//! relate to the collection's fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,52 +14,59 @@ use recto_model::{RowRef, Table, Type};
 
 use crate::query::FieldOrder;
 
-/// Sort order of a collection: a table, and the meaning of each of its columns in the collection.
+/// Sort order of a collection: a table (base table or view), and the meaning of each of its
+/// columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortOrder {
-    /// Name of the sort order in queries, such as the name of a view.
+    /// Name of the sort order in queries, such as the name of its view.
     pub name: String,
     /// True if the table is the base table, which contains every record.
     pub is_base: bool,
-    /// Table that has the rows in this order.
+    /// Table that stores the rows in this sort order.
     pub table: Arc<Table>,
-    /// For each column of the table, the field or the derived value that it contains.
+    /// For each column of the table, the field that it contains, or the field from which its values
+    /// are derived.
     pub holds: Vec<Holds>,
-    /// For each field of the collection, the column that contains it. `None` if the table lacks the field.
+    /// For each field of the collection, the index of the column that contains it. `None` if the
+    /// table lacks the field.
     pub column_of_field: Vec<Option<usize>>,
-    /// For each field, the column that contains its rounded value, if the order rounds the field. Rows are
-    /// sorted by this column and not by the field.
+    /// For each field, the index of the column with its rounded value, if the order rounds the
+    /// field. Rows are sorted by the rounded value and not by the field.
     rounding_column_of_field: Vec<Option<usize>>,
-    /// For each field, the column that contains the sort keys of its text, if the order uses a collation.
-    /// Rows are sorted by this column, then by the field.
+    /// For each field, the index of the column with the sort keys of its text, if the order uses a
+    /// collation. Rows are sorted by the sort keys, then by the field.
     sort_column_of_field: Vec<Option<usize>>,
-    /// For each field, the collation that compares its values. Rows are not necessarily sorted by the
-    /// collation.
+    /// For each field, the collation in which queries compare its values. Rows are not necessarily
+    /// sorted by it.
     collation_of_field: Vec<Option<Collation>>,
-    /// For each column, the column that says whether its field is null. Empty if no column says
-    /// that a field is null.
+    /// For each column, the index of the column that marks whether its field is null. Empty if the
+    /// table has no such marker columns.
     null_columns: Vec<Option<usize>>,
-    /// Sort fields that can be null in the collection. A record in which one of them is null is not in this
-    /// sort order.
+    /// Indexes of the sort fields that can be null in the collection. This sort order omits records
+    /// in which one of these fields is null.
     pub skips_nulls_of: Vec<usize>,
-    /// Column that contains the version of a record. `None` if the records of the collection have no version.
+    /// Index of the column with the version of a record. `None` if the collection's records have no
+    /// version.
     pub version: Option<usize>,
-    /// Column with the state of a record, such as its expiry. `None` except in the base table of records that
-    /// change.
+    /// Index of the column with the state of a record, such as its expiry. `None` except in the
+    /// base table of a collection whose records can be updated.
     pub head: Option<usize>,
-    /// True if a row is shown only if its base row confirms that the record has this position. The base row
-    /// is read after the row, and all field values come from it.
+    /// True if Recto shows a row only after its base row confirms that the record has this
+    /// position. Recto then reads the base row after the row, and takes all field values from it.
     pub is_verified: bool,
-    /// Maximum number of records that belong to the sort order but are missing.
+    /// Upper bound of the number of records that this sort order should contain but lacks.
     pub lacks: LackedRecords,
 }
 
-/// Maximum number of records that belong to a view but are missing, because they do not fit into it.
+/// Upper bounds of the number of records that a view should contain but lacks, because they do not
+/// fit into it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LackedRecords {
-    /// Records with an empty value of the only partition field. The view has no partition for them.
+    /// Number of records with an empty value of the view's only partition field. The store allows
+    /// no partition with an empty key.
     pub empty: u64,
-    /// Records whose key in the view would be too large. They can be missing from any partition.
+    /// Number of records whose key in the view would be too large. They can be missing from any
+    /// partition.
     pub too_large: u64,
 }
 
@@ -71,7 +78,8 @@ impl SortOrder {
             .expect("a collection's key is orderable and its fields are distinct, as its constructor checks")
     }
 
-    /// Returns a sort order of a collection, for the table of this name.
+    /// Returns the sort order that `arranged` describes, whose rows are in the table with the name
+    /// `table`.
     ///
     /// # Errors
     /// A field of the partition or the order cannot be in a key.
@@ -137,8 +145,8 @@ impl SortOrder {
         })
     }
 
-    /// Returns the field that a column contains. `None` if the column is derived from a field, or belongs to
-    /// Recto itself.
+    /// Returns the index of the field that a column contains. `None` if the column is derived from
+    /// a field, or is internal to Recto.
     pub fn field_of(&self, column: usize) -> Option<usize> {
         match self.holds[column] {
             Holds::Field(field) => Some(field),
@@ -146,8 +154,8 @@ impl SortOrder {
         }
     }
 
-    /// Returns the field such that records with an empty value of this field are missing. `None` if no
-    /// records are missing for that reason.
+    /// Returns the partition field of a view that lacks records in which this field is empty.
+    /// `None` if no records are missing for that reason.
     pub fn lacks_empty_values_of(&self) -> Option<usize> {
         if self.lacks.empty == 0 || self.table.partition().len() != 1 {
             return None;
@@ -155,19 +163,21 @@ impl SortOrder {
         self.field_of(0)
     }
 
-    /// Returns the field by which a column sorts rows, directly or rounded. `None` if the column only
-    /// precedes another column of its field, or belongs to Recto itself.
+    /// Returns the field by whose exact or rounded values a column sorts rows. `None` if the column
+    /// is internal to Recto, or is an additional column before the field's own column.
     pub fn sorted_by(&self, column: usize) -> Option<usize> {
         sorted_by(self.holds[column])
     }
 
-    /// Returns the key column that sorts rows by a field, directly or rounded. `None` if no column does.
+    /// Returns the key column that sorts rows by the exact or rounded values of a field. `None` if
+    /// no column does.
     pub fn sorting_column(&self, field: usize) -> Option<usize> {
         let column = self.column_of_field[field].filter(|column| *column < self.table.key_len());
         column.or(self.rounding_column_of_field[field])
     }
 
-    /// Returns the derived cell of a column for a cell of its field. `None` if the column is not derived.
+    /// Computes the cell of a derived column from the cell of its field. `None` if the column is
+    /// not derived from a field.
     pub fn derived(&self, column: usize, cell: Option<&[u8]>) -> Option<Cow<'static, [u8]>> {
         let Holds::Derived(field, derivation) = self.holds[column] else {
             return None;
@@ -178,8 +188,8 @@ impl SortOrder {
         Some(derivation.of(ty, cell))
     }
 
-    /// Returns the column of the sort keys of a field's text, which is directly before the column of the
-    /// field. `None` if rows are not sorted by a collation of the field.
+    /// Returns the column with the sort keys of a field's text, which directly precedes the field's
+    /// own column. `None` if rows are not sorted by a collation of the field.
     pub fn sort_column(&self, field: usize) -> Option<usize> {
         self.sort_column_of_field[field]
     }
@@ -206,7 +216,8 @@ impl SortOrder {
         self.collation_of_field[field].filter(|_| self.sort_column_of_field[field].is_none())
     }
 
-    /// Returns the order of the values of a field that is in this column.
+    /// Returns how values of a field compare, if `column` contains the field: in the order of its
+    /// type or its collation.
     pub(crate) fn order_of(&self, field: usize, column: usize) -> FieldOrder<'_> {
         FieldOrder::new(self.type_of(column), self.collation_of_field[field])
     }
@@ -220,7 +231,7 @@ impl SortOrder {
         }
     }
 
-    /// Returns the columns that contain fields, each with its field.
+    /// Returns the columns that contain fields, as pairs of column index and field index.
     pub fn fields(&self) -> impl Iterator<Item = (usize, usize)> {
         let columns = self.holds.iter().enumerate();
         columns.filter_map(|(column, holds)| match *holds {
@@ -229,24 +240,24 @@ impl SortOrder {
         })
     }
 
-    /// Returns the names of the given columns that contain fields.
+    /// Returns the field names of those given columns that contain fields.
     pub fn field_names(&self, columns: &[usize]) -> Vec<String> {
         let of_fields = columns.iter().filter(|column| self.field_of(**column).is_some());
         of_fields.map(|column| self.name_of(*column).to_owned()).collect()
     }
 
-    /// Returns whether rows contain the values of all fields.
+    /// Returns whether the rows of the sort order contain all fields of the collection.
     pub fn is_full(&self) -> bool {
         self.column_of_field.iter().all(Option::is_some)
     }
 
-    /// Returns whether some columns say that other fields are null. If so, read cells with
-    /// [`cell`](Self::cell).
+    /// Returns whether the table has columns that mark other fields as null. If so, read cells with
+    /// [`cell`](Self::cell), because the cell of a null field contains a placeholder.
     pub fn derives_nulls(&self) -> bool {
         !self.null_columns.is_empty()
     }
 
-    /// Returns the cell of a column in a row. `None` if the field of the column is null.
+    /// Returns the cell of a column in a row, or `None` if the column's field is null.
     pub fn cell<'r>(&self, row: RowRef<'r>, column: usize) -> Option<&'r [u8]> {
         if let Some(Some(nulls)) = self.null_columns.get(column)
             && row.get(*nulls) != Some(&[0])
@@ -256,7 +267,7 @@ impl SortOrder {
         row.get(column)
     }
 
-    /// Returns the number of partition columns. Clustering columns follow them.
+    /// Returns the number of partition columns, which are the first columns of the table.
     pub fn partition_len(&self) -> usize {
         self.table.partition().len()
     }
@@ -284,7 +295,7 @@ impl SortOrder {
         &self.table.columns()[column].name
     }
 
-    /// Returns the name of the sort order in messages.
+    /// Returns a description of the sort order for messages, such as `view by_team`.
     pub fn title(&self) -> String {
         if self.is_base {
             format!("collection {}", self.table.name())
@@ -293,8 +304,8 @@ impl SortOrder {
         }
     }
 
-    /// Returns the name, for users, of the field that a column contains or is derived from. Recto's own
-    /// columns have their own names.
+    /// Returns the name, for users, of the field that a column contains or is derived from. For an
+    /// internal column of Recto, returns the column's name.
     pub fn shown_name_of(&self, column: usize) -> &str {
         match self.holds[column] {
             Holds::Derived(field, _) => self.column_of_field[field].map_or("", |column| self.name_of(column)),
@@ -313,8 +324,8 @@ impl SortOrder {
         }
     }
 
-    /// Returns the partition and the order of the rows, for users. Omits the columns that Recto derives from
-    /// fields only to sort by them.
+    /// Returns the partition and the order of the rows, for users. Omits columns that Recto derives
+    /// from fields only to sort by the fields.
     pub fn shown_by(&self) -> ArrangedBy {
         let is_shown = |column: usize| match self.holds[column] {
             Holds::Derived(_, derivation) => derivation.replaces_field(),

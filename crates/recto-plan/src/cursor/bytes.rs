@@ -1,10 +1,11 @@
-//! Encoding of the content of encrypted texts: bytes, lengths, cells, and identities of queries.
+//! Encoding of the content of encrypted texts, such as cursors: bytes, lengths, cells, and
+//! identities of queries.
 
 use recto_model::Cells;
 
 use super::{Fingerprint, QueryIdentity};
 
-/// Writer into a buffer of exactly the right length.
+/// Writer into a buffer whose length is exactly the number of bytes to write.
 pub(crate) struct Writer<'b> {
     out: &'b mut [u8],
     at: usize,
@@ -15,7 +16,7 @@ impl<'b> Writer<'b> {
         Self { out, at: 0 }
     }
 
-    /// Returns the number of bytes of the buffer that are not written yet.
+    /// Returns the number of bytes of the buffer that are still unwritten.
     pub(crate) fn left(&self) -> usize {
         self.out.len() - self.at
     }
@@ -87,7 +88,8 @@ pub(crate) fn cells_len(cells: &Cells) -> usize {
 /// text needs.
 const MAX_VARINT_BYTES: usize = 4;
 
-/// Reader of the output of [`Writer`]. Its functions return `None` if the bytes are not such output.
+/// Reader of bytes that [`Writer`] wrote. Its functions return `None` if the bytes have another
+/// format.
 pub(crate) struct Reader<'b> {
     rest: &'b [u8],
 }

@@ -9,7 +9,8 @@ use crate::plan::Travel;
 /// Version of the content that this release writes. Version 1 has the same layout, but contains the
 /// fingerprint of the sort order that was read instead of the fingerprint of the query's order.
 const CONTENT_VERSION: u8 = 2;
-/// Version 1, whose cursors are bound to the sort order that was read.
+/// Content version 1, in which a cursor is bound to the sort order that was read, not to the
+/// query's order.
 const BY_SORT_ORDER: u8 = 1;
 
 const AFTER: u8 = 1;
@@ -31,11 +32,12 @@ pub(super) struct Content<'a> {
     pub(super) bucket_hint: Option<&'a [u8]>,
 }
 
-/// Part of an authentic cursor that is compared with the query and the time before the cursor is used.
+/// Part of a decrypted cursor that is compared with the query and the current time before the
+/// cursor is used.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
-    /// True if the content has version 1.
+    /// True if the content has version 1, which binds a cursor to the sort order that was read.
     pub(super) is_by_sort_order: bool,
     pub(super) expires_at_seconds: Option<u64>,
 }
@@ -80,7 +82,8 @@ impl Content<'_> {
     }
 }
 
-/// Reads the content of a cursor. Returns `None` if its version is unknown or it is malformed.
+/// Reads the decrypted content of a cursor. Returns `None` if its version is unknown or it is
+/// malformed.
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;
@@ -147,7 +150,8 @@ mod tests {
         out
     }
 
-    /// Checks that authentic bytes of a later or faulty release do not cause a panic.
+    /// Checks that altered content does not cause a panic. A later or faulty release could write
+    /// such content with a valid tag.
     #[test]
     fn any_alteration_is_read_or_refused() {
         let cells: Cells = [Some(&[1; 200][..]), None, Some(b"")].into_iter().collect();

@@ -21,8 +21,8 @@ impl DigestSecret {
         Self(secret)
     }
 
-    /// Returns the 128-bit XXH3 digest of `bytes` with this secret. XXH3 is as fast as reading memory. A
-    /// cryptographic digest would take a tenth of the time of a page.
+    /// Returns the 128-bit XXH3 digest of `bytes`, keyed with the secret. XXH3 is as fast as
+    /// reading memory, while a cryptographic digest would take a tenth of the time of a page.
     pub(super) fn digest(&self, bytes: &[u8]) -> u128 {
         xxh3_128_with_secret(bytes, &self.0[..])
     }

@@ -15,18 +15,20 @@ use super::{KeyRing, QueryIdentity};
 const KEY_ID_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// Number of leading characters of a text that contain the prefix and the key id, for every kind.
+/// Length in characters of the start of a text that contains the prefix and the key id, for every
+/// kind of encrypted text.
 const KEY_ID_CHARACTERS: usize = 8;
-/// Maximum number of bytes that are processed without a heap allocation. Most cursors are far smaller.
+/// Maximum length of an encrypted text, in bytes, that is processed without a heap allocation. Most
+/// cursors are far smaller.
 const INLINE_BYTES: usize = 512;
 
 /// Kind of encrypted text, such as cursors or resume tokens.
 pub(crate) struct Kind {
-    /// First bytes of a text of this kind.
+    /// First bytes of a text, which identify the kind and the version.
     pub(crate) prefix: &'static [u8],
     /// Maximum length of the text, in characters.
     pub(crate) max_characters: usize,
-    /// Minimum length of the content, in bytes.
+    /// Minimum length of the decrypted content, in bytes.
     pub(crate) min_content_bytes: usize,
 }
 
@@ -51,7 +53,8 @@ pub(crate) enum Unopened {
     },
 }
 
-/// Checks that an authentic text belongs to the query `identity`. The text contains the identity `found`.
+/// Checks that `found`, the identity in a decrypted text, equals `identity`, the identity of the
+/// query for which the text is used.
 pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) -> Result<(), Unopened> {
     if found.collection != identity.collection {
         return Err(Unopened::OtherCollection);
@@ -65,7 +68,7 @@ pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) ->
     Ok(())
 }
 
-/// Checks that an authentic text has not expired. Times are seconds since 1970-01-01T00:00:00Z.
+/// Checks that a decrypted text has not expired. Times are seconds since 1970-01-01T00:00:00Z.
 pub(crate) fn check_time(expires_at_seconds: Option<u64>, now_seconds: u64) -> Result<(), Unopened> {
     match expires_at_seconds {
         Some(expired_at_seconds) if now_seconds >= expired_at_seconds => {
@@ -122,9 +125,9 @@ impl Kind {
         Some(sealed)
     }
 
-    /// Opens a text. `check` receives the bytes before they are authenticated, and may reject them because of
-    /// their prefix. `read` receives the current time, in seconds since 1970-01-01T00:00:00Z, and the
-    /// authentic content.
+    /// Authenticates and decrypts a text. `check` receives the bytes before they are authenticated,
+    /// and may reject them because of their prefix. `read` receives the current time, in seconds
+    /// since 1970-01-01T00:00:00Z, and the authentic content.
     pub(crate) fn open<T, E: From<Unopened>>(
         &self,
         ring: &KeyRing,
@@ -151,7 +154,8 @@ impl Kind {
         })
     }
 
-    /// Authenticates `sealed`, decrypts it in place, and returns the content.
+    /// Authenticates `sealed`, the decoded bytes of a text, decrypts them in place, and returns the
+    /// content.
     fn authenticate<'b>(&self, ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], Unopened> {
         if sealed.len() < self.sealed_bytes(self.min_content_bytes) {
             return Err(Unopened::Truncated);
@@ -162,8 +166,8 @@ impl Kind {
         let id = u32::from_be_bytes(array(id));
         let nonce = XNonce::from(array::<NONCE_BYTES>(nonce));
         let expected = Tag::from(array::<TAG_BYTES>(tag));
-        // If the key is unknown, decrypt with the active key, so that the duration does not reveal
-        // which keys exist.
+        // If the key is unknown, decrypt with the active key, because otherwise the duration would
+        // reveal which keys exist.
         let known = ring.find(id);
         let key = known.unwrap_or_else(|| ring.active().1);
         let authentic = XChaCha20Poly1305::new(key.into())
@@ -176,8 +180,8 @@ impl Kind {
         }
     }
 
-    /// Returns the key id in the header of a text. `None` if the text does not begin like a text of this
-    /// kind. The id is not authenticated: anybody can write it.
+    /// Returns the key id in the header of an encrypted text, or `None` if the text does not begin
+    /// like a text of this kind. The id is not authenticated: anybody can write it.
     pub(crate) fn key_id(&self, text: &str) -> Option<u32> {
         let mut bytes = [0; KEY_ID_CHARACTERS / 4 * 3];
         URL_SAFE_NO_PAD
@@ -194,7 +198,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// Decodes base64url `text` into `buffer`. Returns the number of bytes.
+/// Decodes base64url `text` into `buffer`. Returns the number of bytes written.
 fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, Unopened> {
     use base64::{DecodeError, DecodeSliceError};
     URL_SAFE_NO_PAD

@@ -10,12 +10,12 @@ impl Fingerprint {
     /// Length of a fingerprint, in bytes.
     pub const BYTES: usize = 16;
 
-    /// Returns the fingerprint of a list of parts. The hash covers the length of each part (8 bytes, least
-    /// significant first) before the part. The same bytes divided into other parts therefore have another
-    /// fingerprint.
+    /// Returns the fingerprint of a list of byte strings. The hash covers the length of each part
+    /// (8 bytes, least significant first) before the part. Dividing the same bytes into other parts
+    /// therefore gives another fingerprint.
     ///
-    /// Cursors outlive releases. A change of the parts of a query makes every existing cursor invalid, so the
-    /// parts must not change between releases without need.
+    /// Cursors outlive releases. A change of the parts that describe a query would make every
+    /// existing cursor invalid, so avoid such changes.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -27,7 +27,7 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Returns the fingerprint that has these bytes.
+    /// Returns the fingerprint with the given bytes, for example as read from a cursor.
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }

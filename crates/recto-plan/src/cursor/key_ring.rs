@@ -1,4 +1,4 @@
-//! Keys that encrypt cursors.
+//! Key ring: the secret keys that encrypt cursors.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,23 +8,25 @@ use zeroize::Zeroizing;
 
 use super::digest::DigestSecret;
 
-/// Maximum number of keys of a ring.
+/// Maximum number of keys of a key ring.
 pub const MAX_KEYS: usize = 16;
 
 /// Length of the secret of a key, in bytes.
 const KEY_BYTES: usize = 32;
-/// Version of the stored bytes. Version 1 did not contain the creation times of keys.
+/// Version of the stored bytes of a key ring. Version 1 did not contain the creation times of keys.
 const STORED_VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
-/// Length of the header of the stored bytes: the version, the id of the active key, and the number of keys.
+/// Length of the header of a stored key ring, in bytes: the version, the id of the active key, and
+/// the number of keys.
 const STORED_HEADER_BYTES: usize = 1 + 4 + 1;
-/// Length of a stored key in version 1: its id and its secret.
+/// Length of one key in a stored ring of version 1, in bytes: its id and its secret.
 const STORED_KEY_V1_BYTES: usize = 4 + KEY_BYTES;
-/// Length of a stored key in version 2: its id, its creation time, and its secret.
+/// Length of one key in a stored ring of version 2, in bytes: its id, its creation time, and its
+/// secret.
 const STORED_KEY_BYTES: usize = 4 + 8 + KEY_BYTES;
 
-/// Keys that encrypt cursors. Each key has an id, which cursors contain. One key is active: it encrypts. All
-/// keys decrypt.
+/// Key ring: the secret keys that encrypt cursors. Each key has an id, which cursors contain. The
+/// active key encrypts new cursors. All keys decrypt.
 ///
 /// Keys are erased from memory when the ring is dropped.
 #[derive(Clone)]
@@ -43,7 +45,7 @@ struct Key {
     digest_secret: OnceLock<DigestSecret>,
 }
 
-/// Public properties of a key.
+/// Public properties of a cursor key, without its secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyDescription {
@@ -51,18 +53,18 @@ pub struct KeyDescription {
     pub id: u32,
     /// Creation time, in seconds since 1970-01-01T00:00:00Z. `None` if it is not known.
     pub created_at_seconds: Option<u64>,
-    /// True if the key is the active one, which encrypts.
+    /// True if the key is the active key, which encrypts new cursors.
     pub active: bool,
 }
 
-/// Reason why a ring was not read or changed.
+/// Reason why a key ring could not be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyRingError {
-    /// The stored bytes are not a ring.
+    /// The stored bytes are not a valid key ring.
     #[error("the stored cursor keys are damaged: {reason}")]
     Damaged {
-        /// Defect of the bytes, as the end of an error message.
+        /// What is wrong with the bytes, as the end of an error message.
         reason: &'static str,
     },
     /// The stored bytes have a version that this release does not support.
@@ -111,8 +113,8 @@ impl KeyRingError {
 }
 
 impl KeyRing {
-    /// Returns a ring with one key, which the configuration sets. All servers must use the same key for the
-    /// same id.
+    /// Returns a key ring with one key, which the server's configuration sets. All servers that
+    /// share a store must use the same key for the same id.
     pub fn new(id: u32, key: [u8; KEY_BYTES]) -> Self {
         Self {
             active: 0,
@@ -125,14 +127,15 @@ impl KeyRing {
         }
     }
 
-    /// Returns a ring of one new random key, with the id 1.
+    /// Returns a key ring with one new random key, with the id 1.
     pub fn generate(environment: &Environment) -> Self {
         let mut ring = Self::new(1, environment.random());
         ring.keys[0].created_at_seconds = environment.now_seconds();
         ring
     }
 
-    /// Adds a key. The key decrypts cursors, and encrypts none until it is [activated](Self::activate).
+    /// Adds a key. The key decrypts cursors, but encrypts none until it is
+    /// [activated](Self::activate).
     ///
     /// # Errors
     /// [`KeyRingError::DuplicateKey`], [`KeyRingError::Full`].
@@ -161,8 +164,8 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Makes the key `id` the active one, which encrypts. If several servers share the store, all of them
-    /// must have the key before one of them encrypts with it.
+    /// Makes the key `id` the active key, which encrypts new cursors. If several servers share the
+    /// store, add the key to all of them before one of them activates it.
     ///
     /// # Errors
     /// [`KeyRingError::UnknownKey`].
@@ -171,8 +174,8 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Adds a new random key, makes it the active one, and returns its id. Cursors that were encrypted with
-    /// the other keys still open.
+    /// Adds a new random key, makes it the active key, and returns its id. Cursors that were
+    /// encrypted with the other keys still open.
     ///
     /// # Errors
     /// [`KeyRingError::Full`]: remove a key first.
@@ -184,8 +187,8 @@ impl KeyRing {
         Ok(id)
     }
 
-    /// Removes all keys except the active key and the `earlier` other keys that were added last. Cursors that
-    /// were encrypted with the removed keys no longer open.
+    /// Removes old keys: all except the active key and the `earlier` other keys that were added
+    /// last. Cursors that were encrypted with the removed keys no longer open.
     pub fn retire(&mut self, earlier: usize) {
         let active = self.keys.remove(self.active);
         let surplus = self.keys.len().saturating_sub(earlier);
@@ -194,7 +197,7 @@ impl KeyRing {
         self.keys.push(active);
     }
 
-    /// Removes a key. Cursors that were encrypted with it no longer open.
+    /// Removes the key `id`. Cursors that were encrypted with it no longer open.
     ///
     /// # Errors
     /// [`KeyRingError::UnknownKey`]. [`KeyRingError::Active`] if the key is the active one.
@@ -210,14 +213,14 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Returns the id of the active key.
+    /// Returns the id of the active key, which encrypts new cursors.
     pub fn active_id(&self) -> u32 {
         self.keys[self.active].id
     }
 
-    /// Returns a digest of a page, to detect whether the page has changed. All servers whose active
-    /// key is this key compute the same digest. Finding texts with the same digest requires the
-    /// key. The digest authenticates nothing.
+    /// Returns a digest of a page, to detect whether the page has changed. Servers with the same
+    /// active key compute the same digest. Nobody can construct pages with the same digest without
+    /// the key. Do not use the digest as proof of origin.
     pub fn digest(&self, page: &[u8]) -> u128 {
         let key = &self.keys[self.active];
         let secret = key
@@ -226,7 +229,7 @@ impl KeyRing {
         secret.digest(page)
     }
 
-    /// Returns whether the ring has a key of this id.
+    /// Returns whether the key ring has a key of this id.
     pub fn has(&self, id: u32) -> bool {
         self.index(id).is_some()
     }
@@ -240,17 +243,18 @@ impl KeyRing {
         })
     }
 
-    /// Returns the ids of all keys, in the order in which they were added.
+    /// Returns the ids of all keys in the ring, in the order in which they were added.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.keys.iter().map(|key| key.id)
     }
 
-    /// Returns the bytes to store. They are not encrypted: a person who can read them can forge cursors. The
-    /// section Cursor keys of `docs/format.md` describes the layout.
+    /// Returns the bytes of the key ring to store. The bytes are not encrypted: a person who can
+    /// read them can forge cursors. The section Cursor keys of `docs/format.md` describes the
+    /// layout.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let length = STORED_HEADER_BYTES + self.keys.len() * STORED_KEY_BYTES + CHECKSUM_BYTES;
-        // Allocate enough memory at the start: a buffer that grows would leave a copy of the
-        // secrets in freed memory.
+        // Allocate the full length at once: a buffer that grows would leave copies of the secrets
+        // in freed memory.
         let mut out = Zeroizing::new(Vec::with_capacity(length));
         out.push(STORED_VERSION);
         out.extend_from_slice(&self.active_id().to_be_bytes());
@@ -265,7 +269,7 @@ impl KeyRing {
         out
     }
 
-    /// Reads a ring from stored bytes.
+    /// Reads a key ring from the bytes that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// # Errors
     /// [`KeyRingError::Damaged`], [`KeyRingError::UnknownVersion`].
@@ -312,7 +316,7 @@ impl KeyRing {
         (key.id, &key.secret)
     }
 
-    /// Returns the secret of the key of this id.
+    /// Returns the secret of the key with this id, or `None` if the ring has no such key.
     pub(super) fn find(&self, id: u32) -> Option<&[u8; KEY_BYTES]> {
         self.index(id).map(|index| &*self.keys[index].secret)
     }
@@ -321,8 +325,8 @@ impl KeyRing {
         self.keys.iter().position(|key| key.id == id)
     }
 
-    /// Returns an id for a new key: the highest id plus one. If that is no `u32`, returns the lowest unused
-    /// id.
+    /// Returns an id for a new key: the highest id plus one. If that exceeds the range of `u32`,
+    /// returns the lowest unused id.
     fn free_id(&self) -> u32 {
         let next = self.ids().max().and_then(|highest| highest.checked_add(1));
         next.or_else(|| (1..=u32::MAX).find(|id| self.index(*id).is_none()))
@@ -330,7 +334,8 @@ impl KeyRing {
     }
 }
 
-/// Reads the id, the creation time and the secret of a stored key of either version.
+/// Reads the id, the creation time and the secret from the stored bytes of one key. Version 1 has
+/// no creation time, so its keys get the time 0.
 fn read_key(stored: &[u8]) -> Option<(u32, u64, Zeroizing<[u8; KEY_BYTES]>)> {
     let (id, rest) = stored.split_first_chunk()?;
     let (made_at, secret) = rest.split_last_chunk()?;

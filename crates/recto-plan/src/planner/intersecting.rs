@@ -1,11 +1,11 @@
-//! Plans that intersect several views, if no view serves a query alone. The result is the set of records that
-//! are in the ranges of all these views. If filter scans are allowed, the conditions that no view serves are
-//! checked on each row.
+//! Plans that intersect several views, for queries that no view serves alone. The result is the set
+//! of records that are in the ranges of all intersected views. If filter scans are allowed, Recto
+//! checks conditions that no view serves on each row.
 //!
-//! The leading columns of a view that are fixed by `=` have the same values in all rows that are read. These
-//! rows are sorted by the columns that follow. If the following columns are the same in several views, or
-//! exact reverses, a record has the same position in all these views. Such views can be read concurrently and
-//! merged.
+//! In the rows that are read from a view, the leading columns that the query fixes by `=` are
+//! constant. The rows are therefore sorted by the columns that follow. Several views can have the
+//! same following columns, or exact reverses. A record then has the same position in each of these
+//! views, so they can be read concurrently and merged.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ use crate::planner::Wishes;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// Returns plans that intersect several sort orders. There is one plan for each order of rows in which some
-/// sort orders serve the query together. A plan has the order of its first sort order. No plan is returned:
+/// Returns plans that intersect several sort orders (base table and views). There is one plan for
+/// each order of rows in which several sort orders serve the query together. A plan has the order
+/// of its first sort order. No plan is returned:
 ///
 /// - for an order in which one sort order alone serves all conditions;
 /// - if the query names a view.
@@ -45,7 +46,7 @@ pub(super) fn plans(
     plans.collect()
 }
 
-/// Returns all conditions of a query.
+/// Returns all conditions of a query, in the form that a filter scan checks.
 fn conditions(query: &Query) -> Vec<ScanCondition> {
     let fields = query
         .constraints
@@ -62,18 +63,18 @@ fn conditions(query: &Query) -> Vec<ScanCondition> {
     fields.chain(tuples).collect()
 }
 
-/// Sort order that can be intersected with others to serve a query.
+/// Sort order (base table or view) that can be intersected with others to serve a query.
 struct Member {
     view: Intersected,
     terms: Vec<OrderTerm>,
-    /// Range of the sort order to read. `None` if no row can match.
+    /// Range of the sort order's rows to read. `None` if no row can match.
     source: Option<Source>,
 }
 
 impl Member {
-    /// Returns `None` if the sort order cannot be intersected with others. That is so if it lacks records, if
-    /// it does not serve the query's partition or sort, or if it is read in several ranges, which have no
-    /// common order.
+    /// Returns the member for a sort order, or `None` if the sort order cannot be intersected with
+    /// others. The reasons for `None` are: it lacks records, it does not serve the query's
+    /// partition or sort, or the query needs several of its ranges, which have no common order.
     fn new(
         collection: &Collection,
         sort_order: &Arc<SortOrder>,
@@ -99,8 +100,8 @@ impl Member {
             .into_iter()
             .filter(|term| !is_constant(term.column))
             .collect();
-        // Views are intersected by positions of the same columns, in the same order, so the free
-        // columns must be exactly the columns of the order.
+        // Views are intersected by positions in the same columns. The columns that the query does
+        // not fix must therefore be exactly the columns of the order.
         let sorted_by = terms.iter().map(|term| term.column);
         if !sorted_by.eq(free.filter(|column| !is_constant(*column))) {
             return None;
@@ -116,7 +117,7 @@ impl Member {
         Some(Self { view, terms, source })
     }
 
-    /// Returns the member with the reverse order: read in the opposite direction.
+    /// Returns the member with the reverse order: its view is read in the opposite direction.
     fn turned(mut self) -> Self {
         self.view.reversed = !self.view.reversed;
         for term in &mut self.terms {
@@ -130,8 +131,8 @@ impl Member {
     }
 }
 
-/// Returns the cell of a key column, if all rows that satisfy the query have the same cell. That is so if the
-/// query fixes the field of the column by `=`.
+/// Returns the cell of a key column that is equal in all matching rows, because the query fixes the
+/// column's field by `=`. Otherwise returns `None`.
 fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<u8>> {
     match sort_order.holds[column] {
         Holds::Field(field) => query.pinned(field).map(<[u8]>::to_vec),
@@ -143,14 +144,15 @@ fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<
     }
 }
 
-/// Members that have the same order of records, and can therefore be intersected.
+/// Members (sort orders) that have the same order of records, and can therefore be intersected.
 struct Group {
     identity: QueryIdentity,
     members: Vec<Member>,
 }
 
-/// Groups members by the order of their records. If the query has no sort, a member with the exact reverse
-/// order joins the group too, and is read backward. The first member of a group determines its order.
+/// Groups members (sort orders) by the order of their records. The first member of a group
+/// determines its order. If the query has no sort, a member with the exact reverse order also joins
+/// the group, and is read backward.
 fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = Member>) -> Vec<Group> {
     let is_sorted = query.sorts().next().is_some();
     let identity_of = |member: &Member| identity(collection, &member.view.sort_order, query, &member.terms);
@@ -177,17 +179,18 @@ fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = 
     groups
 }
 
-/// Members that together serve a query.
+/// Members (sort orders) that serve a query by an intersection.
 struct Cover {
     taken: Vec<Member>,
-    /// Conditions that none of the members serves, for the filter scan.
+    /// Conditions that none of the chosen members serves, so that a filter scan must check them.
     left: Vec<ScanCondition>,
 }
 
-/// Chooses members that together serve all conditions: at least two, and approximately the minimum number.
-/// Each step chooses the member that serves the maximum number of the remaining conditions; of equal members,
-/// the first. Rounded conditions count as served. If `may_be_left` is true, some conditions may remain that
-/// no chosen member serves.
+/// Chooses members (sort orders) that together serve all conditions: at least two, and
+/// approximately the minimum number. Each step chooses the member that serves the largest number of
+/// remaining conditions; among equal members, the first. A condition that a member serves by
+/// rounded values counts as served. If `may_be_left` is true, conditions may remain that no chosen
+/// member serves.
 fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bool) -> Option<Cover> {
     let mut taken = Vec::new();
     while !left.is_empty() && taken.len() < MAX_INTERSECTED {
@@ -204,9 +207,9 @@ fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bo
     (is_served && taken.len() > 1).then_some(Cover { taken, left })
 }
 
-/// Moves the best member to the front. The rows of the first member become the rows of the page. The best
-/// member is a verified one, because its base row says whether to show the record. The second criterion is
-/// that the member has all required fields.
+/// Moves the best member (sort order) to the front, because its rows become the rows of the page. A
+/// verified member is best: its base row decides whether the record is shown. Among equals, a
+/// member that has all required fields is better.
 fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<Member> {
     let is_worse = |index: &usize| {
         let sort_order = &members[*index].view.sort_order;
@@ -221,8 +224,8 @@ fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<
     members
 }
 
-/// Returns the fields that are requested, or that the filter scan checks, and that a sort order lacks.
-/// Returns none if the base row is read anyway.
+/// Returns the fields that are requested or needed by the filter scan, but that a sort order lacks.
+/// Returns none if the base row is read for each row anyway.
 fn lacked(sort_order: &SortOrder, checked: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<usize> {
     if sort_order.is_verified {
         return Vec::new();
@@ -236,7 +239,8 @@ fn lacked(sort_order: &SortOrder, checked: &[ScanCondition], wishes: &Wishes<'_>
     fields.filter(|field| lacks(field) && is_needed(field)).collect()
 }
 
-/// Returns the conditions on rounded fields that no member serves exactly.
+/// Returns the conditions that all members serve only by rounded values, so that rows must be
+/// checked.
 fn rounded(members: &[Member]) -> Vec<ScanCondition> {
     let mut rounded: Vec<ScanCondition> = Vec::new();
     for one in members.iter().flat_map(|member| &member.view.unserved) {
@@ -251,8 +255,9 @@ fn rounded(members: &[Member]) -> Vec<ScanCondition> {
     rounded
 }
 
-/// Returns, for each column of the first view, the column of this view. `None` if this view lacks a column of
-/// the first view, or a field that is needed to decide from the row alone whether it matches.
+/// Returns, for each column of the view `first`, the index of the same column in `view`. `None` if
+/// `view` lacks a column of `first`, or lacks a field that is needed to check a row of `view`
+/// alone.
 fn as_first(view: &Intersected, first: &SortOrder) -> Option<Vec<usize>> {
     let mut judged = view.unserved.iter().flat_map(ScanCondition::fields);
     if !judged.all(|field| view.sort_order.column_of_field[*field].is_some()) {
@@ -307,7 +312,7 @@ fn plan(
     plan
 }
 
-/// Returns the name of a plan of several views in the list of views that were not chosen.
+/// Returns the name of a plan that intersects several views, for the list of rejected views.
 pub(super) fn title(plan: &Plan) -> String {
     format!("views {} together", plan.read_from().join(", "))
 }

@@ -1,10 +1,10 @@
-//! Error of filter and sort text, with the position of the error in the text.
+//! Error in filter or sort text, with the position of the error in the text.
 
 use std::fmt;
 
 use super::Span;
 
-/// Kind of text that an error is about.
+/// Kind of text in which an error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Text of a filter.
@@ -22,7 +22,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Kind of an error, for programs. People read the message.
+/// Kind of an error in filter or sort text, for programs. People read the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TextErrorKind {
@@ -34,7 +34,7 @@ pub enum TextErrorKind {
     TooManyValues,
     /// There are more fields than [`MAX_SORT_FIELDS`](super::sort::MAX_SORT_FIELDS).
     TooManyFields,
-    /// The word or symbol at this position is not the expected one.
+    /// The text has another word or symbol at the error's position than the grammar requires.
     Unexpected,
     /// A keyword is in the wrong case.
     KeywordCase,
@@ -42,27 +42,27 @@ pub enum TextErrorKind {
     MissingAnd,
     /// The text has parentheses at a position where the grammar has none.
     Parentheses,
-    /// The operator is an operator of another language.
+    /// The operator exists in other languages, but not in filter text.
     UnsupportedOperator,
-    /// Negation is not supported.
+    /// The filter contains a negation, such as `NOT`, which is not supported.
     UnsupportedNegation,
-    /// A function other than `startsWith` is not supported.
+    /// The filter calls a function other than `startsWith`.
     UnsupportedFunction,
-    /// A `*` outside a string is not supported.
+    /// The filter contains a `*` outside of a string.
     UnsupportedWildcard,
-    /// An OR is supported only between equalities of one field.
+    /// The filter contains an OR of other conditions than equalities of one field.
     UnsupportedOr,
     /// The text is not a field name.
     InvalidName,
     /// The text is not a literal.
     InvalidLiteral,
-    /// The escape is not an escape of strings.
+    /// A string contains an escape that strings do not support.
     InvalidEscape,
     /// A string contains a control character without an escape.
     ControlCharacter,
     /// A string has no closing quote.
     UnterminatedString,
-    /// A tuple has more fields than values, or fewer.
+    /// The number of fields in a tuple differs from the number of values.
     TupleLength,
     /// A sort or a tuple has a field twice.
     DuplicateField,
@@ -71,7 +71,7 @@ pub enum TextErrorKind {
     Meaning,
 }
 
-/// Error of a text, with its position.
+/// Error in filter or sort text, with its position.
 ///
 /// [`Display`](fmt::Display) prints one line, `filter, column 14: …`. [`render`](Self::render) shows the text
 /// with a pointer to the error.
@@ -86,8 +86,7 @@ pub struct TextError {
     pub message: String,
     /// Position of the error in the text, as byte offsets.
     pub span: Span,
-    /// Position of the error, in characters from the beginning of the text. The first character has the
-    /// number 1.
+    /// Position of the error in the text, in characters, counted from 1.
     pub column: usize,
     /// Hint that says how to resolve the error.
     pub hint: Option<String>,
@@ -101,10 +100,10 @@ impl fmt::Display for TextError {
     }
 }
 
-/// Number of characters of a line that [`TextError::render`] shows.
+/// Maximum number of characters of a line that [`TextError::render`] shows.
 const RENDERED_WIDTH: usize = 78;
-/// Number of characters that [`TextError::render`] shows before the pointer, if it shows only a part of a
-/// line.
+/// Number of characters before the pointer that [`TextError::render`] shows, if the line is too
+/// long to show whole.
 const RENDERED_BEFORE: usize = 30;
 
 impl TextError {
@@ -144,9 +143,10 @@ impl TextError {
         self
     }
 
-    /// Returns the error, the line of `text` with the error (or a part of the line if it is long), a pointer
-    /// and the hint. Each has its own line. There is no newline at the end. `text` must be the text that was
-    /// parsed. Control characters are shown as `?`, so that they cannot control a terminal.
+    /// Returns a message of several lines: the error, the line of `text` with the error, a pointer
+    /// to it, and the hint. Shows only a part of a long line. There is no newline at the end.
+    /// `text` must be the text that was parsed. Control characters are shown as `?`, so that they
+    /// cannot control a terminal.
     pub fn render(&self, text: &str) -> String {
         let (line, before, marked) = self.line(text);
         let count = line.chars().count();
@@ -183,8 +183,8 @@ impl TextError {
         out
     }
 
-    /// Returns the line in which the span begins, the number of characters of the line before the span, and
-    /// the number of characters of the line in the span.
+    /// Returns the line in which the error begins. Also returns two numbers of characters of this
+    /// line: those before the error, and those that the error covers.
     fn line<'t>(&self, text: &'t str) -> (&'t str, usize, usize) {
         let start = floor(text, self.span.start);
         let end = floor(text, self.span.end).max(start);

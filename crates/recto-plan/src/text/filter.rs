@@ -25,7 +25,7 @@ use super::filter_parser;
 use super::literal::{Literal, Name};
 use super::scanner::Scanner;
 
-/// Maximum number of conditions of a filter. An OR is one condition.
+/// Maximum number of conditions of a filter. An OR of equalities counts as one condition.
 pub const MAX_CONDITIONS: usize = 64;
 
 /// Maximum number of literals of a filter, over all conditions.
@@ -72,7 +72,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Condition of a filter, as it is written.
+/// Condition of a filter, as it is written in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
     /// Comparison `field operator literal`.
@@ -86,9 +86,9 @@ pub enum Term {
     },
     /// OR of at least two equalities of one field.
     AnyOf {
-        /// Field that all equalities have, at its first occurrence.
+        /// Field of all equalities, with the position of its first occurrence.
         field: Name,
-        /// Values in the order of the text, with duplicates.
+        /// Values of the equalities in the order of the text, with duplicates.
         literals: Vec<Literal>,
     },
     /// Condition `startsWith(field, "prefix")`.
@@ -98,9 +98,9 @@ pub enum Term {
         /// Prefix, which is always a string.
         prefix: Literal,
     },
-    /// Comparison of tuples, `(a, b) operator (1, 2)`. The first field that differs from its literal decides.
-    /// The number of literals equals the number of fields, and no field occurs twice. A tuple of one field is
-    /// possible, and so is the operator `=`.
+    /// Comparison of tuples, `(a, b) operator (1, 2)`. The first field that differs from its
+    /// literal decides. Fields and literals have the same number, and no field occurs twice. A
+    /// tuple can have one field, and the operator can be `=`.
     Tuple {
         /// Fields to compare, in the order of the comparison.
         fields: Vec<Name>,
@@ -112,7 +112,7 @@ pub enum Term {
 }
 
 impl Term {
-    /// Returns the fields of the condition.
+    /// Returns the fields on which the term has a condition.
     pub fn fields(&self) -> &[Name] {
         match self {
             Self::Compare { field, .. } | Self::AnyOf { field, .. } | Self::StartsWith { field, .. } => {
@@ -152,8 +152,8 @@ impl fmt::Display for FilterText {
     }
 }
 
-/// Parses text that `Display` wrote, without the limit on its length: values can be longer in canonical form
-/// than in the original text.
+/// Parses text that `Display` wrote. Texts of any length are valid here, because the canonical form
+/// of a value can be longer than the original.
 impl FromStr for FilterText {
     type Err = TextError;
 

@@ -1,7 +1,7 @@
 //! Recursive-descent parser of filter text. [`filter`](super::filter) has the grammar.
 //!
-//! Each function parses one rule of the grammar. The parser recognizes syntax that AIP-160 has and Recto does
-//! not have, so that the error can name it and recommend a replacement.
+//! Each function parses one rule of the grammar. The parser recognizes syntax of AIP-160 that Recto
+//! does not support, so that the error can name the syntax and recommend a replacement.
 
 use super::Span;
 use super::error::{TextError, TextErrorKind as Kind};
@@ -31,7 +31,7 @@ pub(super) fn parse(scanner: Scanner<'_>) -> Parsed<Vec<(Term, Span)>> {
 
 struct Parser<'t> {
     scanner: Scanner<'t>,
-    /// Number of literals that were read so far.
+    /// Number of literals read so far, to enforce [`MAX_VALUES`].
     values: usize,
 }
 
@@ -75,7 +75,7 @@ impl Parser<'_> {
         self.or()
     }
 
-    /// Parses `"(" ( or | startsWith ) ")"`.
+    /// Parses `"(" ( or | startsWith ) ")"`, a group in parentheses.
     fn group(&mut self) -> Parsed<Term> {
         let open = self.here(1);
         self.scanner.eat('(');
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Err(self.not_joined("`)` or OR"))
     }
 
-    /// Parses `cond { "OR" cond }`.
+    /// Parses `cond { "OR" cond }`: one condition, or an OR of equalities of one field.
     fn or(&mut self) -> Parsed<Term> {
         let first = self.condition()?;
         self.scanner.skip_white();
@@ -177,7 +177,7 @@ impl Parser<'_> {
             .with_hint(OR_HINT)
     }
 
-    /// Parses `cond`.
+    /// Parses one condition: a comparison of a field or of a tuple.
     fn condition(&mut self) -> Parsed<Term> {
         if self.scanner.peek() == Some('(') {
             return self.tuple();
@@ -219,7 +219,7 @@ impl Parser<'_> {
         self.scanner.name("a field name")
     }
 
-    /// Returns whether `"(" name ( "," | ")" )` follows. Only a tuple begins like this.
+    /// Returns whether the next text is `"(" name ( "," | ")" )`, with which only a tuple begins.
     fn tuple_follows(&mut self) -> bool {
         let start = self.scanner.at();
         self.scanner.eat('(');
@@ -232,7 +232,8 @@ impl Parser<'_> {
         follows
     }
 
-    /// Parses `"(" field { "," field } ")" op "(" literal { "," literal } ")"`.
+    /// Parses a comparison of tuples, `"(" field { "," field } ")" op "(" literal { "," literal }
+    /// ")"`.
     fn tuple(&mut self) -> Parsed<Term> {
         let mut fields: Vec<Name> = Vec::new();
         self.scanner.eat('(');
@@ -283,7 +284,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses `,`, after which the list continues, or `)`, which ends it. Returns whether the list ends.
+    /// Parses the next `,` or `)` in a list. Returns true for `)`, which ends the list.
     fn list_ends(&mut self) -> Parsed<bool> {
         self.scanner.skip_white();
         if self.scanner.eat(',') {
@@ -323,7 +324,8 @@ impl Parser<'_> {
         Ok(Term::StartsWith { field, prefix })
     }
 
-    /// Parses `op`, after `field`.
+    /// Parses the operator after `field`. The error names an operator of another language, and its
+    /// replacement.
     fn operator(&mut self, field: &Name) -> Parsed<Operator> {
         let (operator, length) = match operator_at(self.scanner.rest()) {
             Ok(found) => found,
@@ -349,7 +351,7 @@ impl Parser<'_> {
             .with_hint(CONDITION_HINT)
     }
 
-    /// Parses `literal`, after white space.
+    /// Parses a literal (string, number or boolean), and white space before it.
     fn literal(&mut self) -> Parsed<Literal> {
         self.scanner.skip_white();
         let start = self.scanner.at();
@@ -375,8 +377,8 @@ impl Parser<'_> {
         Ok(Literal::new(value, span))
     }
 
-    /// Parses a literal without quotes. Reads all characters that the user could have meant as one value, so
-    /// that the error for `2024-05-01` or `10s` covers the whole value.
+    /// Parses a literal without quotes. Reads all characters that the user could have meant as one
+    /// value, so that an error about `2024-05-01` or `10s` covers the whole value.
     fn bare(&mut self) -> Parsed<LiteralValue> {
         let start = self.scanner.at();
         let text = self.scanner.take_while(|character| {
@@ -407,7 +409,7 @@ impl Parser<'_> {
             .with_hint(literal_hint(text)))
     }
 
-    /// Parses a string in quotes of the kind `quote`.
+    /// Parses a string whose opening and closing quote is `quote`.
     fn string(&mut self, quote: char) -> Parsed<String> {
         let start = self.scanner.at();
         let mut out = String::new();
@@ -439,7 +441,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses the rest of an escape whose backslash is at `start`. Returns the character that it stands for.
+    /// Parses an escape in a string after its backslash, which is at `start`. Returns the character
+    /// that the escape stands for.
     fn escape(&mut self, start: usize, quote: char) -> Parsed<char> {
         let plain = match self.scanner.next() {
             Some(character @ ('"' | '\\' | '/')) => character,
@@ -464,8 +467,8 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// Parses `\uXXXX`, or two such escapes that form a surrogate pair (RFC 8259, section 7). Returns the
-    /// character.
+    /// Parses the rest of `\uXXXX`, or of two such escapes that form a surrogate pair (RFC 8259,
+    /// section 7). Returns the character.
     fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
         let first = self.four_digits(start)?;
         let code = match first {
@@ -505,7 +508,7 @@ impl Parser<'_> {
         Ok(code)
     }
 
-    /// Skips the keyword `word` if it follows. Returns whether it follows.
+    /// Skips the keyword `word` if it is the next word. Returns whether it was.
     fn keyword(&mut self, word: &str) -> bool {
         let follows = self.scanner.peek_word() == word;
         if follows {
@@ -514,7 +517,8 @@ impl Parser<'_> {
         follows
     }
 
-    /// Returns the error for text that follows a condition, but does not join it to another condition.
+    /// Returns the error for text after a condition that is neither `AND` nor the end. Explains
+    /// common mistakes, such as a keyword in lower case.
     fn not_joined(&self, expected: &str) -> TextError {
         let word = self.scanner.peek_word();
         let upper = word.to_ascii_uppercase();
@@ -594,14 +598,15 @@ impl Parser<'_> {
             .with_hint(hint)
     }
 
-    /// Returns the span of the next `length` bytes.
+    /// Returns the span of the next `length` bytes of the text.
     fn here(&self, length: usize) -> Span {
         Span::new(self.scanner.at(), self.scanner.at() + length)
     }
 }
 
-/// Returns the operator at the beginning of `rest`, and its length. If `rest` begins with an operator of
-/// another language instead, the error contains that operator, and a hint with the replacement.
+/// Returns the operator at the beginning of `rest`, and its length in bytes. If `rest` begins with
+/// an operator of another language, the error contains that operator, and a hint with the
+/// replacement.
 fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static str)>> {
     const REFUSED: [(&str, &str); 11] = [
         ("!=", NEGATION_HINT),
@@ -656,7 +661,7 @@ fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static s
         .map(|(_, hint)| (word, hint)))
 }
 
-/// Returns a hint with the replacement for the bare `text`, which is not a literal.
+/// Returns a hint with the replacement for `text`, which has no quotes and is not a literal.
 fn literal_hint(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if matches!(lower.as_str(), "true" | "false") {

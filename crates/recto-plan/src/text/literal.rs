@@ -1,10 +1,11 @@
-//! Names, literals, and the syntax of strings.
+//! Names and literals in filter and sort text, and the syntax of strings.
 
 use std::fmt;
 
 use super::Span;
 
-/// Name of a field in a text, with its position. Names are equal if they are the same word, at any positions.
+/// Name of a field in filter or sort text, with its position. Names with the same text are equal,
+/// whatever their positions.
 #[derive(Debug, Clone)]
 pub struct Name {
     /// Word of the name, `[a-z][a-z0-9_]*`.
@@ -37,8 +38,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Literal in a text, with its position. Literals are equal if they have the same written value, at any
-/// positions. The meaning of a value depends on the type of its field.
+/// Literal in filter text, with its position. Literals with the same written value are equal,
+/// whatever their positions. The meaning of the value depends on the type of the field.
 #[derive(Debug, Clone)]
 pub struct Literal {
     /// Value as it is written.
@@ -68,13 +69,13 @@ impl fmt::Display for Literal {
     }
 }
 
-/// Value of a literal before the type of its field is known.
+/// Value of a literal in filter text, before the type of its field is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LiteralValue {
     /// String, with its escapes resolved.
     String(String),
-    /// Number in JSON syntax, as it is written. The exponent is not bounded here: the code that converts the
-    /// number to a value bounds it.
+    /// Number in JSON syntax, as it is written. The exponent is not limited here, but when the
+    /// number is converted to a value of the field's type.
     Number(String),
     /// `true` or `false`.
     Boolean(bool),
@@ -102,8 +103,9 @@ pub fn quote(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // JSON requires escapes for the other C0 characters. Escape C1 characters too, because
-            // terminals interpret them. All are below U+00A0, so two hexadecimal digits suffice.
+            // JSON requires escapes for the other control characters below U+0020. Also escape the
+            // control characters from U+007F to U+009F, because terminals interpret them. All are
+            // below U+00A0, so two hexadecimal digits suffice.
             control if control.is_control() => {
                 let digit = |shift: u32| char::from_digit(u32::from(control) >> shift & 0xf, 16);
                 out.push_str("\\u00");
@@ -140,7 +142,7 @@ pub(super) fn is_number(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Returns whether `text` is the name of a field.
+/// Returns whether `text` is a valid field name, `[a-z][a-z0-9_]*`.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text

@@ -1,7 +1,7 @@
 //! Filter and sort text: parses the text of a user into trees that contain the position of each word.
 //!
-//! This module knows no schema. The module `bind` decides whether a field exists, and which value of the
-//! field's type a literal denotes. The spans let `bind` report positions in the same text.
+//! This module knows no schema. The module `bind` decides whether a field exists, and which value
+//! of the field's type a literal denotes. For its errors, it uses the positions in the trees.
 //!
 //! | module | content |
 //! |---|---|
@@ -41,7 +41,7 @@ impl Span {
         Self { start, end }
     }
 
-    /// Returns the smallest span that contains both spans.
+    /// Returns the smallest span that contains `self` and `other`.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! Scanner of a text, for the filter parser and the sort parser.
+//! Scanner that the filter parser and the sort parser use to read a text.
 
 use super::error::{Subject, TextError, TextErrorKind};
 use super::literal::{Name, is_name};
 use super::{MAX_TEXT_BYTES, Span};
 
-/// Maximum number of characters of the user's text that a message repeats.
+/// Maximum number of characters of the user's text that an error message repeats.
 const QUOTED_LENGTH: usize = 40;
 
-/// Text, and the position up to which it was read.
+/// Filter or sort text, and the byte offset up to which the parser has read it.
 pub(super) struct Scanner<'t> {
     text: &'t str,
     at: usize,
@@ -15,7 +15,8 @@ pub(super) struct Scanner<'t> {
 }
 
 impl<'t> Scanner<'t> {
-    /// Returns a scanner at the beginning of `text`, which must not be longer than [`MAX_TEXT_BYTES`].
+    /// Returns a scanner at the beginning of `text`. Fails if the text is longer than
+    /// [`MAX_TEXT_BYTES`].
     pub(super) fn new(subject: Subject, text: &'t str) -> Result<Self, TextError> {
         let scanner = Self::of_any_length(subject, text);
         if text.len() > MAX_TEXT_BYTES {
@@ -34,12 +35,12 @@ impl<'t> Scanner<'t> {
         Ok(scanner)
     }
 
-    /// Returns a scanner of a text of any length, for text that the program wrote and not a user.
+    /// Returns a scanner for a text of any length, for text that Recto wrote itself.
     pub(super) fn of_any_length(subject: Subject, text: &'t str) -> Self {
         Self { text, at: 0, subject }
     }
 
-    /// Returns the offset of the next character.
+    /// Returns the byte offset of the next character.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -59,19 +60,19 @@ impl<'t> Scanner<'t> {
         &self.text[self.at..]
     }
 
-    /// Returns the next character without moving.
+    /// Returns the next character without consuming it.
     pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Returns the next character, and moves behind it.
+    /// Consumes and returns the next character.
     pub(super) fn next(&mut self) -> Option<char> {
         let next = self.peek()?;
         self.at += next.len_utf8();
         Some(next)
     }
 
-    /// Moves behind the next character if it is `wanted`. Returns whether it is.
+    /// Consumes the next character if it is `wanted`. Returns whether it was.
     pub(super) fn eat(&mut self, wanted: char) -> bool {
         let found = self.peek() == Some(wanted);
         if found {
@@ -85,8 +86,7 @@ impl<'t> Scanner<'t> {
         self.take_while(|character| matches!(character, ' ' | '\t' | '\n' | '\r'));
     }
 
-    /// Moves behind all characters for which `belongs` returns true, up to the first other character, and
-    /// returns them.
+    /// Consumes the next characters as long as `belongs` returns true, and returns them.
     pub(super) fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());
@@ -94,8 +94,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// Returns the word at the current position without moving: letters, digits and underscores. A word does
-    /// not begin with a digit. Returns the empty text if no word begins at the position.
+    /// Returns the next word without consuming it: letters, digits and underscores, not beginning
+    /// with a digit. Returns an empty string if no word begins at the current position.
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest();
         if rest.starts_with(|first: char| first.is_numeric()) {
@@ -107,8 +107,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// Reads the name of a field at the current position. `role` describes the purpose of the name in the
-    /// error message.
+    /// Reads the name of a field at the current position. On error, the message describes the name
+    /// as `role`.
     pub(super) fn name(&mut self, role: &str) -> Result<Name, TextError> {
         let word = self.peek_word();
         if word.is_empty() {
@@ -145,12 +145,12 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Returns an error about a span of this text.
+    /// Returns an error about a span of the scanned text.
     pub(super) fn error(&self, kind: TextErrorKind, span: Span, message: impl Into<String>) -> TextError {
         TextError::new(self.subject, kind, self.text, span, message)
     }
 
-    /// Returns the error for text that is not `expected` at the current position.
+    /// Returns the error that the text at the current position is not `expected`.
     pub(super) fn unexpected(&self, expected: &str) -> TextError {
         let word = self.peek_word();
         let (found, length) = match self.peek() {
@@ -178,7 +178,8 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Returns `text` in backquotes, truncated if it is long, with escaped control characters.
+/// Returns `text` in backquotes for an error message, truncated if it is long, with escaped control
+/// characters.
 pub(super) fn shorten(text: &str) -> String {
     let mut out = String::from("`");
     for (count, character) in text.chars().enumerate() {

@@ -1,8 +1,8 @@
 //! Sort text, `due desc, id`: the `order_by` of [AIP-132](https://google.aip.dev/132).
 //!
-//! A sort is a list of fields with commas between them. Each field is ascending unless ` desc` follows.
-//! Additional white space has no meaning. Fields of fields (`a.b`) are not supported. Two forms are accepted
-//! that AIP-132 does not have:
+//! A sort is a list of fields with commas between them. Each field is ascending unless ` desc`
+//! follows. Additional white space has no meaning. Fields of fields (`a.b`) are not supported.
+//! Recto also accepts two forms that AIP-132 does not have:
 //!
 //! - ` asc`, because users of SQL write it;
 //! - `-due` for `due desc`, because schemas and plans write it.
@@ -24,7 +24,7 @@ pub const MAX_SORT_FIELDS: usize = 32;
 pub struct SortTerm {
     /// Field to sort by.
     pub field: Name,
-    /// Direction of the values of this field.
+    /// Direction in which the rows are sorted by the field.
     pub direction: Direction,
 }
 
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
         let field = scanner.name("a field name").map_err(sort_hint)?;
         check(&scanner, &terms, &field)?;
         scanner.skip_white();
-        // After a minus, read no word for the direction, so that `-due desc` is rejected as
+        // After a minus, read no word for the direction, so that the parser rejects `-due desc` as
         // ambiguous.
         let direction = if descends {
             Direction::Descending

@@ -1,5 +1,5 @@
-//! Tests of cursors. An encrypted cursor opens only if it is unaltered and for its own query, and no other
-//! text opens.
+//! Tests of cursors: an encrypted cursor opens only if it is unaltered and used for its own query,
+//! and no other text opens.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -219,7 +219,7 @@ fn every_flipped_bit_is_noticed() {
             assert_eq!(error, CursorError::NotOurs, "bit {bit}");
         }
     }
-    // Also flip every bit of every character of the text, if the result is valid text.
+    // Also flip every bit of every character of the encoded text, if the result is valid UTF-8.
     for bit in 0..cursor.as_str().len() * 8 {
         let mut altered = cursor.as_str().as_bytes().to_vec();
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -280,8 +280,8 @@ fn texts_that_are_no_cursors() {
     refusal(&ring, &format!("AQ{}", &long[3..]));
 }
 
-/// Checks that each cursor has exactly one text: text whose unused bits at the end of base64 are not zero is
-/// rejected.
+/// Checks that each cursor has exactly one text: text with nonzero unused bits at the end of its
+/// base64 is rejected.
 #[test]
 fn spare_bits_are_refused() {
     let ring = KeyRing::generate(&environment());
@@ -327,7 +327,7 @@ fn another_ring_does_not_open() {
     assert_eq!(ring.active_id(), other.active_id());
     let cursor = sealed(&ring);
     assert_eq!(refusal(&other, cursor.as_str()), CursorError::NotOurs);
-    // A key with the same secret and another id does not open the cursor, because the id is
+    // A key with the same secret but another id does not open the cursor, because the id is
     // authenticated.
     let renamed = KeyRing::new(9, [5; 32]);
     let cursor = sealed(&KeyRing::new(8, [5; 32]));
@@ -398,7 +398,7 @@ fn keys_are_not_printed() {
 #[test]
 fn large_positions_open_and_larger_ones_are_refused() {
     let (environment, ring) = (environment(), KeyRing::generate(&environment()));
-    // Use the largest key that Cassandra accepts: 64 KiB of partition key, and 64 KiB of clustering
+    // Use the largest key that Cassandra accepts: 64 KiB of partition key and 64 KiB of clustering
     // columns.
     let largest = Position {
         values: [Some(&vec![3; 65_535][..]), Some(&vec![4; 65_535][..])]
@@ -474,8 +474,8 @@ impl Source for Fixed {
     }
 }
 
-/// Checks that this release opens cursors of every version, and creates cursors of the last version. Other
-/// code created the golden files, from the description of the format.
+/// Checks that this release opens cursors of every version, and creates cursors of the last
+/// version. Other code than Recto's created the golden files from the description of the format.
 #[test]
 fn cursors_of_every_version_keep_opening() {
     cursors_keep_opening(include_str!("../golden/cursor-v1.txt"), false);
@@ -538,8 +538,9 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
     assert!(count >= 6);
 }
 
-/// Checks that stored keys of every version can be read, and that keys of the current version are written in
-/// the same form. Other code created the golden files, from the description of the format.
+/// Checks that Recto reads stored keys of every version, and writes keys of the current version
+/// byte for byte. Other code than Recto's created the golden files from the description of the
+/// format.
 #[test]
 fn stored_keys_of_every_version_keep_opening() {
     let files = [
@@ -555,7 +556,8 @@ fn stored_keys_of_every_version_keep_opening() {
             .map(|key| (key.id, key.created_at_seconds, key.active))
             .collect();
         assert_eq!(described, [(1, None, false), (0xA1B2_C3D4, newest_made_at, true)]);
-        // The keys open the cursors of version 1, which were sealed with them.
+        // The stored keys open the golden cursors of version 1, which were encrypted with these
+        // keys.
         let golden = include_str!("../golden/cursor-v1.txt");
         let identity = QueryIdentity {
             collection: Fingerprint::from_bytes([0x11; 16]),
@@ -596,7 +598,7 @@ fn retiring_keeps_the_newest_and_the_active_one() {
     assert_eq!((ids(&ring), ring.active_id()), (vec![6, 4], 4));
     ring.retire(0);
     assert_eq!((ids(&ring), ring.active_id()), (vec![4], 4));
-    // The ring reuses the number 5, because the highest existing number is 4.
+    // The key ring reuses the id 5, because the highest existing id is 4.
     assert_eq!(ring.rotate(&environment).unwrap(), 5);
 }
 
@@ -618,8 +620,8 @@ fn a_cursor_names_its_key() {
     }
 }
 
-/// Checks that every attempt to open a cursor reads the clock once, before the cursor is authenticated. The
-/// duration therefore does not reveal the defect of a cursor.
+/// Checks that every attempt to open a cursor reads the clock exactly once, before the cursor is
+/// authenticated. The duration therefore does not reveal what is wrong with a cursor.
 #[test]
 fn every_cursor_reads_the_clock_once() {
     #[derive(Clone, Default)]

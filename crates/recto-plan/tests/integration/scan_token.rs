@@ -1,5 +1,5 @@
-//! Tests of resume tokens of scans. An encrypted token opens only if it is unaltered and for its own scan. No
-//! other text opens, and no cursor opens as a resume token.
+//! Tests of resume tokens of scans: an encrypted token opens only if it is unaltered and used for
+//! its own scan. No other text opens, and no cursor opens as a resume token.
 #![allow(clippy::unwrap_used)]
 
 use base64::Engine as _;
@@ -144,8 +144,8 @@ fn cursors_and_tokens_do_not_open_as_one_another() {
     let as_cursor = |text: &str| cursor::open(&ring, &environment, text).unwrap_err();
     assert_eq!(as_cursor(&token), CursorError::OfScan);
     assert!(!CursorError::OfScan.hint(CursorName::Cursor).is_empty());
-    // Replace the prefix of each kind by the prefix of the other kind. The prefix is authenticated,
-    // so the result does not open.
+    // Give each kind of text the first bytes of the other kind. These bytes are authenticated, so
+    // the result does not open.
     let (page, token) = (bytes_of(page.as_str()), bytes_of(&token));
     let as_token = [&b"R\x01"[..], &page[1..]].concat();
     assert!(matches!(
@@ -252,7 +252,7 @@ fn the_largest_scan_fits_and_a_larger_one_is_refused() {
             progress,
         )
     };
-    // The key of a row has two parts of 65,535 bytes. In the stores' own forms, each byte may take
+    // A row's key has two parts of 65,535 bytes. In the stores' own encoding, each byte may take
     // two bytes.
     let (text, progress) = of(16, 4 * 65_535);
     let text = text.unwrap();
@@ -304,7 +304,8 @@ fn golden_progress(what: &str, text: &str) -> ScanProgress {
     }
 }
 
-/// Checks that tokens of format 1 open. A program that was written only from docs/format.md created them.
+/// Checks that tokens of format 1 open. A program written only from docs/format.md created the
+/// golden tokens.
 #[test]
 fn tokens_of_every_version_open() {
     let golden = include_str!("../golden/scan-token-v1.txt");
@@ -317,7 +318,7 @@ fn tokens_of_every_version_open() {
         let found = open(&ring(), &environment(), text, &identity(), what).unwrap();
         assert_eq!(found, expected, "{line}");
         assert_eq!(key_id(text).map(|id| id.to_string()).as_deref(), Some(key));
-        // If the content is sealed again with the same key, it has the same length, so `open` has
+        // Encrypt the decrypted content again with the same key. The same length shows that `open`
         // read all parts of the token.
         let expires = expires.parse().ok();
         let again = seal(&ring(), &environment(), &identity(), &found, expires).unwrap();

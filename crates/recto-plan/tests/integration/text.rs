@@ -33,8 +33,8 @@ fn terms(text: &str) -> Vec<Term> {
         .terms
 }
 
-/// Returns the error of a filter. Checks that the error points at the part `at` of the text. An empty `at`
-/// means the end of the text.
+/// Returns the error of parsing a filter. Checks that the error has the kind `kind` and points at
+/// `at`, a part of the text. An empty `at` means the end of the text.
 #[track_caller]
 fn refused(text: &str, kind: Kind, at: &str) -> TextError {
     let error = filter::parse(text).expect_err(text);
@@ -531,7 +531,7 @@ fn each_term_says_where_it_stands() {
     ];
     assert_eq!(found, expected);
     assert!(filter::parse_terms("  ").unwrap().is_empty());
-    // Each term alone is filter text with the same meaning.
+    // Each term alone must be filter text with the same meaning.
     for ((term, _), text) in filter::parse_terms(text).unwrap().iter().zip(expected) {
         assert_eq!(terms(text), [term.clone()]);
     }

@@ -86,7 +86,8 @@ fn sort_terms() -> impl Strategy<Value = Vec<SortTerm>> {
     })
 }
 
-/// Parses a text. Checks that an error points into the text and can be displayed.
+/// Parses a text as filter and as sort. Checks that each error points into the text and can be
+/// displayed.
 fn probe(text: &str) {
     for error in [filter::parse(text).err(), sort::parse(text).err()]
         .into_iter()
