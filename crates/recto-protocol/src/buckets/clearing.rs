@@ -1,13 +1,15 @@
-//! Last step of a split, an hour later: removal of old buckets. An old bucket may still have rows of a writer
-//! whose clocks stopped. They are copied to the bucket that is read, and then the old bucket is deleted.
+//! Clearing of old buckets: the last step of a split, one hour later. An old bucket no longer holds
+//! current rows of a key range, but may still have rows of a writer whose clocks stopped. The
+//! clearing copies these rows to the bucket that is read, and then deletes the old bucket.
 //!
-//! Meanwhile the ranges may be split again, any number of times. The buckets that were old when the wait
-//! began are cleared nevertheless, whichever bucket is read by then. The wait is shorter if there will soon
-//! be no room for more old buckets.
+//! During the wait, the ranges may be split again, any number of times. The buckets that were old
+//! when the wait began are cleared nevertheless, whichever bucket is read by then. The wait is
+//! shorter if a range already has many old buckets, because their number is limited.
 //!
-//! After a join, the edges between the joined ranges are removed when the old buckets of these ranges are
-//! cleared. Without the edges, this machine would copy rows of an old bucket that belong to another range. Such
-//! a row may be left from a wrong guess, and may have been deleted since.
+//! After a join, the clearing removes the edges between the joined ranges, when the old buckets of
+//! these ranges are cleared. If an edge were removed earlier, a row of an old bucket could be
+//! copied into the wrong range. A write with a wrong guess may have left such a row, and the row
+//! may have been deleted since.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +20,12 @@ use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 use crate::buckets::steps::Copying;
 
-/// Event of the clearing that the caller reports.
+/// Event that the caller reports to [`Clearing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
-    /// The caller starts the clearing of old buckets.
+    /// The caller starts the clearing of old buckets (left by splits).
     Begin,
-    /// The range map, or a window of it, was read.
+    /// The caller has read the range map (which bucket holds which keys), or a window of it.
     Read(Directory),
     /// The time of [`ClearAction::Wait`] has passed.
     Waited,
@@ -31,27 +33,28 @@ pub enum ClearEvent {
     Copied,
     /// All rows of [`ClearAction::Delete`] are deleted.
     Deleted,
-    /// The conditional write of the range map ended.
+    /// The conditional write of [`ClearAction::Cas`] ended.
     Decided(Decision),
 }
 
-/// Action of the clearing that the caller takes.
+/// Action that the caller of [`Clearing`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearAction {
-    /// Read the range map, serially.
+    /// Read the range map (which bucket holds which keys) with serial consistency.
     Read,
-    /// Wait for this time, and then report [`Waited`](ClearEvent::Waited).
+    /// Wait for `ms`, and then report [`Waited`](ClearEvent::Waited).
     Wait {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Copy these rows, if there are any.
+    /// Copy the remaining rows of old buckets, then report [`Copied`](ClearEvent::Copied).
     Copy(Vec<Copying>),
-    /// Delete all rows of these spans in these buckets. No process reads these buckets.
+    /// Delete all rows of these spans of keys in these old buckets. No process reads these buckets.
     Delete(Vec<(Bucket, Span)>),
-    /// Put this range map, without the ranges that start at `gone`, if this version is stored.
+    /// Replace the range map by `put`, and remove the ranges that start at `gone`, if the stored
+    /// version is `expected`.
     Cas {
-        /// Version that the stored range map must have.
+        /// Version that the stored range map (which bucket holds which keys) must have.
         expected: Version,
         /// Range map to put.
         put: Directory,
@@ -59,32 +62,34 @@ pub enum ClearAction {
         /// range before them.
         gone: Vec<Key>,
     },
-    /// Nothing is left to do here. Changes that other processes made meanwhile are left to them, or to a
-    /// later run.
+    /// The clearing has ended. Later changes of other processes are left to those processes, or to
+    /// a later clearing.
     Over,
 }
 
-/// State machine that clears the old buckets of a range map.
+/// State machine that clears the old buckets of a range map: buckets that a split or a join left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Clearing {
-    /// Old buckets of each span when the wait began.
+    /// Old buckets of each key range when the wait began.
     first: Vec<Left>,
-    /// Old buckets of each span at the last read.
+    /// Old buckets of each key range when the range map (which bucket holds which keys) was last
+    /// read.
     last: Vec<Left>,
-    /// Number of waits that are over.
+    /// Number of parts of the wait that have passed.
     looks: u32,
-    /// Ranges whose old buckets are being cleared, as they were found.
+    /// Ranges whose old buckets (left by splits) are being cleared, with the state in which they
+    /// were found.
     pieces: Vec<Cleared>,
-    /// Conditional write that is under way.
+    /// Range map of the conditional write under way; `None`: no write is under way.
     put: Option<Directory>,
     stage: Stage,
     protocol: Protocol,
 }
 
-/// Span of a range, and the old buckets of the range.
+/// Keys of a range, and the old buckets (left by splits) of the range.
 pub(crate) type Left = (Span, BTreeSet<Bucket>);
 
-/// Range as it was found, and the old buckets that are removed from it.
+/// Key range in the state in which it was found, and the old buckets to remove from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Cleared {
     pub(crate) span: Span,
@@ -102,7 +107,8 @@ enum Stage {
 }
 
 impl Clearing {
-    /// Creates the machine that clears all old buckets.
+    /// Creates the state machine that clears all old buckets of a range map (which bucket holds
+    /// which keys).
     pub fn new(protocol: Protocol) -> Self {
         Self {
             first: Vec::new(),
@@ -115,7 +121,7 @@ impl Clearing {
         }
     }
 
-    /// Handles an event, and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         match event {
             ClearEvent::Begin => ClearAction::Read,
@@ -143,7 +149,8 @@ impl Clearing {
         let put = self.put.take();
         let is_merging = self.stage == Stage::Merging;
         match decision {
-            // Edges were removed before any old bucket was cleared: now begin with the old buckets.
+            // A write that removed edges preceded the clearing of old buckets: now begin with the
+            // buckets.
             _ if is_merging && self.pieces.is_empty() => {
                 self.stage = Stage::Waiting;
                 ClearAction::Read
@@ -157,7 +164,8 @@ impl Clearing {
         }
     }
 
-    /// Removes the edges between joined ranges; `None` if the range map has no such edges.
+    /// Returns the conditional write that removes the edges between joined ranges; `None` if the
+    /// range map has no such edges.
     fn merge(&mut self, directory: &Directory) -> Option<ClearAction> {
         let (put, gone) = directory.without_inner_edges(self.protocol)?;
         self.stage = Stage::Merging;
@@ -172,8 +180,8 @@ impl Clearing {
         if self.stage == Stage::Waiting {
             return self.looks_at(directory);
         }
-        // Leave out each range that changed after it was found. If it was split, its rows must be
-        // copied again before its old buckets are deleted.
+        // Leave out each range that changed since it was found. If a range was split, its rows must
+        // be copied again before its old buckets are deleted.
         self.pieces.retain(|piece| directory.is_as(piece));
         if self.pieces.is_empty() {
             return ClearAction::Over;
@@ -192,8 +200,8 @@ impl Clearing {
         }
     }
 
-    /// Waits until the old buckets are old enough. After the wait, begins with the ranges of which no split
-    /// is under way.
+    /// Waits until the old buckets are old enough. After the wait, starts to clear the ranges in
+    /// which no split is under way.
     fn looks_at(&mut self, directory: &Directory) -> ClearAction {
         if self.looks == 0
             && let Some(merging) = self.merge(directory)
@@ -216,8 +224,9 @@ impl Clearing {
             if !self.pieces.is_empty() {
                 return self.copy();
             }
-            // No range can be cleared now: the ranges with old enough buckets are being split, or are
-            // cleared. After twice the number of waits, leave them to a later run.
+            // No range can be cleared now: each range with old enough buckets is being split, or
+            // another process cleared it. After twice the planned number of waits, leave the ranges
+            // to a later clearing.
             if self.looks >= 2 * most {
                 return ClearAction::Over;
             }
@@ -240,8 +249,8 @@ impl Clearing {
         ClearAction::Delete(left.collect())
     }
 
-    /// Returns the old buckets to clear. Each item has the span of the range, the old bucket, and the bucket
-    /// that is read.
+    /// Returns the old buckets (left by splits) to clear. Each item has the keys of the range, the
+    /// old bucket, and the bucket that is read.
     fn left(&self) -> impl Iterator<Item = (Span, Bucket, Bucket)> {
         self.pieces.iter().flat_map(|piece| {
             let buckets = piece.buckets.iter();
@@ -255,15 +264,15 @@ impl Clearing {
 }
 
 impl Directory {
-    /// Returns the old buckets of the range map, by range.
+    /// Returns the old buckets (left by splits) of each range that has some.
     pub(crate) fn left(&self) -> Vec<Left> {
         let left = self.spans().filter(|(_, piece)| !piece.roles.old.is_empty());
         left.map(|(span, piece)| (span, piece.roles.old.clone()))
             .collect()
     }
 
-    /// Returns the ranges that are not being split and that have old buckets which `by_then` lists for the
-    /// whole range. Each range is returned with these buckets.
+    /// Returns the ranges that are not being split, with those old buckets (left by splits) that
+    /// the earlier list `by_then` has as well. Ranges without such buckets are left out.
     pub(crate) fn clearable(&self, by_then: &[Left]) -> Vec<Cleared> {
         let at_rest = self.spans().filter(|(_, piece)| piece.roles.is_at_rest());
         let cleared = at_rest.filter_map(|(span, piece)| {
@@ -278,7 +287,7 @@ impl Directory {
         cleared.collect()
     }
 
-    /// Returns whether a range still is as it was found.
+    /// Returns whether the range has the same keys and buckets as when it was found.
     fn is_as(&self, found: &Cleared) -> bool {
         let mut spans = self.spans();
         spans.any(|(span, piece)| span == found.span && piece.roles == found.roles)

@@ -1,4 +1,4 @@
-//! Cached range map, and the time for which a process may use it.
+//! Cached range map (which bucket holds which keys), and the time for which a process may use it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
 use crate::buckets::rules::Rule;
 
-/// Times that the clocks of a process show.
+/// Readings of the two clocks of a process at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
     /// Milliseconds since the machine was started. This clock is never set, and counts while the machine is suspended.
@@ -16,8 +16,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time since `before`. It uses the clock that shows more time, because one clock may have stopped, and
-    /// the other may have been set.
+    /// Returns the milliseconds since `before`. The clock that shows more time decides, because one
+    /// clock may have stopped, and the other may have been set.
     fn since(self, before: Self, protocol: Protocol) -> u64 {
         let by_boot = self.boot_ms.saturating_sub(before.boot_ms);
         let by_wall = self.wall_ms.saturating_sub(before.wall_ms);
@@ -30,7 +30,8 @@ impl Clock {
     }
 }
 
-/// Cached range map, as a process has read it. All tasks of the process share it until it expires.
+/// Range map (which bucket holds which keys) as a process read and cached it. All tasks of the
+/// process share the range map until it expires.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectoryCopy {
     directory: Arc<Directory>,
@@ -39,8 +40,9 @@ pub struct DirectoryCopy {
 }
 
 impl DirectoryCopy {
-    /// Returns the cached form of a range map that was read. `asked` is the time before the request, and `heard` is the
-    /// time after the response. The lifetime counts from `asked`, because the content may be as old as that.
+    /// Creates a cached range map. `asked` is the time before the request to the store, and `heard`
+    /// the time after the response. The lifetime counts from `asked`, because the content may be as
+    /// old as the request.
     pub fn new(directory: Arc<Directory>, asked: Clock, heard: Clock, protocol: Protocol) -> Self {
         let from = if protocol.rules.keeps(Rule::LifeFromBeforeReading) {
             asked
@@ -54,12 +56,13 @@ impl DirectoryCopy {
         }
     }
 
-    /// Returns the cached range map.
+    /// Returns the cached range map (which bucket holds which keys), even if it has expired.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Returns whether the process may use the range map at this time, because its lifetime has not ended.
+    /// Returns whether the cached range map has not expired at `now`, so that the process may use
+    /// it.
     pub fn lives(&self, now: Clock) -> bool {
         now.since(self.from, self.protocol) < self.directory.life_ms
     }

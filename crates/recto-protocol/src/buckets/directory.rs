@@ -1,4 +1,4 @@
-//! Range map of a partition, which assigns keys to buckets.
+//! Range map of a partition: says which bucket (stored partition) holds which keys.
 //!
 //! A range map is a sorted list of [ranges](Piece), which contain each key exactly once: each range ends where the next
 //! one begins. Without a range map, all keys are in bucket 0.
@@ -12,57 +12,63 @@ use crate::buckets::limits::{
 use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::sampling::Sampling;
 
-/// Range map of a partition, or a window of it: adjacent ranges that are read together.
+/// Range map of a partition (which bucket holds which keys), or a window of it: adjacent ranges
+/// that are read together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Directory {
-    /// Version of the whole range map; 0: the partition has no range map.
+    /// Version of the whole range map, which each change increases by 1; 0: the partition has no
+    /// range map.
     pub version: Version,
-    /// Number that the next new bucket gets.
+    /// Id of the next new bucket.
     pub next_bucket: Bucket,
-    /// Lifetime of a cached range map, in milliseconds.
+    /// Milliseconds for which a process may use its cached range map (which bucket holds which
+    /// keys).
     pub life_ms: u64,
-    /// Longest lifetime that any process may assume for a cached range map of this version or an earlier one, in
-    /// milliseconds.
+    /// Longest time for which any process may still use a cached range map of this version or an
+    /// earlier one, in milliseconds.
     pub longest_ms: u64,
-    /// Retention bound of the partition; `None`: all rows are kept.
+    /// Retention bound (rows beyond it are deleted); `None`: all rows are kept.
     pub floor: Option<Floor>,
     /// Ranges, in the order of their keys; at least one.
     pub pieces: Vec<Piece>,
-    /// End of the last range, exclusive; `None`: it is the last range of the partition.
+    /// End of the last range, exclusive; `None`: the range has no end, because it is the last range
+    /// of the partition.
     pub end: Option<Key>,
 }
 
-/// Range of keys between two edges, with its buckets.
+/// Contiguous range of keys, with the buckets that hold its rows. The range ends where the next
+/// range begins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// First key of the range, or an edge before it. It is empty for the first range.
+    /// First possible key of the range, inclusive. Empty for the first range of a partition.
     pub start: Key,
     /// Buckets that contain the keys of the range, by role.
     pub roles: Roles,
-    /// Sampling parameters of the bucket that is read.
+    /// Sampling parameters of the bucket that is read: they decide which rows are sampled.
     pub sampling: Sampling,
-    /// Sampling parameters of newer buckets, while the range is split.
+    /// Sampling parameters of the range's newer buckets, while the range is split or joined.
     pub next_sampling: Option<Sampling>,
-    /// Number and bytes of the rows in the range when it was split off, if known.
+    /// Estimated number and bytes of the rows in the range when it was split off; `None`: unknown.
     pub figures: Option<Figures>,
 }
 
-/// Buckets of a range, by role. No bucket has two roles.
+/// Buckets of a key range, by role. No bucket has two roles in one range.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Roles {
     /// Bucket that receives writes and deletions, and is read.
     pub read: Bucket,
-    /// Buckets that receive writes and deletions, but are not read.
+    /// Buckets that receive writes and deletions, but are not read now: rows are moving to or from
+    /// them.
     pub writes: BTreeSet<Bucket>,
-    /// Buckets that receive only deletions now, and writes later.
+    /// Buckets that receive only deletions now, and will receive writes later.
     pub deletes: BTreeSet<Bucket>,
-    /// Buckets that receive only deletions, and received writes before. Later they are checked for remaining
-    /// rows, and cleared.
+    /// Old buckets: they receive only deletions, and received writes before. Later, their remaining
+    /// rows are copied, and the buckets are deleted.
     pub old: BTreeSet<Bucket>,
 }
 
-/// Estimated content of a range. Numbers of rows and bytes are sums of estimates, so the variances of their
-/// errors add up.
+/// Estimated number and bytes of the rows in a key range. When estimates are added up, their
+/// variances are added up too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Figures {
     /// Number of rows in the range.
@@ -75,26 +81,27 @@ pub struct Figures {
     pub bytes_variance: u64,
 }
 
-/// Retention bound: rows on one side of an edge are not kept.
+/// Retention bound: rows on one side of the key `at` are hidden, and will be deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Floor {
-    /// Edge between the kept rows and the other rows.
+    /// Key that separates the kept rows from the other rows.
     pub at: Key,
-    /// Side of the edge on which rows are kept.
+    /// Side of `at` on which rows are kept.
     pub kept: Kept,
 }
 
-/// Side of an edge on which rows are kept.
+/// Side of a retention bound (key beyond which rows are deleted) on which rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
-    /// Rows from the edge on are kept. The newest rows have the greatest keys.
+    /// Rows from the bound on are kept: the newest rows have the greatest keys.
     After,
-    /// Rows before the edge are kept. The newest rows have the smallest keys.
+    /// Rows before the bound are kept: the newest rows have the smallest keys.
     Before,
 }
 
 impl Floor {
-    /// Returns whether the bound hides a key.
+    /// Returns whether the retention bound (key beyond which rows are deleted) hides the row with
+    /// this key.
     pub fn hides(&self, key: &[u8]) -> bool {
         match self.kept {
             Kept::After => key < self.at.as_slice(),
@@ -102,7 +109,8 @@ impl Floor {
         }
     }
 
-    /// Returns whether the bound hides all keys of a span.
+    /// Returns whether the retention bound (key beyond which rows are deleted) hides all keys of a
+    /// span.
     pub fn hides_all(&self, span: &Span) -> bool {
         match self.kept {
             Kept::After => span.end.as_ref().is_some_and(|end| *end <= self.at),
@@ -110,7 +118,8 @@ impl Floor {
         }
     }
 
-    /// Returns whether a retention bound at this edge would hide more keys.
+    /// Returns whether a retention bound (key beyond which rows are deleted) at `edge` would hide
+    /// more keys than this one.
     pub fn is_lower_than(&self, edge: &Key) -> bool {
         match self.kept {
             Kept::After => self.at < *edge,
@@ -118,19 +127,19 @@ impl Floor {
         }
     }
 
-    /// Returns the span of keys that are kept.
+    /// Returns the span of keys that the retention bound (key beyond which rows are deleted) keeps.
     pub fn kept_span(&self) -> Span {
         let (kept, _) = self.sides();
         kept
     }
 
-    /// Returns the span of keys that are hidden.
+    /// Returns the span of keys that the retention bound (key beyond which rows are deleted) hides.
     pub fn hidden_span(&self) -> Span {
         let (_, hidden) = self.sides();
         hidden
     }
 
-    /// Returns the span of keys that are kept, and the span of keys that are hidden.
+    /// Returns the span of keys that the retention bound keeps, and the span that it hides.
     fn sides(&self) -> (Span, Span) {
         let before = Span {
             start: Key::new(),
@@ -150,9 +159,10 @@ impl Floor {
 /// Span of keys: all keys from `start` up to `end`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
-    /// First key, or an edge before it.
+    /// First key of the span, inclusive; empty: the span begins with the first key of the
+    /// partition.
     pub start: Key,
-    /// End, exclusive; `None`: the span contains all keys from `start` on.
+    /// End of the span, exclusive; `None`: the span contains all keys from `start` on.
     pub end: Option<Key>,
 }
 
@@ -179,95 +189,100 @@ impl Span {
     }
 }
 
-/// Damage of a range map that was read.
+/// Reason why a stored range map (which bucket holds which keys) is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The range map has no ranges.
+    /// The range map (which bucket holds which keys) has no ranges.
     #[error("it has no key ranges")]
     Empty,
     /// No range contains the keys before this key.
     #[error("no key range has the keys before {}", hex(.0))]
     Gap(Key),
-    /// Ranges overlap, or are not in order. The value is the key where they do.
+    /// Two ranges overlap, or are not in order, at this key.
     #[error("key ranges overlap, or are not in order, at {}", hex(.0))]
     Overlap(Key),
-    /// The edge of a range is longer than the maximum. The value is its number of bytes.
+    /// The start of a range is a key that is too long. The value is its length in bytes.
     #[error("the edge of a key range has {0} bytes; a key has at most {MAX_EDGE_BYTES}")]
     LongEdge(usize),
-    /// The window has more ranges than are read at once. The value is their number.
+    /// The window has more ranges than one read returns. The value is the number of ranges.
     #[error("it has {0} key ranges in one window; at most {MAX_WINDOW_PIECES} are read at once")]
     TooMany(usize),
-    /// A range names a bucket whose number no split has assigned.
+    /// A range names a bucket whose id was never assigned.
     #[error("bucket {} does not exist yet: the next one is {}", .bucket.0, .next.0)]
     NotMade {
-        /// Number of the bucket.
+        /// Id of the bucket.
         bucket: Bucket,
-        /// Number that the next new bucket gets.
+        /// Id of the next new bucket, greater than all assigned ids.
         next: Bucket,
     },
     /// A bucket has two roles in one range.
     #[error("bucket {} occurs twice in the key range that begins at {}", .bucket.0, hex(.start))]
     Twice {
-        /// Number of the bucket.
+        /// Id of the bucket.
         bucket: Bucket,
-        /// Start of the range.
+        /// Start of the range with the duplicate bucket.
         start: Key,
     },
-    /// A bucket is the [destination](Roles::destination) of two ranges that are not adjacent. A range between
-    /// them has another destination.
+    /// Two ranges that are not adjacent will be read in one bucket (its
+    /// [destination](Roles::destination)), but a range between them in another bucket.
     #[error("bucket {} is read in two places", .0.0)]
     Scattered(Bucket),
-    /// The number of a bucket contradicts its role. Either a bucket that will receive writes is older than the bucket
-    /// that is read, or a bucket that received writes before is newer.
+    /// The id of a bucket contradicts its role, because newer buckets have greater ids. Either a
+    /// bucket that will receive writes is older than the bucket that is read, or an old bucket is
+    /// newer.
     #[error("bucket {} has a wrong number for its role in the key range from {}", .bucket.0, hex(.start))]
     OutOfTurn {
-        /// Number of the bucket.
+        /// Id of the bucket.
         bucket: Bucket,
-        /// Start of the range.
+        /// Start of the range that names the bucket.
         start: Key,
     },
-    /// A range has more buckets of one role than [`MAX_FURTHER_BUCKETS`]. The value is its start.
+    /// A range has more buckets of one role than [`MAX_FURTHER_BUCKETS`]. The value is the start of
+    /// the range.
     #[error("the key range that begins at {} has more than {MAX_FURTHER_BUCKETS} additional buckets of a \
              kind", hex(.0))]
     Crowded(Key),
-    /// A version or a bucket number is not valid.
+    /// The stored version, or a bucket id, is out of range.
     #[error("its {what} is {value}, which no split has assigned")]
     Number {
-        /// Name of the invalid number, such as a version.
+        /// Name of the column, such as `version`.
         what: &'static str,
-        /// Value of the invalid number.
+        /// Stored value of the column.
         value: i64,
     },
-    /// The lifetime of cached range maps is invalid, so that processes would not wait long enough for their
-    /// expiry.
+    /// The lifetime of cached range maps is too short, too long, or inconsistent. With such a
+    /// value, processes would not wait long enough for the expiry of cached range maps.
     #[error(
         "cached copies of it live {life_ms} ms or up to {longest_ms} ms; at most {LONG_LIFE_MS} ms are \
          allowed"
     )]
     Life {
-        /// Lifetime of a range map that is cached now, in milliseconds.
+        /// Stored lifetime of a newly cached range map (which bucket holds which keys), in
+        /// milliseconds.
         life_ms: i64,
-        /// Longest lifetime of range maps that were cached earlier, in milliseconds.
+        /// Stored longest lifetime of range maps (which bucket holds which keys) that were cached
+        /// earlier, in milliseconds.
         longest_ms: i64,
     },
     /// The sampling parameters of a range are not valid.
     #[error("the key range that begins at {} has invalid sampling parameters: {unit} bytes per sample, \
              {mean} bytes per row", hex(.start))]
     Sampling {
-        /// Start of the range.
+        /// Start of the range with the invalid parameters.
         start: Key,
-        /// Stored bytes per sample.
+        /// Stored bytes per sampled row.
         unit: i64,
-        /// Stored mean bytes of a row.
+        /// Stored mean size of a row, in bytes.
         mean: i64,
     },
-    /// The recorded content of a range is not complete, or is negative.
+    /// The stored row and byte counts of a range are incomplete or negative. The value is the start
+    /// of the range.
     #[error("the counts of the key range that begins at {} are incomplete or negative", hex(.0))]
     Figures(Key),
 }
 
-/// Returns bytes in hexadecimal.
+/// Returns the bytes of a key in hexadecimal, and "the beginning" for an empty key.
 fn hex(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "the beginning".to_owned();
@@ -276,7 +291,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Directory {
-    /// Returns the range map of a partition that has none: all keys are in bucket 0.
+    /// Returns the range map of a partition that has no stored range map: all keys are in bucket 0.
     pub fn absent(sampling: Sampling, protocol: Protocol) -> Self {
         Self {
             version: 0,
@@ -295,18 +310,19 @@ impl Directory {
         }
     }
 
-    /// Returns whether this is the whole range map. If not, it is a window of the range map.
+    /// Returns whether `self` has all ranges of the partition. Otherwise it is a window of the
+    /// range map.
     pub fn is_whole(&self) -> bool {
         self.end.is_none() && self.pieces.first().is_some_and(|piece| piece.start.is_empty())
     }
 
-    /// Returns all ranges in the order of their keys, each with its span of keys.
+    /// Returns all ranges in the order of their keys, each with its start and end.
     pub fn spans(&self) -> impl Iterator<Item = (Span, &Piece)> {
         (0..self.pieces.len()).map(|index| self.span_at(index))
     }
 
-    /// Returns the ranges that have keys of `span`, each with the span of the range. The cost does not depend
-    /// on the number of other ranges.
+    /// Returns the ranges that have keys of `span`, each with its start and end. A binary search
+    /// finds them.
     pub fn spans_of(&self, span: &Span) -> impl DoubleEndedIterator<Item = (Span, &Piece)> {
         let begun = self.pieces.partition_point(|piece| piece.start <= span.start);
         let is_before_end = |piece: &Piece| span.end.as_ref().is_none_or(|end| piece.start < *end);
@@ -324,7 +340,8 @@ impl Directory {
         (span, piece)
     }
 
-    /// Returns the range of a key; `None` if the key is outside this window.
+    /// Returns the range that contains `key`; `None` if the key is outside this window of the range
+    /// map.
     pub fn piece_of(&self, key: &[u8]) -> Option<&Piece> {
         if self.end.as_ref().is_some_and(|end| key >= end.as_slice()) {
             return None;
@@ -333,25 +350,26 @@ impl Directory {
         self.pieces.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether a split or a join is under way. If so, a process has to continue it, after a random pause.
+    /// Returns whether a split or a join of ranges is under way, and therefore has to be continued.
     pub fn is_being_cut(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.is_at_rest())
     }
 
-    /// Returns whether there are old buckets that have to be cleared.
+    /// Returns whether a split or a join left old buckets, which have to be copied and deleted.
     pub fn is_to_be_cleared(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.old.is_empty())
     }
 
-    /// Returns the ranges that differ from `before`. A conditional write puts only these ranges, and the columns that
-    /// all ranges share.
+    /// Returns the ranges that differ from `before`. A conditional write stores only these ranges
+    /// and the columns that all ranges share.
     pub fn changed_since(&self, before: &Self) -> Vec<&Piece> {
         let before: BTreeMap<_, _> = before.pieces.iter().map(|piece| (&piece.start, piece)).collect();
         let is_new = |piece: &&Piece| before.get(&piece.start) != Some(piece);
         self.pieces.iter().filter(is_new).collect()
     }
 
-    /// Checks that this is a valid range map, or a valid window of a range map that contains the key `from`.
+    /// Checks that `self` is a valid range map, or a valid window of one that contains the key
+    /// `from`.
     pub(crate) fn check(&self, from: &[u8]) -> Result<(), Damage> {
         let first = self.pieces.first().ok_or(Damage::Empty)?;
         if self.pieces.len() > MAX_WINDOW_PIECES {
@@ -373,9 +391,10 @@ impl Directory {
         self.check_places()
     }
 
-    /// Checks that each bucket is the destination of only one run of adjacent ranges. The buckets that are
-    /// *read* now may be scattered, because a split or a join of several ranges may continue window by window.
-    /// A range in the middle may be read in its new bucket before or after the ranges on both sides.
+    /// Checks that all ranges with the same destination (bucket in which they will be read after
+    /// all splits) are adjacent. The buckets that are read *now* need not be adjacent: a split of
+    /// several ranges may continue window by window, so a middle range may switch to its new bucket
+    /// earlier or later than its neighbors.
     pub(crate) fn check_places(&self) -> Result<(), Damage> {
         let mut seen = BTreeSet::new();
         for run in self.runs() {
@@ -387,7 +406,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the runs of the range map, in the order of their keys.
+    /// Returns the runs of the range map (adjacent ranges with one destination bucket), in the
+    /// order of their keys.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (index, piece) in self.pieces.iter().enumerate() {
@@ -405,7 +425,8 @@ impl Directory {
         runs
     }
 
-    /// Returns the run that begins with the range of this index, with only this range.
+    /// Returns a run (adjacent ranges with one destination bucket) that consists only of the range
+    /// at `index`.
     pub(crate) fn run_at(&self, index: usize) -> Run {
         Run {
             pieces: index..index + 1,
@@ -414,26 +435,30 @@ impl Directory {
         }
     }
 
-    /// Returns whether the range map has edges that a join left, and that can be removed now.
+    /// Returns whether a join left edges between ranges of one bucket that can be removed now.
     /// [`Clearing`](crate::buckets::Clearing) removes them.
     pub fn has_inner_edges(&self, protocol: Protocol) -> bool {
         self.without_inner_edges(protocol).is_some()
     }
 }
 
-/// Adjacent ranges that have the same [destination](Roles::destination), as far as a window shows them.
+/// Adjacent ranges that will be read in one bucket, their [destination](Roles::destination). A
+/// window of the range map may show only a part of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Indexes of the ranges.
+    /// Indexes (from 0) of the ranges in `Directory::pieces`.
     pub(crate) pieces: Range<usize>,
-    /// True if the window may not show the first ranges of the run.
+    /// True if the run (adjacent ranges with one destination bucket) may have earlier ranges
+    /// outside the window.
     pub(crate) may_begin_before: bool,
-    /// True if the window may not show the last ranges of the run.
+    /// True if the run (adjacent ranges with one destination bucket) may have later ranges outside
+    /// the window.
     pub(crate) may_end_behind: bool,
 }
 
 impl Run {
-    /// Returns whether the window shows all ranges of the run.
+    /// Returns whether the window shows all ranges of the run (adjacent ranges with one destination
+    /// bucket).
     pub(crate) fn is_whole(&self) -> bool {
         !self.may_begin_before && !self.may_end_behind
     }
@@ -470,7 +495,7 @@ impl Piece {
 }
 
 impl Roles {
-    /// Returns the roles of a range that has only one bucket.
+    /// Returns the roles for a key range whose only bucket is `read`.
     pub fn of(read: Bucket) -> Self {
         Self {
             read,
@@ -478,7 +503,7 @@ impl Roles {
         }
     }
 
-    /// Returns all buckets except the bucket that is read.
+    /// Returns all buckets of the range except the bucket that is read.
     pub fn further(&self) -> impl Iterator<Item = Bucket> {
         [&self.writes, &self.deletes, &self.old]
             .into_iter()
@@ -486,20 +511,21 @@ impl Roles {
             .copied()
     }
 
-    /// Returns whether no split or join of the range is under way.
+    /// Returns whether no split and no join of the range is under way. The range may still have old
+    /// buckets.
     pub fn is_at_rest(&self) -> bool {
         self.writes.is_empty() && self.deletes.is_empty()
     }
 
-    /// Returns the bucket that is read when all splits and joins of the range are done: the newest bucket that
-    /// receives writes, now or later.
+    /// Returns the bucket in which the range is read when all of its splits and joins are done: the
+    /// newest bucket that receives writes now or later.
     pub fn destination(&self) -> Bucket {
         let newest = self.writes.last().max(self.deletes.last());
         newest.copied().unwrap_or(self.read).max(self.read)
     }
 
-    /// Returns the bucket that is read next, when all rows are copied there. It is the newest bucket that receives
-    /// writes, if it is newer than the bucket that is read.
+    /// Returns the bucket that will be read after all rows are copied to it: the newest bucket that
+    /// receives writes; `None` if it is not newer than the bucket that is read.
     pub fn next_read(&self) -> Option<Bucket> {
         self.writes.last().copied().filter(|bucket| *bucket > self.read)
     }

@@ -1,45 +1,47 @@
-//! Estimated number of rows of many ranges, from the content of a few of them.
+//! Estimate of the number of rows in many key ranges, from the content of a few ranges.
 //!
-//! The content of each range was recorded when the range was split off, and sums of these records are stored.
-//! Rows were added and removed since. The estimate therefore checks some ranges that are chosen at random,
-//! and corrects the total of the records by the errors of these ranges. The cost does not depend on the
-//! number of ranges.
+//! The store records the estimated content of each range when the range is split off, and sums of
+//! these records. Later writes make the records inaccurate. The estimate therefore reads some
+//! randomly chosen ranges, and corrects the recorded total by their errors. The cost does not
+//! depend on the number of ranges.
 
 use crate::buckets::directory::Figures;
 
-/// Error that the estimate assumes for one additional checked range, as a multiple of the mean content of a
-/// range. Even if all `n` checked ranges are as recorded, other ranges may not be: with a chance of 5 in 100,
-/// three of `n` other ranges are not.
+/// Error of one additional, imagined range, as a multiple of the mean content of a range. The
+/// estimate adds it because ranges that were not checked may have errors even if all `n` checked
+/// ranges have none. At 5 % risk, up to three of `n` ranges may be wrong.
 const UNSEEN: f64 = 1.5;
 
-/// Error of the recorded content of a range that was chosen at random.
+/// Error of the recorded content of a randomly chosen range, divided by the number of ranges from
+/// which it was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Drawn {
-    /// Number of rows that the record lacks (negative: has too many), for each range from which this range
-    /// was chosen.
+    /// Rows that the record lacks, per range of the sum (negative: the record has too many rows).
     pub rows: f64,
-    /// Variance of the number of rows that the record lacks, for each range from which this range was chosen.
+    /// Correction of the recorded variance of the number of rows, per range of the sum.
     pub variance: f64,
 }
 
-/// Number of adjacent ranges, with the sum of their recorded contents.
+/// Count of adjacent key ranges, with the sum of their recorded contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Several {
     /// Number of ranges.
     pub pieces: u64,
-    /// Sum of the recorded contents of these ranges.
+    /// Sum of the recorded numbers of rows and bytes.
     pub recorded: Figures,
 }
 
 impl Drawn {
-    /// Returns the error of the record of one range, given the record and the content.
+    /// Returns the error of the record of one range, given the recorded content and the content
+    /// that was found.
     pub fn one(recorded: Figures, found: Figures) -> Self {
         let one = Several { pieces: 1, recorded };
         Self::of(one, one, recorded, found)
     }
 
-    /// Returns the error of one range that was chosen from ranges with a stored sum. `summed` describes these
-    /// ranges when the sum was stored, and `now` describes them by their current records.
+    /// Returns the error of one range that was chosen from ranges with a stored sum. `summed`
+    /// describes these ranges when the sum was stored, and `now` describes them by their current
+    /// records. `recorded` is the record of the chosen range, and `found` is its content.
     pub fn of(summed: Several, now: Several, recorded: Figures, found: Figures) -> Self {
         let off = |summed_up: u64, now_recorded: u64, recorded: u64, found: u64| {
             let of_all = now.pieces as f64 * (found as f64 - recorded as f64);
@@ -57,8 +59,9 @@ impl Drawn {
     }
 }
 
-/// Returns the estimated number of rows of the ranges `all`. `drawn` are the errors of ranges that were
-/// chosen from them, each with the same chance. `are_distinct` is true if no range was chosen twice.
+/// Returns the estimated number of rows in the ranges `all`. `drawn` has the errors of ranges that
+/// were chosen from `all` at random, each with the same chance. `are_distinct` is true if no range
+/// was chosen twice.
 pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
     let recorded = (all.recorded.rows as f64, all.recorded.rows_variance as f64);
     if all.pieces == 0 {
@@ -77,8 +80,8 @@ pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
         1.0
     };
     let of_draws = pieces * pieces * spread / count * left_out;
-    // The checked ranges may correct the recorded variance downward, even below zero, so the result is at
-    // least half the recorded variance.
+    // The corrected variance may be too small, or even negative. So use at least half the recorded
+    // variance.
     let of_samples = (recorded.1 + pieces * mean(|drawn| drawn.variance)).max(recorded.1 / 2.0);
     Figures {
         rows: whole(rows),

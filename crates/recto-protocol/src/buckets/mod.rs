@@ -1,28 +1,29 @@
 //! Protocol that keeps a large partition in buckets, so that no partition of the store grows without bound, as step
 //! functions.
 //!
-//! A partition that can become too large for a store is kept in *buckets*: contiguous ranges of its order, each stored
-//! as its own partition of the store. Queries do not see buckets.
+//! A partition that can become too large for a store is kept in *buckets*. Each bucket contains
+//! contiguous ranges of the partition's order, and is stored as a partition of its own. Queries do
+//! not see buckets.
 //!
-//! No function here does I/O, is async, or reads a clock. No function interprets keys: they are encoded, and are
-//! compared as bytes. `docs/design/buckets.md` gives the reasons.
+//! No function here does I/O, is async, or reads a clock. Functions compare keys only as encoded
+//! bytes. `docs/design/buckets.md` gives the reasons.
 //!
 //! In the names of this module, a `Directory` is a range map, which assigns keys to buckets. A `Piece` is one of its
 //! ranges. A `Cut` splits ranges, and a `Join` joins adjacent ranges. A `Floor` is a retention bound.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`names`] | types of keys, versions, timestamps and bucket numbers |
-//! | [`limits`] | size limits, and the times that the protocol waits |
+//! | [`names`] | types of keys, versions, timestamps and bucket ids |
+//! | [`limits`] | limits, and waiting times |
 //! | [`sampling`] | [`Sampling`]: choice of sampled rows, and estimates from samples |
 //! | [`estimating`] | [`corrected`]: estimated number of rows of many ranges, from the content of some of them |
 //! | [`growing`] | [`Growth`]: when and where a bucket is split |
 //! | [`sizing`] | split thresholds, and the sizes of buckets that follow from them |
-//! | [`directory`] | [`Directory`]: range map of a partition |
+//! | [`directory`] | [`Directory`]: range map of a partition (which bucket holds which keys) |
 //! | [`shards`] | [`Shards`]: rows of one bucket, distributed over several partitions of the store |
-//! | [`stored`] | columns of a range map |
+//! | [`stored`] | stored columns of a range map |
 //! | [`mod@copy`] | [`DirectoryCopy`]: cached range map, and the time for which a process may use it |
-//! | [`routing`] | buckets that receive a write, and buckets that are read |
+//! | [`routing`] | choice of the buckets that receive a write, and of the buckets to read |
 //! | [`writing`] | [`Writing`]: a write under way |
 //! | [`reading`] | [`Reading`]: a read under way, from several buckets |
 //! | [`steps`] | effect of each step of a split or join on a range map |

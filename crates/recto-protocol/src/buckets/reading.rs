@@ -1,4 +1,4 @@
-//! Read of a span of keys, from all buckets that contain it.
+//! State machine that reads a span of keys from all buckets that contain it.
 
 use crate::buckets::copy::{Clock, DirectoryCopy};
 use crate::buckets::directory::Span;
@@ -6,52 +6,56 @@ use crate::buckets::limits::Protocol;
 use crate::buckets::routing::Slice;
 use crate::buckets::rules::Rule;
 
-/// Event of a read that the caller reports.
+/// Event that the caller reports to [`Reading`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadEvent {
     /// The caller starts the read.
     Begin,
-    /// A range map is available, or the window of it that contains the first key of the span; for a backward
-    /// read, the last key.
+    /// The caller has a range map (which bucket holds which keys), or the window of it that
+    /// contains the first key of the span. A backward read needs the window with the last key.
     Copy(DirectoryCopy),
-    /// The caller has read this number of slices, as far as it needs them.
+    /// The caller has read the first `usize` slices of [`ReadAction::Slices`].
     Read(usize),
 }
 
-/// Action of a read that the caller takes.
+/// Action that the caller of [`Reading`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadAction {
-    /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
+    /// Use the cached range map of this process if it has not expired. Otherwise read the range
+    /// map.
     Take,
-    /// Read the range map again.
+    /// Read the range map (which bucket holds which keys) from the store, because the cached one
+    /// has expired.
     Read,
-    /// Read these slices, in this order, each in the direction of the read, as far as they are needed.
-    /// Discard all rows that were read earlier.
+    /// Read these slices in this order, until there are enough rows. Discard rows of an earlier
+    /// `Slices` action.
     Slices {
-        /// Slices to read, each of one bucket.
+        /// Slices to read: a bucket, and the keys to return from it.
         slices: Vec<Slice>,
-        /// Part of the span that other windows contain.
+        /// Part of the span that is not in `slices`; `None`: the slices contain the whole span.
         rest: Option<Span>,
     },
-    /// Report the rows that were read: they are valid.
+    /// Return the rows that were read. They came from the right buckets.
     Done,
 }
 
-/// State machine that reads a span of keys.
+/// State machine that reads a span of keys from the buckets of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
     span: Span,
-    /// True if the read begins at the last key.
+    /// True if the read goes from the last key to the first.
     is_backward: bool,
     copy: Option<DirectoryCopy>,
-    /// Slices to read. While `is_checking`, slices that were read and are compared with a newer range map.
+    /// Slices to read, or, while `is_checking`, the slices that were read and must be confirmed by
+    /// a newer range map.
     slices: Vec<Slice>,
     is_checking: bool,
     protocol: Protocol,
 }
 
 impl Reading {
-    /// Returns a read of this span, from its first key; if `is_backward`, from its last key.
+    /// Creates a read of the keys in `span`, from the first key or, if `is_backward`, from the
+    /// last.
     pub fn new(span: Span, is_backward: bool, protocol: Protocol) -> Self {
         Self {
             span,
@@ -63,7 +67,7 @@ impl Reading {
         }
     }
 
-    /// Handles an event, and returns the next action. `now` is the current time.
+    /// Handles an event, and returns the next action of the caller. `now` is the time of the event.
     pub fn step(&mut self, event: ReadEvent, now: Clock) -> ReadAction {
         match event {
             ReadEvent::Begin => ReadAction::Take,
@@ -106,8 +110,9 @@ impl Reading {
     }
 }
 
-/// Returns whether this range map reads all these slices from the same buckets. If it does, the buckets were
-/// valid during the whole read, because a bucket that is no longer read is never read again.
+/// Returns whether the range map in `copy` reads all slices of `read` from the same buckets. If so,
+/// the buckets were valid during the whole read: once a bucket is no longer read, it is never read
+/// again.
 fn is_as_read(copy: &DirectoryCopy, read: &[Slice]) -> bool {
     read.iter().all(|slice| {
         let now = copy.directory().slices(&slice.span);

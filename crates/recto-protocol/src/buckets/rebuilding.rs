@@ -1,8 +1,9 @@
-//! Reconstruction of a range map that is damaged or lost, from its readable parts and from the existing buckets.
+//! Reconstruction of a damaged or lost range map (which bucket holds which keys), from its readable
+//! parts and from the existing buckets.
 //!
-//! The new range map names the bucket that is read for each key, and nothing else. Rows of the key in other
-//! buckets have to be moved to that bucket, each with its own timestamp. No row is lost, even if the new
-//! range map is wrong. Only the number of rows to move depends on how well the new range map fits.
+//! The new range map names for each key only the bucket that is read. A repair then moves rows of
+//! the key from other buckets to that bucket, with their own timestamps. So no row is lost even if
+//! the new range map is wrong. A better range map only leaves fewer rows to move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,43 +15,46 @@ use crate::buckets::stored::{
     PieceColumns, StaticColumns, StoredDirectory, StoredError, piece_columns, read_directory, static_columns,
 };
 
-/// Distance of the next bucket number from the greatest number of an existing bucket, if the next number is
-/// unknown. It prevents a second use of the number of a deleted bucket. Old deletions in the deleted bucket
-/// could otherwise apply to the new bucket.
+/// Gap between the greatest id of an existing bucket and the next assigned id, if the stored next
+/// id is lost. The gap prevents a second use of the id of a deleted bucket. Old tombstones of the
+/// deleted bucket could otherwise delete rows of the new bucket.
 const UNKNOWN_NUMBERS: u64 = 1 << 32;
 
-/// Readable parts of a damaged range map, by column.
+/// Readable columns of a damaged range map; `None`: the column is missing or has a wrong type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remains {
-    /// Column `version`: version of the range map.
+    /// Column `version`: version of the range map (which bucket holds which keys), which
+    /// conditional writes compare.
     pub version: Option<i64>,
-    /// Column `next_bucket`: number that the next new bucket gets.
+    /// Column `next_bucket`: id of the next new bucket.
     pub next_bucket: Option<i64>,
-    /// Column `life_ms`: lifetime of a cached range map, in milliseconds.
+    /// Column `life_ms`: time for which a process may use a cached range map (which bucket holds
+    /// which keys), in milliseconds.
     pub life_ms: Option<i64>,
-    /// Column `longest_ms`: longest lifetime of any cached range map, in milliseconds.
+    /// Column `longest_ms`: longest lifetime of any range map (which bucket holds which keys) that
+    /// is still cached, in milliseconds.
     pub longest_ms: Option<i64>,
-    /// Column `floor`: retention bound, encoded.
+    /// Column `floor`: encoded retention bound (rows beyond it are deleted).
     pub floor: Option<Vec<u8>>,
-    /// Rows of the ranges, in the order of their starts.
+    /// Key ranges, in the order of their starts.
     pub pieces: Vec<PieceRemains>,
 }
 
-/// Readable parts of the row of a range.
+/// Readable columns of one key range in a damaged range map (which bucket holds which keys).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceRemains {
     /// Start of the range.
     pub start: Key,
-    /// Column `bucket`: number of the bucket that is read.
+    /// Column `bucket`: id of the bucket that is read.
     pub bucket: Option<i64>,
-    /// All columns; `None`: a required column is missing, or does not have its type.
+    /// All columns of the range; `None`: a required column is missing, or has a wrong type.
     pub columns: Option<PieceColumns>,
 }
 
-/// Existing bucket that has rows.
+/// Bucket that exists in the store and has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBucket {
-    /// Number of the bucket.
+    /// Id of the bucket.
     pub bucket: Bucket,
     /// Key of the first row in the bucket.
     pub first: Key,
@@ -59,10 +63,10 @@ pub struct HeldBucket {
 }
 
 impl Remains {
-    /// Returns the range map, if it is not damaged.
+    /// Decodes the range map, if it is not damaged.
     ///
     /// # Errors
-    /// Reason why the range map is damaged. If there are several, the first reason.
+    /// The range map is damaged. The error gives the first reason.
     pub fn directory(&self) -> Result<Directory, StoredError> {
         let missing = |what| StoredError::Bytes {
             what,
@@ -105,9 +109,10 @@ impl Remains {
         Ok(whole)
     }
 
-    /// Returns a range map that has each key in one bucket. The bucket is the previous bucket if that is
-    /// readable, and otherwise follows from the existing buckets. Ranges whose sampling parameters are not
-    /// readable get `sampling`. The range map gets `version` if its earlier version is not readable.
+    /// Builds a range map that assigns each key to one bucket. A range keeps its bucket if the
+    /// bucket is readable. Otherwise the existing buckets `held` determine the bucket. Ranges whose
+    /// sampling parameters are unreadable get `sampling`. `version` is used if the stored version
+    /// is unreadable.
     ///
     /// # Errors
     /// A newer release wrote the range map, or its retention bound is not readable.
@@ -129,8 +134,8 @@ impl Remains {
         for remains in self.pieces.iter().filter(|one| one.start.len() <= MAX_EDGE_BYTES) {
             pieces.push(remains.piece(&shared, sampling)?);
         }
-        // Read the retention bound by itself, so that a damaged bound is an error even if the range
-        // map has no ranges.
+        // Decode the retention bound separately, so that a damaged bound is an error even if the
+        // range map has no ranges.
         let floor = read_directory(
             StoredDirectory {
                 shared,
@@ -161,7 +166,7 @@ impl Remains {
         })
     }
 
-    /// Returns a number for the next new bucket that is greater than all numbers that were assigned.
+    /// Returns an id for the next new bucket that is greater than all ids that were ever assigned.
     fn next_number(&self, pieces: &[(Piece, bool)], held: &[HeldBucket]) -> Bucket {
         let known = self.next_bucket.and_then(|next| u64::try_from(next).ok());
         let known = known.filter(|next| (1..MAX_NUMBER - UNKNOWN_NUMBERS).contains(next));
@@ -170,8 +175,8 @@ impl Remains {
         let greatest = named.chain(held.iter().map(|one| one.bucket)).max();
         let above = greatest.unwrap_or_default().0 + 1;
         Bucket(match known {
-            // Existing buckets may already have the stored next number or a greater one, so the
-            // result is greater than the number of every known bucket.
+            // Existing buckets may have the stored next id or a greater one, so return an id above
+            // all known ids.
             Some(known) => known.max(above),
             None => above + UNKNOWN_NUMBERS,
         })
@@ -179,7 +184,7 @@ impl Remains {
 }
 
 impl PieceRemains {
-    /// Returns the readable part of the range, and whether the bucket that is read is known.
+    /// Returns the readable part of the range, and true if the bucket that is read is known.
     fn piece(&self, shared: &StaticColumns, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
         let alone = |columns: &PieceColumns| {
             let stored = StoredDirectory {
@@ -214,9 +219,9 @@ fn at_rest(start: Key, bucket: Bucket, sampling: Sampling) -> Piece {
     }
 }
 
-/// Returns ranges that follow from the existing buckets alone. A range begins where the rows of its bucket
-/// begin. Newer buckets have greater numbers, so a bucket whose rows lie within the rows of a newer bucket is
-/// no longer read.
+/// Derives ranges from the existing buckets alone. A range begins at the first row of its bucket.
+/// If the rows of a bucket lie within those of a newer bucket (greater id), the older bucket is
+/// ignored, because it was read before the newer one.
 fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     let mut sorted: Vec<&HeldBucket> = held.iter().collect();
     sorted.sort_by(|one, other| (&one.first, other.bucket).cmp(&(&other.first, one.bucket)));
@@ -228,8 +233,8 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
         if is_begun || newer.iter().any(is_within) || one.first.len() > MAX_EDGE_BYTES {
             continue;
         }
-        // Buckets come in the order of their first rows, so a bucket that ends before this bucket
-        // begins contains neither this bucket nor a later one.
+        // Buckets are sorted by their first rows, so a bucket that ends before `one` begins
+        // contains neither `one` nor a later bucket.
         newer.retain(|other| other.last >= one.first);
         newer.push(one);
         let start = if pieces.is_empty() {
@@ -245,11 +250,12 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     pieces
 }
 
-/// Gives each range its own bucket, by these rules:
+/// Assigns each range its own bucket, by these rules:
 ///
 /// - A range keeps its bucket if the bucket is known and no other range keeps it.
-/// - Another range gets the newest existing bucket that has rows in the range and that no range names.
-/// - If no such bucket exists, the range gets a new bucket.
+/// - Another range gets the newest existing bucket that has rows in the range and that no range
+///   names.
+/// - If no such bucket exists, the range gets a new bucket, with the id `next`.
 fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucket) -> Vec<Piece> {
     let spans: Vec<Span> = (0..pieces.len())
         .map(|index| Span {
@@ -263,14 +269,14 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         one.is_some_and(|one| one.last >= span.start && span.end.as_ref().is_none_or(|end| one.first < *end))
     };
     let mut destinations = BTreeSet::new();
-    // If several runs have one destination, only the first of them keeps it, so begin with the runs whose
-    // buckets have rows there.
+    // If several groups of ranges have the same destination bucket, only the first group keeps it.
+    // So first visit the groups whose buckets have rows in the group.
     for has_rows in [true, false] {
         let mut begin = 0;
         while begin < pieces.len() {
             let bucket = pieces[begin].0.roles.destination();
-            // Adjacent ranges with one destination are treated as one range: they keep or lose their
-            // buckets together.
+            // Treat adjacent ranges with one destination bucket as one range: they keep or lose
+            // their buckets together.
             let beside = pieces[begin..].iter();
             let beside =
                 beside.take_while(|(piece, is_known)| *is_known && piece.roles.destination() == bucket);
@@ -311,7 +317,7 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
     pieces.into_iter().map(|(piece, _)| piece).collect()
 }
 
-/// Converts a range map that was read without damage: all of its columns are readable.
+/// Converts an undamaged range map (which bucket holds which keys): all columns are readable.
 impl From<&Directory> for Remains {
     fn from(directory: &Directory) -> Self {
         let shared = static_columns(directory);

@@ -1,5 +1,5 @@
-//! Deletion of rows beyond a retention bound: the rows are hidden, then deleted, and then their ranges are
-//! removed.
+//! Deletion of rows beyond a retention bound (key that separates kept rows from older rows). The
+//! rows are hidden, then deleted, and then their key ranges are removed from the range map.
 //!
 //! ```text
 //!  begin ──► read ──► raise the floor ──► wait ──► delete whole buckets ──► forget their pieces ──► over
@@ -7,12 +7,13 @@
 //!              └──────────────┴── read again ◄──────────────┴────────────────────────┘
 //! ```
 //!
-//! The range map contains the progress: ranges beyond the bound still have to be deleted. The next process
-//! that finds such ranges continues. It waits again, and deletes again.
+//! The range map shows the progress: a range beyond the bound still has to be deleted. Any process
+//! that finds such a range continues the deletion: it waits again, and deletes again.
 //!
-//! A bucket is deleted as a whole only if the process sees the whole range map, and no kept range names the
-//! bucket. A window does not show this: a range behind it may still be read from the bucket, because a split
-//! of that range is unfinished. In all other cases, only the hidden keys of the bucket are deleted.
+//! A bucket is deleted as a whole only if the process sees the whole range map, and no kept range
+//! names the bucket. A window of the range map is not enough: a range outside the window may still
+//! be read from the bucket, because a split of that range is unfinished. In all other cases, only
+//! the hidden keys of the bucket are deleted.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +23,14 @@ use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 
-/// Event of the deletion that the caller reports.
+/// Event that the caller reports to [`Retaining`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainEvent {
     /// The caller starts the deletion.
     Begin,
-    /// The range map, or the window of it that contains the oldest ranges, was read.
+    /// The caller has read the range map, or the window of it that contains the oldest ranges.
     Read(Directory),
-    /// The conditional write of the range map ended.
+    /// The conditional write of [`RetainAction::Cas`] ended.
     Decided(Decision),
     /// The time of [`RetainAction::Wait`] has passed.
     Waited,
@@ -37,47 +38,50 @@ pub enum RetainEvent {
     Deleted,
 }
 
-/// Action of the deletion that the caller takes.
+/// Action that the caller of [`Retaining`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainAction {
-    /// Read the range map, serially.
+    /// Read the range map (which bucket holds which keys) with serial consistency.
     Read,
-    /// Put this range map, without the ranges that start at `gone`, if this version is stored.
+    /// Replace the range map by `put`, and remove the ranges that start at `gone`, if the stored
+    /// version is `expected`.
     Cas {
-        /// Version that the stored range map must have.
+        /// Version that the stored range map (which bucket holds which keys) must have.
         expected: Version,
         /// Range map to put.
         put: Directory,
-        /// Starts of the ranges that the write removes from the range map.
+        /// Starts of the ranges to remove from the range map (which bucket holds which keys).
         gone: Vec<Key>,
     },
-    /// Wait for this time, measured with the clock that counts since the machine was started.
+    /// Wait for `ms`, measured with the clock that counts since the start of the machine.
     Wait {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Delete all rows of these spans in these buckets. Rows that arrive late there must not be visible. If a
-    /// span contains all keys, delete the bucket as a whole.
+    /// Delete all rows of these spans of keys in these buckets, also rows that arrive late with
+    /// earlier timestamps. If a span contains all keys, delete the bucket as a whole.
     Delete(Vec<(Bucket, Span)>),
-    /// No rows or ranges are left to delete. The machine has ended.
+    /// The deletion has ended: no hidden rows or ranges are left.
     Over,
 }
 
-/// State machine that deletes rows beyond a retention bound.
+/// State machine that deletes the rows beyond a retention bound (a key in the sort order).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Retaining {
     wanted: Floor,
     known: Option<Directory>,
-    /// Buckets for which the process has waited, or whose rows it has deleted, with the span of these rows.
+    /// Buckets with rows to delete, at the last read of the range map, each with the span of the
+    /// rows.
     hidden: Vec<(Bucket, Span)>,
     is_deleted: bool,
-    /// True if each range has a bucket of its own, which no other range ever names.
+    /// True if each bucket belongs to only one range, now and later, as time buckets do.
     is_unshared: bool,
     protocol: Protocol,
 }
 
 impl Retaining {
-    /// Creates the deletion of the rows beyond a bound.
+    /// Creates the deletion of the rows beyond the retention bound `wanted` (a key in the sort
+    /// order).
     pub fn new(wanted: Floor, protocol: Protocol) -> Self {
         Self {
             wanted,
@@ -89,8 +93,9 @@ impl Retaining {
         }
     }
 
-    /// Creates the deletion of the rows beyond a bound in time buckets. Each time bucket belongs to one range,
-    /// so it is always deleted as a whole.
+    /// Creates the deletion of the rows beyond `wanted` in time buckets (one bucket for each
+    /// interval of time). Each time bucket belongs to one range, so it is always deleted as a
+    /// whole.
     pub fn of_time_buckets(wanted: Floor, protocol: Protocol) -> Self {
         Self {
             is_unshared: true,
@@ -98,7 +103,7 @@ impl Retaining {
         }
     }
 
-    /// Handles an event, and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: RetainEvent) -> RetainAction {
         match event {
             RetainEvent::Begin | RetainEvent::Decided(_) => RetainAction::Read,
@@ -156,9 +161,10 @@ impl Retaining {
 }
 
 impl Directory {
-    /// Returns the range map with the furthest retention bound that `wanted` allows. The bound is at an edge
-    /// between ranges of this window that have no bucket in common, so that buckets can usually be deleted as
-    /// a whole. Returns `None` if no such bound hides more rows than the present bound.
+    /// Returns the range map with its retention bound moved as far as `wanted` allows. The new
+    /// bound is an edge between ranges of this window that share no bucket, so that buckets can
+    /// usually be deleted as a whole. Returns `None` if no such edge hides more rows than the
+    /// present bound.
     fn raised(&self, wanted: &Floor) -> Option<Self> {
         let is_higher = |edge: &Key| {
             let floor = self.floor.as_ref();
@@ -186,15 +192,16 @@ impl Directory {
         })
     }
 
-    /// Returns the number of ranges that the retention bound hides completely. They are the oldest ranges.
+    /// Returns the number of ranges that the retention bound (key beyond which rows are deleted)
+    /// hides completely.
     fn count_below(&self) -> usize {
         let Some(floor) = &self.floor else { return 0 };
         self.spans().filter(|(span, _)| floor.hides_all(span)).count()
     }
 
-    /// Returns the buckets of the ranges that the retention bound hides completely, each with the span of the
-    /// rows that are deleted there. If `may_share`, a bucket that another range may name is not deleted as a
-    /// whole.
+    /// Returns the buckets of the ranges that the retention bound hides completely, each with the
+    /// span of the rows to delete. If `may_share`, a bucket that a kept range may name is not
+    /// deleted as a whole.
     fn below_floor(&self, may_share: bool) -> Vec<(Bucket, Span)> {
         let Some(floor) = &self.floor else {
             return Vec::new();
@@ -220,9 +227,9 @@ impl Directory {
         named(hidden).into_iter().map(span).collect()
     }
 
-    /// Returns the range map without the ranges that the retention bound hides, and the starts of the removed
-    /// ranges. The adjacent range gets the keys of the removed ranges, which have no rows. Returns `None` if
-    /// this window has no other range.
+    /// Returns the range map without the ranges that the retention bound hides, and the starts of
+    /// the removed ranges. The adjacent range gets their keys, which have no rows left. Returns
+    /// `None` if the bound hides all ranges of this window.
     fn forgotten(&self) -> Option<(Self, Vec<Key>)> {
         let count = self.count_below();
         if count >= self.pieces.len() {

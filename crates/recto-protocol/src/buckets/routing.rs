@@ -1,4 +1,4 @@
-//! Buckets that receive a write, and buckets that are read.
+//! Lookups in a range map: the buckets that receive a write, and the buckets that a read needs.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::buckets::limits::{MAX_SLICES, Protocol};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 
-/// Operation on a row that is routed to buckets.
+/// Kind of change of a row, which determines the buckets that receive it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// The row is written.
@@ -16,13 +16,13 @@ pub enum Operation {
     Delete,
 }
 
-/// Reason why no bucket receives an operation on a key.
+/// Reason why no bucket receives a put or a deletion of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unrouted {
-    /// The key is beyond the retention bound.
+    /// The key is beyond the retention bound (rows there are hidden and deleted).
     #[error("the row is older than the retention time of its buckets")]
     BelowFloor,
-    /// The window does not contain the key. Another window has to be read.
+    /// The window of the range map does not contain the key. The caller has to read another window.
     #[error("the window of the range map does not have the key")]
     OutsideWindow,
 }
@@ -32,12 +32,13 @@ pub enum Unrouted {
 pub struct Slice {
     /// Bucket to read.
     pub bucket: Bucket,
-    /// Keys to show. Rows of the bucket outside this span must be ignored, because they may be outdated.
+    /// Keys to return. The reader must ignore rows of the bucket outside this span, because they
+    /// may be outdated.
     pub span: Span,
 }
 
 impl Roles {
-    /// Returns the buckets of a range that receive this operation on its rows.
+    /// Returns the buckets of a key range that receive a put or a deletion of a row.
     pub fn takers(&self, operation: Operation, protocol: Protocol) -> BTreeSet<Bucket> {
         let mut takers: BTreeSet<_> = self.writes.iter().copied().chain([self.read]).collect();
         if operation == Operation::Delete {
@@ -51,10 +52,11 @@ impl Roles {
 }
 
 impl Directory {
-    /// Returns the buckets that receive the operation on this key.
+    /// Returns the buckets that receive `operation` on the row with this key.
     ///
     /// # Errors
-    /// The retention bound hides the key of a put, or this window does not contain the key.
+    /// The operation is a put and the retention bound hides the key, or this window does not
+    /// contain the key.
     pub fn takers(
         &self,
         key: &[u8],
@@ -69,15 +71,16 @@ impl Directory {
         Ok(piece.roles.takers(operation, protocol))
     }
 
-    /// Returns the slices to read for a span, in the order of keys, as far as this window contains them and rows are
-    /// kept. Adjacent ranges of one bucket make one slice.
+    /// Returns the slices (bucket and keys) to read for `span`, in the order of keys, without keys
+    /// that the retention bound hides or that are outside this window. Adjacent ranges of one
+    /// bucket make one slice.
     pub fn slices(&self, span: &Span) -> Vec<Slice> {
         self.merged(span, false, usize::MAX)
     }
 
-    /// Returns the first slices to read for a span, in the order of the read; for a backward read, the last
-    /// slices. Returns at most [`MAX_SLICES`] slices, and the rest of the span. A page needs only a few of
-    /// many slices.
+    /// Returns the first slices to read for `span`, in the order of the read, and the part of the
+    /// span after them. There are at most [`MAX_SLICES`], because a page needs only a few. A
+    /// backward read begins with the last slices.
     pub fn first_slices(&self, span: &Span, is_backward: bool) -> (Vec<Slice>, Option<Span>) {
         let mut slices = self.merged(span, is_backward, MAX_SLICES + 1);
         let next = (slices.len() > MAX_SLICES).then(|| slices.pop()).flatten();
@@ -122,9 +125,9 @@ impl Directory {
         slices
     }
 
-    /// Returns the first slice of a span, within one range; for a backward read, the last slice. It does not
-    /// compute the slices of further ranges, which may never be read. Returns `None` if this window contains
-    /// no key of the span, or if no key of the span is kept.
+    /// Returns the first slice to read for `span`, within one range; for a backward read, the last
+    /// slice. Further slices are not computed, because they may never be read. Returns `None` if
+    /// this window contains no kept key of the span.
     pub fn first_slice(&self, span: &Span, is_backward: bool) -> Option<Slice> {
         let wanted = self.kept().common(span)?;
         let mut spans = self.spans_of(&wanted);
@@ -138,7 +141,8 @@ impl Directory {
         Some(Slice { bucket, span })
     }
 
-    /// Returns the part of a span after this window.
+    /// Returns the part of `span` after this window of the range map; `None` if there is no such
+    /// part.
     pub fn rest(&self, span: &Span) -> Option<Span> {
         let end: Key = self.end.clone()?;
         let behind = Span {
@@ -148,7 +152,8 @@ impl Directory {
         span.common(&behind)
     }
 
-    /// Returns the part of a span before this window.
+    /// Returns the part of `span` before this window of the range map; `None` if there is no such
+    /// part.
     pub fn rest_before(&self, span: &Span) -> Option<Span> {
         let first = self.pieces.first().filter(|piece| !piece.start.is_empty())?;
         let before = Span {
@@ -158,7 +163,7 @@ impl Directory {
         span.common(&before)
     }
 
-    /// Returns the span of keys that are kept.
+    /// Returns the span of keys that the retention bound (key beyond which rows are deleted) keeps.
     fn kept(&self) -> Span {
         self.floor.as_ref().map_or_else(Span::all, Floor::kept_span)
     }

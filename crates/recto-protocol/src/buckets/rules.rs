@@ -1,43 +1,46 @@
-//! Rules of the protocol, by name. A model disables one rule and finds the fault that the rule prevents.
+//! Named rules of the protocol for buckets. A test disables a rule and shows the fault that the
+//! rule prevents.
 
-/// Rule of the protocol. A release enables all rules.
+/// Rule of the protocol for buckets. A release enables all rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
-    /// A writer takes the timestamp of a write after it has the range map that routes the write.
+    /// A writer takes the timestamp of a write only after it has the range map that routes the
+    /// write.
     StampAfterCopy,
-    /// A write is acknowledged if the cached range map that routed it is still valid. If the range map has
-    /// expired, the write is acknowledged only if it went to all buckets that a newer range map requires.
+    /// A write is acknowledged if the cached range map that routed it has not expired. Otherwise,
+    /// it is acknowledged only if it went to all buckets that a newer range map requires.
     AcknowledgedByLivingCopy,
-    /// A write that went to the wrong buckets starts again, with a new timestamp.
+    /// A write that went to the wrong buckets is sent again with a new timestamp.
     NewStampForNewCopy,
-    /// A write to a guessed bucket is acknowledged only after a range map has confirmed that the key belongs
-    /// to the bucket.
+    /// A write to a guessed bucket is acknowledged only after a range map has confirmed the bucket.
     GuessIsChecked,
-    /// Deletions also go to old buckets, which receive no writes any more.
+    /// Deletions also go to old buckets (left by a split), which receive no writes any more.
     DeletionsReachOld,
-    /// A read of a key range shows only those rows of a bucket whose keys are in the range.
+    /// A read of a key range returns only rows whose keys are in the range. The bucket may have
+    /// outdated rows outside it.
     ReadsClipped,
-    /// A reader whose cached range map has expired reads the range map again. It starts again if the newer
-    /// range map reads other buckets.
+    /// If its cached range map expires during a read, a reader reads the range map again. If the
+    /// newer range map names other buckets, the reader starts over.
     ReadAgainWhenOver,
-    /// The lifetime of a cached range map counts from the time before its read.
+    /// The lifetime of a cached range map counts from the time before its read, because its content
+    /// may be that old.
     LifeFromBeforeReading,
     /// The age of a cached range map is measured with two clocks. The larger age counts, because one clock
     /// may have stopped.
     LargerOfClocks,
-    /// A process that waits for the expiry of cached range maps adds the time for which the clocks of a
-    /// process may stop.
+    /// A process that waits for the expiry of cached range maps adds the time for which the clocks
+    /// of another process may stop.
     MarginForStandstill,
-    /// A process that waits for the expiry of cached range maps waits for the longest lifetime that any of them may
-    /// have.
+    /// A process that waits for the expiry of cached range maps waits for the longest lifetime that
+    /// any cached range map may have.
     LongestLifeRemembered,
-    /// A split sends deletions to a new bucket before it sends writes to the bucket.
+    /// A split first sends deletions to a new bucket, and later also writes.
     DeletionsFirst,
-    /// A new bucket receives writes only when no process deletes with an older range map that does not name
-    /// the bucket.
+    /// A new bucket receives writes only when no process deletes rows by an older range map, which
+    /// does not name the new bucket.
     WaitAfterDeletions,
-    /// A split copies rows only when no process writes with an older range map that does not name the new
-    /// bucket.
+    /// A split copies rows only when no process writes rows by an older range map, which does not
+    /// name the new bucket.
     WaitAfterWrites,
     /// A new bucket is read only after all rows are copied to it.
     CopiedBeforeRead,
@@ -50,11 +53,13 @@ pub(crate) enum Rule {
         )
     )]
     CopiedAtOwnStamp,
-    /// After the switch of reads to a new bucket, the previous bucket still receives writes.
+    /// After reads switch to a new bucket, the previous bucket still receives writes, because
+    /// processes may still read there.
     WrittenWhileRead,
     /// The previous bucket receives writes until no process reads from it by an older range map.
     WaitBeforeLeaving,
-    /// A range map is changed only if its version is the version that the process read.
+    /// A conditional write of a range map compares the version, so that a concurrent change is not
+    /// lost.
     #[cfg_attr(
         not(test),
         allow(
@@ -63,11 +68,11 @@ pub(crate) enum Rule {
         )
     )]
     ChangedByVersion,
-    /// A conditional write of unknown outcome does not count as applied. The process reads the range map to
-    /// find the outcome.
+    /// A conditional write of unknown outcome does not count as applied. The process reads the
+    /// range map to find the outcome.
     UnknownIsRead,
-    /// A process that splits reads the range map serially, so that no other process reads an older range map
-    /// afterwards.
+    /// A process that splits reads the range map with serial consistency. Afterwards, no process
+    /// can read an older range map.
     #[cfg_attr(
         not(test),
         allow(
@@ -76,28 +81,33 @@ pub(crate) enum Rule {
         )
     )]
     ReadSerially,
-    /// A process that continues the split of another process waits again.
+    /// A process that continues another process's split waits again for the expiry of cached range
+    /// maps.
     WaitedByOneself,
-    /// A process that continues the split of another process copies the rows again.
+    /// A process that continues another process's split copies the rows again.
     CopiedByOneself,
-    /// Before the first range is split off, a mark in bucket 0 records that the partition exists.
+    /// Before the first split of a partition, a mark in bucket 0 records that the partition exists,
+    /// so that scans find it.
     RootMarkedFirst,
-    /// The remaining rows of an old bucket are copied before the bucket is cleared.
+    /// The remaining rows of an old bucket (left by a split) are copied before the bucket is
+    /// deleted.
     CopiedBeforeCleared,
-    /// An old bucket is cleared if the range map is still the same as when its remaining rows were copied.
+    /// An old bucket (left by a split) is deleted only if the range map has not changed since its
+    /// remaining rows were copied.
     LookedAgainBeforeClearing,
-    /// The retention bound hides rows before they are deleted.
+    /// The retention bound (a key) hides the rows beyond it before they are deleted.
     HiddenBeforeDropped,
-    /// Rows that a retention bound hides are deleted only when no process reads with a range map that still
-    /// shows them.
+    /// Rows beyond a retention bound are deleted only when no process reads with a range map that
+    /// still shows them.
     WaitBeforeDropping,
-    /// The ranges of a deleted bucket are removed from the range map only after the bucket is deleted.
+    /// The key ranges of a deleted bucket are removed from the range map only after the bucket is
+    /// deleted.
     DroppedBeforeForgotten,
-    /// A bucket beyond a retention bound is deleted as a whole only if no kept range can name it. Otherwise only
-    /// the hidden keys of the bucket are deleted.
+    /// A bucket beyond a retention bound is deleted as a whole only if no kept range can name it.
+    /// Otherwise only the hidden keys of the bucket are deleted.
     SharedBucketsStay,
-    /// Each bucket is the destination of only one run of adjacent ranges. Readers check this rule, and not the
-    /// buckets that are read now.
+    /// All ranges that will finally be read in one bucket (its destination) are adjacent. Readers
+    /// check this rule, and not the buckets that are read now.
     #[cfg_attr(
         not(test),
         allow(
@@ -106,19 +116,21 @@ pub(crate) enum Rule {
         )
     )]
     PlacedByDestination,
-    /// A split divides runs of adjacent ranges that have one destination. All ranges of a part get the same new
-    /// bucket.
+    /// A split divides whole runs (adjacent ranges with one destination bucket). All ranges of a
+    /// part get the same new bucket.
     SplitByRuns,
-    /// A run that may continue outside the window is not joined. If it is split, the part at the edge of the
-    /// window stays in its bucket.
+    /// A run that may continue outside the window is not joined. If it is split, the part at the
+    /// edge of the window keeps its bucket.
     WholeRuns,
-    /// A join takes only ranges of which no split and no join is under way.
+    /// A join takes only ranges in which no split and no join is under way.
     JoinedAtRest,
-    /// A join takes only ranges that are read in the same buckets as when the join was decided.
+    /// A join takes only ranges that are still read in the buckets that were seen when the join was
+    /// decided.
     JoinedAsDecided,
-    /// A join takes no ranges beyond the retention bound.
+    /// A join takes no ranges that the retention bound (key beyond which rows are deleted) hides.
     JoinedAboveFloor,
-    /// The remaining rows of an old bucket are deleted only within the range that left the bucket.
+    /// The remaining rows of an old bucket (left by a split) are deleted only within the range that
+    /// left the bucket.
     #[cfg_attr(
         not(test),
         allow(
@@ -127,9 +139,10 @@ pub(crate) enum Rule {
         )
     )]
     ClearedBySpan,
-    /// The edges between joined ranges are removed after the old buckets of these ranges are cleared.
+    /// The edges between joined ranges are removed only after the old buckets of these ranges are
+    /// deleted.
     EdgesGoLast,
 }
 
-/// Set of the enabled rules of this protocol.
+/// Set of the enabled rules of the protocol for buckets.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

@@ -1,37 +1,39 @@
-//! Choice of sampled rows, and estimates of a bucket's content from its samples.
+//! Choice of the rows to sample, and estimates of a bucket's content from its samples.
 //!
-//! The key of a row decides whether the row is sampled. Retries and copies of a row are therefore sampled
-//! alike, and no process counts rows. The chance p is proportional to the bytes of the row, but at least the
-//! chance of the mean row of the previous bucket. Without this minimum, one small row that happens to be
-//! sampled would represent thousands of rows. A sample represents 1/p rows.
+//! The key of a row decides whether the row is sampled. Retries and copies of a row are therefore
+//! sampled alike, and no process counts rows. A row is sampled with a chance p proportional to its
+//! bytes, but at least the chance of a mean row of the previous bucket. Otherwise one small row
+//! that happens to be sampled would represent thousands of rows. A sample represents 1/p rows.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buckets::directory::Figures;
 
-/// Sampling parameters of a bucket. They stay the same as long as the bucket exists, so that a process that writes a
-/// row again, or copies it, samples it alike.
+/// Sampling parameters of a bucket. They never change while the bucket exists, so every process
+/// that writes or copies a row decides alike whether the row is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sampling {
-    /// Approximate bytes of rows for each sample: a row of this size is always sampled.
+    /// Bytes of rows for each sample, approximately. A row of at least this size is always sampled.
     pub unit: u64,
-    /// Mean bytes of the rows of the previous bucket. Smaller rows are sampled as often as rows of this size.
+    /// Mean size of a row in the previous bucket, in bytes. Smaller rows are sampled with the
+    /// chance of a row of this size.
     pub mean: u64,
 }
 
-/// Size of a row, in bytes, up to which a deletion always marks the row's sample as deleted. Larger rows may stay
-/// counted, because a process that deletes a row does not know its size.
+/// Maximum size of a row, in bytes, whose deletion surely marks its sample as deleted. A deletion
+/// does not know the size of its row, so the sample of a larger row may still count as present.
 pub const MAX_DELETED_ROW_BYTES: u64 = 64 << 10;
-/// Number of standard deviations that the error of an estimate does not exceed in 95 of 100 cases.
+/// Number of standard deviations for an error bound that holds in 95 of 100 cases.
 const DEVIATIONS: f64 = 1.96;
 const TWO_TO_64: u128 = 1 << 64;
 
-/// Returns the hash of a key, which decides whether its row is sampled. It is the same in every process and release.
+/// Returns the hash of a key, which decides whether its row is sampled. It never differs between
+/// processes or releases.
 pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Sample of a bucket: a stored note about one sampled row.
+/// Stored note about one sampled row. The samples of a bucket serve to estimate its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// Key of the row.
@@ -43,20 +45,20 @@ pub struct Sample {
 }
 
 impl Sampling {
-    /// Returns whether a row is sampled whose key has this hash. `bytes` is its
+    /// Returns whether a row is sampled. `hash` is the [hash](hash) of its key, and `bytes` is its
     /// [counted size](crate::buckets::sizing::counted_bytes).
     pub fn is_sampled(self, hash: u64, bytes: u64) -> bool {
         u128::from(hash) < self.threshold(bytes)
     }
 
-    /// Returns whether a process that deletes a row marks the row's sample as deleted. The process does not
-    /// know the size of the row, or whether the row was sampled.
+    /// Returns whether a deletion of a row also marks the row's sample as deleted. The deletion
+    /// does not know the size of the row, and therefore assumes [`MAX_DELETED_ROW_BYTES`].
     pub fn marks_gone(self, hash: u64) -> bool {
         self.is_sampled(hash, MAX_DELETED_ROW_BYTES)
     }
 
-    /// Returns the number of hashes, of 2^64, for which a row is sampled. It is a whole number, so that every
-    /// process and release computes the same number.
+    /// Returns the number of hashes, of 2^64, for which a row of this size is sampled. Integer
+    /// arithmetic gives the same number on every machine.
     fn threshold(self, bytes: u64) -> u128 {
         let bytes = u128::from(bytes.max(self.mean).max(1));
         (bytes * TWO_TO_64 / u128::from(self.unit.max(1))).min(TWO_TO_64)
@@ -66,14 +68,14 @@ impl Sampling {
         self.threshold(bytes) as f64 / TWO_TO_64 as f64
     }
 
-    /// Returns the number of rows that a sampled row of this counted size represents.
+    /// Returns the number of rows that one sampled row of this counted size represents.
     pub fn rows_for(self, bytes: u64) -> f64 {
         1.0 / self.chance(bytes)
     }
 
-    /// Returns the number and the bytes of all rows, estimated from their samples, with variances. The variances assume
-    /// one more sample: few samples would show too little of the possible error, and no samples would suggest that
-    /// there are no rows.
+    /// Estimates the number and bytes of all rows of a bucket from its samples, with variances. The
+    /// variances include one imagined sample more. Otherwise, a bucket without samples would count
+    /// as surely empty.
     pub fn estimate<'s>(self, samples: impl IntoIterator<Item = &'s Sample>) -> Figures {
         let variance = |chance: f64| (1.0 - chance) / (chance * chance);
         let (mut rows, mut bytes) = (0.0, 0.0);
@@ -90,8 +92,8 @@ impl Sampling {
             bytes_variance += of_each * of_each * variance;
         }
         let mean = match self.mean {
-            // With such a large `mean`, all rows up to this size have the same chance to be sampled. The
-            // samples therefore show the mean size of a row.
+            // All rows up to `mean` have the same chance to be sampled, so the samples show the
+            // mean size of a row.
             MAX_DELETED_ROW_BYTES.. if rows > 0.0 => bytes / rows,
             mean => mean.max(1) as f64,
         };
@@ -106,7 +108,7 @@ impl Sampling {
 }
 
 impl Figures {
-    /// Returns the sum of the contents of two sets of rows.
+    /// Returns the sum of two estimates of different rows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -117,12 +119,12 @@ impl Figures {
         }
     }
 
-    /// Returns the error that the number of rows does not exceed in 95 of 100 cases; 0: the number is exact.
+    /// Returns the error bound of `rows` that holds in 95 of 100 cases; 0: the number is exact.
     pub fn rows_error(self) -> u64 {
         half_width(self.rows_variance)
     }
 
-    /// Returns the error that the number of bytes does not exceed in 95 of 100 cases; 0: the number is exact.
+    /// Returns the error bound of `bytes` that holds in 95 of 100 cases; 0: the number is exact.
     pub fn bytes_error(self) -> u64 {
         half_width(self.bytes_variance)
     }

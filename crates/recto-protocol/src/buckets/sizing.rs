@@ -1,13 +1,13 @@
-//! Sizes of buckets, and the sampling that they need.
+//! Computation of bucket sizes, and of the sampling of rows that gives these sizes.
 //!
-//! No process counts rows. Each row is *sampled* with a chance proportional to its bytes, and a bucket is
-//! split at its k-th sample (article 004). In the mean, there are B bytes between two samples, so a bucket
-//! has kB bytes. Rows arrive independently of each other. The bytes of a bucket are therefore distributed
-//! like B times Gamma(k, 1), for any sizes of rows. B follows from the target size, and from the chance with
-//! which a bucket may exceed it.
+//! No process counts rows. Each row is *sampled* with a chance proportional to its bytes, and a
+//! bucket is split at its k-th sample. The mean distance of two samples is B bytes, so a bucket has
+//! about kB bytes. Because rows are sampled independently, the bytes of a bucket are distributed
+//! like B times Gamma(k, 1), for any sizes of rows. B follows from the target size, and from the
+//! accepted chance that a bucket exceeds it.
 //!
-//! For rows of one size, the distribution is known exactly: the number of rows of a bucket has a negative binomial
-//! distribution ([`RowsPerBucket`]).
+//! For rows of one size, the exact distribution is known: the number of rows in a bucket has a
+//! negative binomial distribution ([`RowsPerBucket`]).
 
 #[cfg(feature = "statistics")]
 use statrs::function::{
@@ -18,35 +18,36 @@ use statrs::function::{
 use crate::buckets::growing::FULL;
 use crate::buckets::sampling::{MAX_DELETED_ROW_BYTES, Sampling};
 
-/// Bytes that each row counts in addition to its cells.
+/// Bytes that are added to the cells of each row, to count its storage overhead.
 pub const ROW_BYTES: u64 = 64;
-/// Minimum target size of a bucket, in bytes.
+/// Minimum target size (maximum size with rare exceptions) of a bucket, in bytes.
 pub const MIN_TARGET_BYTES: u64 = 64 << 10;
-/// Maximum target size of a bucket, in bytes: ten times the recommended size of a partition of Cassandra.
+/// Maximum target size (maximum size with rare exceptions) of a bucket, in bytes: ten times the
+/// recommended maximum of a Cassandra partition.
 pub const MAX_TARGET_BYTES: u64 = 1 << 30;
-/// Minimum chance (0 to 1) with which a bucket may exceed its target size. The chance that a disk fails in
-/// the same time is much greater.
+/// Minimum of epsilon: the accepted chance (0 to 1) that a bucket exceeds its target size. A disk
+/// failure is much more likely than this.
 pub const MIN_EPSILON: f64 = 1e-15;
-/// Maximum chance (0 to 1) with which a bucket may exceed its target size.
+/// Maximum of epsilon: the accepted chance (0 to 1) that a bucket exceeds its target size.
 pub const MAX_EPSILON: f64 = 0.1;
-/// Maximum number of samples of a bucket.
+/// Maximum number of samples at which a bucket is split.
 pub const MAX_SAMPLES: u32 = 1_024;
-/// Minimum chance of a row to be sampled. With a smaller chance, floating point cannot represent the distribution of
-/// the number of rows.
+/// Minimum chance (0 to 1) that a row is sampled. With a smaller chance, floating point cannot
+/// represent the distribution of the number of rows.
 pub const MIN_CHANCE: f64 = 1e-9;
-/// Default chance (0 to 1) with which a bucket may exceed its target size.
+/// Default of epsilon: the accepted chance (0 to 1) that a bucket exceeds its target size.
 pub const DEFAULT_EPSILON: f64 = 1e-6;
 
-/// Minimum mean size of a bucket, as a share of its target size, if the user does not set the number of
-/// samples.
+/// Minimum mean size of a bucket, as a share of its target size. It determines the number of
+/// samples if the user does not set it.
 const MEAN_FILL: f64 = 0.375;
-/// Maximum number of rows of a bucket up to which every row is sampled. In such a bucket, the number of
-/// samples is the number of rows.
+/// Greatest row limit of a bucket (in rows) with which every row is sampled, so that samples count
+/// rows exactly.
 pub const MAX_SAMPLED_EACH: u64 = 128;
-/// Wanted number of samples of a bucket whose maximum number of rows is greater than [`MAX_SAMPLED_EACH`].
+/// Target number of samples of a bucket whose row limit is greater than [`MAX_SAMPLED_EACH`].
 const SAMPLES_OF_ROWS: u32 = 16;
 
-/// Number of times that a search halves an interval. After that, floating point cannot divide the interval
+/// Number of bisection steps of a search. More steps cannot divide a floating-point interval
 /// further.
 const HALVINGS: u32 = 200;
 
@@ -57,31 +58,32 @@ pub enum SizingError {
     /// This build lacks the feature `statistics`, which the computation needs.
     #[error("this build of Recto cannot size buckets")]
     NotBuiltIn,
-    /// The target size is too small or too large.
+    /// The target size of a bucket is too small or too large.
     #[error("`target` is {said} bytes; the range is {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
     Target {
         /// Requested target size, in bytes.
         said: u64,
     },
-    /// The chance to exceed the target is outside its limits. A smaller chance could not be verified.
+    /// Epsilon, the accepted chance to exceed the target size, is outside its limits.
     #[error("`epsilon` is {said:e}; the range is {MIN_EPSILON:e} to {MAX_EPSILON}")]
     Epsilon {
-        /// Requested chance.
+        /// Requested epsilon.
         said: f64,
     },
-    /// The number of samples is too small or too large.
+    /// The number of samples at which a bucket is split is 0 or too large.
     #[error("`samples` is {said}; the range is 1 to {MAX_SAMPLES}")]
     Samples {
-        /// Requested number of samples.
+        /// Requested number of samples of a bucket.
         said: u32,
     },
-    /// The chance to be sampled is not from 0 to 1, or is too small for the computation.
+    /// The chance of a row to be sampled is greater than 1, or too small for the computation.
     #[error("`chance` is {said:e}; the range is {MIN_CHANCE:e} to 1")]
     Chance {
         /// Chance of a row to be sampled.
         said: f64,
     },
-    /// The largest row is so large, compared with the target size, that every such row would be sampled.
+    /// The target size is too small for the largest row: such a row would always be sampled, but
+    /// count as fewer bytes.
     #[error("`target` is {target} bytes, which is too small for rows of {row} bytes: use at least {least}")]
     Row {
         /// Requested target size, in bytes.
@@ -93,13 +95,13 @@ pub enum SizingError {
     },
 }
 
-/// Returns the counted size of a row whose cells have this number of bytes.
+/// Returns the counted size of a row, in bytes: the bytes of its cells plus [`ROW_BYTES`].
 pub fn counted_bytes(cells_bytes: u64) -> u64 {
     cells_bytes.saturating_add(ROW_BYTES)
 }
 
-/// Sizing of buckets by bytes: the number of samples at which a bucket is split, and the sizes that follow
-/// from it.
+/// Sizing of buckets by bytes: the number of samples at which a bucket is split, and the bytes per
+/// sample. Buckets exceed a target size with at most a given chance.
 ///
 /// ```
 /// use recto_protocol::buckets::sizing::Sizing;
@@ -115,11 +117,12 @@ pub struct Sizing {
     bytes_per_sample: f64,
 }
 
-/// Sizing of buckets by rows: the number of samples at which a bucket with a maximum number of rows is
-/// checked.
+/// Sizing of buckets by rows: the number of samples at which the rows of a bucket are counted, and
+/// the rows per sample.
 ///
-/// Each row is sampled with the same chance. A bucket that is not full according to its samples exceeds the maximum
-/// number of rows with at most the chance epsilon. A bucket that is full is counted, and split.
+/// Each row is sampled with the same chance. A bucket whose samples do not show that it is full
+/// exceeds its maximum number of rows with at most the chance epsilon. If the samples show a full
+/// bucket, its rows are counted, and the bucket is split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowSizing {
     samples: u32,
@@ -127,16 +130,16 @@ pub struct RowSizing {
 }
 
 impl RowSizing {
-    /// Returns the sizing for buckets of at most this number of rows. `epsilon` is the chance with which a
-    /// bucket may have more rows.
+    /// Returns the sizing for buckets of at most `rows` rows. `epsilon` is the accepted chance that
+    /// a bucket has more rows.
     ///
     /// # Errors
     /// `epsilon` is outside its limits.
     pub fn new(rows: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         if rows <= MAX_SAMPLED_EACH {
-            // Each row is sampled, so a bucket with the maximum number of rows has as many samples.
-            // A bucket is full at `FULL` times the wanted number of samples.
+            // Each row is sampled, so the number of samples is the number of rows. A bucket counts
+            // as full at `FULL` times the target number of samples.
             let samples = count((rows as f64 / FULL).floor());
             return Ok(Self {
                 samples: samples.max(1),
@@ -150,13 +153,13 @@ impl RowSizing {
         })
     }
 
-    /// Returns the wanted number of samples of a bucket.
+    /// Returns the target number of samples of a bucket.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// Returns the sampling parameters of the buckets. Each row counts as if it had the size that a
-    /// [deletion](MAX_DELETED_ROW_BYTES) assumes, so that all rows have the same chance to be sampled.
+    /// Returns the sampling parameters of the buckets. Their mean row size makes all rows up to the
+    /// size that a [deletion](MAX_DELETED_ROW_BYTES) assumes equally likely to be sampled.
     pub fn sampling(&self) -> Sampling {
         let unit = self.rows_per_sample * MAX_DELETED_ROW_BYTES as f64;
         Sampling {
@@ -167,12 +170,13 @@ impl RowSizing {
 }
 
 impl Sizing {
-    /// Returns the sizing for buckets that exceed `target_bytes` with at most the chance `epsilon`. The counted size of
-    /// a row is at most `largest_row_bytes`. The number of samples is the minimum with which buckets have at least ⅜ of
-    /// the target in the mean.
+    /// Returns the sizing for buckets that exceed `target_bytes` with at most the chance `epsilon`.
+    /// The counted size of a row is at most `largest_row_bytes`. The number of samples is the
+    /// minimum with which the mean bucket has at least ⅜ of the target size.
     ///
     /// # Errors
-    /// A value is outside the limits of this module, or the target is too small for its rows.
+    /// A value is outside the limits of this module, or the target size is too small for the
+    /// largest row.
     pub fn new(target_bytes: u64, largest_row_bytes: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         let is_enough = |samples: &u32| f64::from(*samples) / gamma_quantile(*samples, epsilon) >= MEAN_FILL;
@@ -180,8 +184,8 @@ impl Sizing {
         Self::with_samples(target_bytes, largest_row_bytes, epsilon, samples)
     }
 
-    /// Returns the sizing with this number of samples of a bucket. With more samples, the sizes of buckets differ less,
-    /// and more samples are written.
+    /// Returns the sizing with a given number of samples per bucket. With more samples, the sizes
+    /// of buckets differ less, but more samples are stored.
     ///
     /// # Errors
     /// Same errors as [`Sizing::new`], or the number of samples is outside its limits.
@@ -197,7 +201,7 @@ impl Sizing {
             return Err(SizingError::Target { said: target_bytes });
         }
         // A row larger than `bytes_per_sample` would always be sampled, but would count only as
-        // `bytes_per_sample` bytes. Therefore `bytes_per_sample` must be at least the size of the largest
+        // `bytes_per_sample` bytes. So `bytes_per_sample` must be at least the size of the largest
         // row.
         let quantile = gamma_quantile(samples, epsilon);
         let least = largest_row_bytes as f64 * (1.0 + quantile);
@@ -214,12 +218,12 @@ impl Sizing {
         })
     }
 
-    /// Returns the number of the sample at which a bucket is split (k).
+    /// Returns k: a bucket is split at its k-th sample.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// Returns the mean number of bytes per sample (B).
+    /// Returns B: the mean bytes of rows per sample.
     pub fn bytes_per_sample(&self) -> f64 {
         self.bytes_per_sample
     }
@@ -229,22 +233,23 @@ impl Sizing {
         f64::from(self.samples) * self.bytes_per_sample
     }
 
-    /// Returns the distribution of the number of rows of buckets whose rows all have the counted size `row_bytes`.
+    /// Returns the distribution of the number of rows in a bucket, if all rows have the counted
+    /// size `row_bytes`.
     ///
     /// # Errors
-    /// `row_bytes` is greater than the size of rows for which the sizing is valid.
+    /// `row_bytes` is greater than the bytes per sample, or too small a share of them.
     pub fn rows(&self, row_bytes: u64) -> Result<RowsPerBucket, SizingError> {
         RowsPerBucket::new(self.samples, row_bytes as f64 / self.bytes_per_sample)
     }
 }
 
-/// Distribution of the number of rows of a bucket that is split at its k-th sample, if each row is sampled
-/// with the same chance. It is a negative binomial distribution.
+/// Distribution of the number of rows in a bucket that is split at its k-th sample, if each row is
+/// sampled with the same chance: a negative binomial distribution.
 ///
-/// The computed chances are exact to nine digits, however small they are, if buckets have at most a million
+/// Chances are computed to nine digits, however small they are, if buckets have at most a million
 /// rows. Each factor of ten in the number of rows costs one digit.
 ///
-/// Example of article 004: one row of 512 is sampled in the mean, and the bucket is split at the 40th sample.
+/// Example: one row of 512 is sampled on average, and the bucket is split at its 40th sample.
 ///
 /// ```
 /// use recto_protocol::buckets::sizing::RowsPerBucket;
@@ -261,8 +266,8 @@ pub struct RowsPerBucket {
 }
 
 impl RowsPerBucket {
-    /// Returns the distribution for a bucket that is split at this number of samples, if each row is sampled with this
-    /// chance.
+    /// Returns the distribution for buckets that are split at this number of samples, if each row
+    /// is sampled with the chance `chance`.
     ///
     /// # Errors
     /// The number of samples is outside its limits, or the chance is greater than 1 or less than [`MIN_CHANCE`].
@@ -274,12 +279,12 @@ impl RowsPerBucket {
         Ok(Self { samples, chance })
     }
 
-    /// Returns the number of the sample at which a bucket is split (k).
+    /// Returns k: a bucket is split at its k-th sample.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// Returns the chance of a row to be sampled.
+    /// Returns the chance (0 to 1) of a row to be sampled.
     pub fn chance(&self) -> f64 {
         self.chance
     }
@@ -294,7 +299,8 @@ impl RowsPerBucket {
         (f64::from(self.samples) * (1.0 - self.chance)).sqrt() / self.chance
     }
 
-    /// Returns the chance that a bucket has more than this number of rows: fewer than k of these rows are sampled.
+    /// Returns the chance (0 to 1) that a bucket has more than `rows` rows: fewer than k of `rows`
+    /// rows are sampled.
     pub fn more_than(&self, rows: u64) -> f64 {
         let samples = f64::from(self.samples);
         if rows < self.samples.into() {
@@ -303,7 +309,8 @@ impl RowsPerBucket {
         beta_reg(rows as f64 - samples + 1.0, samples, 1.0 - self.chance)
     }
 
-    /// Returns the chance that a bucket has fewer than this number of rows: at least k of `rows` - 1 rows are sampled.
+    /// Returns the chance (0 to 1) that a bucket has fewer than `rows` rows: at least k of `rows` -
+    /// 1 rows are sampled.
     pub fn fewer_than(&self, rows: u64) -> f64 {
         let samples = f64::from(self.samples);
         if rows <= self.samples.into() {
@@ -312,7 +319,7 @@ impl RowsPerBucket {
         beta_reg(samples, rows as f64 - samples, self.chance)
     }
 
-    /// Returns the chance that a bucket has exactly this number of rows.
+    /// Returns the chance (0 to 1) that a bucket has exactly `rows` rows.
     pub fn exactly(&self, rows: u64) -> f64 {
         let (samples, others) = (f64::from(self.samples), rows as f64 - f64::from(self.samples));
         if others < 0.0 {
@@ -325,11 +332,11 @@ impl RowsPerBucket {
         (ways + samples * self.chance.ln() + others * (-self.chance).ln_1p()).exp()
     }
 
-    /// Returns the smallest number of rows that a bucket does not exceed with the chance `share`, from 0 to
-    /// 1.
+    /// Returns the smallest number of rows that a bucket does not exceed with the chance `share` (0
+    /// to 1).
     pub fn quantile(&self, share: f64) -> u64 {
-        // End the search 60 standard deviations above the mean: the chance of a greater number is
-        // too small for a floating-point number.
+        // End the search 60 standard deviations above the mean: the chance of a greater number of
+        // rows is too small for floating point.
         let most = self.mean() + 60.0 * self.deviation() + 1.0;
         let (mut least, mut most) = (u64::from(self.samples), whole(most));
         while least < most {
@@ -349,7 +356,8 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Stand-ins for the functions of the crate `statrs`. `check_built_in` fails before any function calls them.
+/// Stand-ins for functions of the crate `statrs` in builds without it. `check_built_in` fails
+/// before any of them is called.
 #[cfg(not(feature = "statistics"))]
 fn beta_reg(_: f64, _: f64, _: f64) -> f64 {
     f64::NAN
@@ -395,7 +403,8 @@ fn count(number: f64) -> u32 {
     u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }
 
-/// Returns the value that a variable with the distribution Gamma(`shape`, 1) exceeds with the chance `upper`.
+/// Returns the value that a variable with the distribution Gamma(`shape`, 1) exceeds with the
+/// chance `upper`.
 fn gamma_quantile(shape: u32, upper: f64) -> f64 {
     let shape = f64::from(shape);
     // End the search 60 standard deviations above the mean, plus 60 for small shapes. The chance of

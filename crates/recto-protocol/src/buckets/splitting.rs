@@ -1,5 +1,5 @@
-//! Split and join of buckets, except the clearing of old buckets. A process can continue a split or a join that
-//! another process left half done.
+//! Split and join of buckets, up to the clearing of old buckets. Any process can continue a split
+//! or a join that another process left half done.
 //!
 //! ```text
 //!  begin ──► read ──► cut: conditional write ──► wait ──► copy ──► conditional write ──┬──► over
@@ -8,15 +8,16 @@
 //!                                                 └──────── steps are left ────────────┘
 //! ```
 //!
-//! A process that continues a split knows nothing about the process that began it: it waits again, and copies again.
-//! Each conditional write compares the version, so only one of two processes can continue. Rows that are copied twice
-//! are copied with their own timestamps.
+//! A process that continues a split knows nothing about the process that began it, so it waits
+//! again and copies again. Each conditional write compares the version of the range map, so only
+//! one of two processes can continue. Rows may be copied twice without harm, because copies keep
+//! their timestamps.
 //!
-//! A split that does not fit into one conditional write needs several conditional writes, one after the
-//! other, and one wait after the last write. One wait is enough: it ensures that no process uses an earlier
-//! state of a range, and each conditional write changes other ranges.
+//! A large split needs several conditional writes, but only one wait after the last write. During
+//! the wait, every cached range map of an earlier version expires.
 //!
-//! The first step of a join is always one conditional write. After it, a join takes the same steps as a split.
+//! The first step of a join is always one conditional write. After the first step, a join proceeds
+//! like a split.
 
 use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
@@ -24,84 +25,95 @@ use crate::buckets::names::Version;
 use crate::buckets::rules::Rule;
 use crate::buckets::steps::{Copying, Cut, Join, Ripe, Room, copies};
 
-/// Event of a split that the caller reports.
+/// Event that the caller reports to [`Splitting`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitEvent {
     /// The caller starts or continues the split.
     Begin,
-    /// The range map, or the window of it that is split, was read.
+    /// The caller has read the range map (which bucket holds which keys), or the window of it that
+    /// is split.
     Read(Directory),
-    /// Bucket 0 has the mark that the partition exists.
+    /// The caller has stored the mark of [`SplitAction::MarkRoot`].
     RootMarked,
-    /// The conditional write of the range map ended.
+    /// The conditional write of [`SplitAction::Cas`] ended.
     Decided(Decision),
     /// The time of [`SplitAction::Wait`] has passed.
     Waited,
-    /// All rows are copied. Requests of unknown outcome were sent again.
+    /// All rows of [`SplitAction::Copy`] are copied. The caller has repeated requests of unknown
+    /// outcome.
     Copied,
 }
 
-/// Outcome of the conditional write of a range map.
+/// Outcome of a conditional write of a range map (which bucket holds which keys).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write is applied.
     Applied,
-    /// The write is not applied, because the range map has another version.
+    /// The write is not applied, because the stored version was not the expected one.
     Refused,
-    /// The write may be applied, now or later, or was not sent.
+    /// The outcome is unknown: the write may be applied, now or later, or was never sent.
     Unknown,
 }
 
-/// Action of a split that the caller takes.
+/// Action that the caller of [`Splitting`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitAction {
-    /// Read the range map, serially, so that no process reads an older range map afterwards.
+    /// Read the range map with serial consistency, so that no process can read an older one
+    /// afterwards.
     Read,
-    /// Store a mark in bucket 0 which shows that the partition exists.
+    /// Store a mark in bucket 0 which shows that the partition exists, so that scans find the
+    /// partition.
     MarkRoot,
-    /// Put this range map, if this version is stored.
+    /// Replace the range map (which bucket holds which keys) by `put`, if the stored version is
+    /// `expected`.
     Cas {
-        /// Expected version; 0: there is no range map.
+        /// Version that the stored range map (which bucket holds which keys) must have; 0: there is
+        /// no stored range map.
         expected: Version,
-        /// Range map to put. Only the changes since the expected version are written.
+        /// Range map to put. The caller writes only its changes since the expected version.
         put: Directory,
     },
-    /// Wait for this time, measured with the clock that counts since the machine was started.
+    /// Wait for `ms`, measured with the clock that counts since the start of the machine.
     Wait {
         /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Copy these rows to their new buckets.
+    /// Copy these rows to their new buckets, then report [`Copied`](SplitEvent::Copied).
     Copy(Vec<Copying>),
-    /// Nothing is left to do. Old buckets may have to be [cleared](crate::buckets::Clearing) later.
+    /// The split has ended. Old buckets may have to be [cleared](crate::buckets::Clearing) later.
     Over,
 }
 
-/// State machine that makes splits, or continues a split.
+/// State machine that splits and joins buckets, or continues a half-done split or join.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Splitting {
-    /// Splits that are not made yet. Each conditional write makes as many of the first splits as fit into it.
+    /// Splits that are not begun. Each conditional write begins as many of the first splits as fit
+    /// into it.
     cuts: Vec<Cut>,
-    /// Joins that are not made yet, the next one last.
+    /// Joins that are not begun, in reverse order.
     joins: Vec<Join>,
     room: Room,
-    /// True if the partition grows so fast that it will soon be split again.
+    /// True if the partition grows so fast that it will soon be split again, so that its range map
+    /// keeps its short lifetime.
     is_hot: bool,
     is_root_marked: bool,
-    /// True if another process began the current step, so that this process has to wait and copy again.
+    /// True if another process began the current step, so that this process has to wait and copy
+    /// again.
     is_others: bool,
     known: Option<Directory>,
-    /// Version at which the last wait began, and the ranges that were being split then.
+    /// Version of the range map when the last wait began, and the ranges that were being split
+    /// then.
     waited: Option<(Version, Vec<Ripe>)>,
-    /// Conditional write that is under way.
+    /// Range map of the conditional write under way; `None`: no write is under way.
     put: Option<Directory>,
     protocol: Protocol,
 }
 
 impl Splitting {
-    /// Creates the machine that makes these splits, each of another bucket. Without splits, the machine
-    /// continues a split that is half done. `is_hot` is true if the partition will soon be split again, so
-    /// that cached range maps keep their short lifetime. `room` has the limits of one conditional write.
+    /// Creates the machine that makes these splits, each of another bucket. Without splits, the
+    /// machine continues a half-done split. `is_hot` is true if the partition will soon be split
+    /// again, so that cached range maps keep their short lifetime. `room` limits the size of one
+    /// conditional write.
     pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, room: Room, protocol: Protocol) -> Self {
         let cuts: Vec<Cut> = cuts.into_iter().flat_map(|cut| cut.in_parts(room)).collect();
         Self {
@@ -118,8 +130,7 @@ impl Splitting {
         }
     }
 
-    /// Adds joins to the work of the machine. They are made before the splits. A join that is not possible any
-    /// more is left out.
+    /// Adds joins, which are made before the splits. A join that is no longer possible is skipped.
     #[must_use]
     pub fn with_joins(mut self, joins: impl IntoIterator<Item = Join>) -> Self {
         let room = self.room;
@@ -129,7 +140,7 @@ impl Splitting {
         self
     }
 
-    /// Handles an event, and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: SplitEvent) -> SplitAction {
         match event {
             SplitEvent::Begin => return SplitAction::Read,
@@ -194,8 +205,8 @@ impl Splitting {
         self.wait()
     }
 
-    /// Starts the wait. All processes can see the stored range map, so from now on no process starts to use
-    /// an older range map.
+    /// Starts to wait for the expiry of cached range maps. Every process that reads the range map
+    /// from now on gets the stored version.
     fn wait(&mut self) -> SplitAction {
         let pieces = self.known.as_ref().map(Directory::being_cut).unwrap_or_default();
         let may_skip = pieces.iter().all(|(_, roles)| {

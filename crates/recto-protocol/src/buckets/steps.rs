@@ -1,5 +1,5 @@
-//! Effect of each step of a split on a range map. In the table, b is the previous bucket of a range, and n is
-//! its new bucket.
+//! Effect of each step of a split on a range map (which bucket holds which keys). In the table, b
+//! is the previous bucket of a key range, and n is its new bucket.
 //!
 //! | step | receives writes | receives deletions | is read |
 //! |---|---|---|---|
@@ -11,15 +11,17 @@
 //! | 5. b receives no writes any more | n | b n | n |
 //! | 6. later: the remaining rows of b are copied to n, and deleted in b | n | n | n |
 //!
-//! The roles of the buckets determine the next step, so any process that finds them can continue. A range
-//! that is split again meanwhile has several buckets in a step. The newest of these buckets counts.
+//! The roles of a range's buckets determine the next step, so any process can continue. If a range
+//! is split again before a split is done, several buckets can have one role. Then the newest of
+//! these buckets decides the next step.
 //!
-//! A join moves adjacent ranges to one new bucket. Step 1 gives all of them the same new bucket n. Each range
-//! then goes through steps 2 to 6 by itself, as in a split. When all of them are done, [`Clearing`] removes the
-//! edges between them.
+//! A join moves adjacent ranges to one new bucket. Step 1 gives all of the ranges the same new
+//! bucket n. Each range then goes through steps 2 to 6 independently, as in a split. When all
+//! ranges are done, [`Clearing`] removes the edges between them.
 //!
-//! The *destination* of a range is the bucket that is read in the end. Adjacent ranges with one destination are
-//! a *run*. Splits and joins keep each bucket the destination of only one run.
+//! The *destination* of a range is the bucket that is read when its splits and joins are done.
+//! Adjacent ranges with one destination are a *run*. Splits and joins ensure that each bucket is
+//! the destination of only one run.
 //!
 //! [`Clearing`]: crate::buckets::Clearing
 
@@ -30,54 +32,54 @@ use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 use crate::buckets::sampling::Sampling;
 
-/// Requested split of a bucket.
+/// Requested split of a bucket: the keys at which to split, and parameters of the new buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// Edges at which the bucket is split, ascending.
+    /// Keys at which the bucket is split, ascending. Each is the first key of a part.
     pub edges: Vec<Key>,
-    /// Part of each split range that stays in its bucket.
+    /// Part (first or last) that stays in the bucket. The other parts get new buckets.
     pub stays: Stays,
     /// Sampling parameters of the new buckets.
     pub sampling: Sampling,
-    /// Content of each part, in the order of the parts, if known. An empty list: the content of no part is
-    /// known.
+    /// Estimated content of each part, in the order of the parts; `None`: unknown. An empty list:
+    /// the content of no part is known.
     pub figures: Vec<Option<Figures>>,
 }
 
-/// Requested join of adjacent ranges. Their rows are moved to one new bucket. A join of one range moves its rows
-/// to a bucket without tombstones.
+/// Requested join of adjacent key ranges, whose rows are moved to one new bucket. A join of one
+/// range moves its rows to a bucket without tombstones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Join {
-    /// Start and read bucket of each range when the join was decided, in the order of the keys. At most
-    /// [`MAX_JOINED_PIECES`] ranges.
+    /// Start, and bucket that is read, of each range when the join was decided, in the order of the
+    /// keys. At most [`MAX_JOINED_PIECES`] ranges.
     pub pieces: Vec<(Key, Bucket)>,
     /// Sampling parameters of the new bucket.
     pub sampling: Sampling,
 }
 
 impl Join {
-    /// Returns whether step 1 of the join fits into one conditional write. A join that does not fit is not made:
-    /// after a part of step 1, the ranges would have different destinations.
+    /// Returns whether step 1 of the join fits into one conditional write. A larger join is not
+    /// made, because after a part of step 1 the ranges would have different destination buckets.
     pub(crate) fn fits(&self, room: Room) -> bool {
         let extents = self.pieces.iter().map(|(start, _)| (1, start.len()));
         self.pieces.len() <= MAX_JOINED_PIECES && room.fitting(extents) == self.pieces.len()
     }
 }
 
-/// Size limits of one conditional write of a range map.
+/// Size limits of one conditional write of a range map (which bucket holds which keys).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// Maximum number of ranges that the write creates or changes.
+    /// Maximum number of ranges that one conditional write creates or changes.
     pub pieces: usize,
-    /// Maximum bytes of the ranges that the write creates or changes.
+    /// Maximum bytes of the ranges that one conditional write creates or changes.
     pub bytes: usize,
 }
 
-/// Approximate bytes of a range in a conditional write, in addition to its edge.
+/// Approximate bytes of a range in a conditional write, without its start key.
 const PIECE_BYTES: usize = 256;
 
 impl Default for Room {
-    /// Returns the limits on a store that accepts any size.
+    /// Returns the limits for a store that accepts writes of any size.
     fn default() -> Self {
         Self {
             pieces: MAX_CUT_EDGES,
@@ -87,8 +89,9 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Returns the number of items, from the first item on, that together fit into one conditional write.
-    /// Each item is a number of ranges, and the bytes of their edges. The first item always fits.
+    /// Returns how many of the first items together fit into one conditional write. Each item has a
+    /// number of ranges, and the bytes of their start keys. The first item always counts as
+    /// fitting.
     pub(crate) fn fitting(self, extents: impl IntoIterator<Item = (usize, usize)>) -> usize {
         let (mut pieces, mut bytes) = (0_usize, 0_usize);
         let fits = |(more, edges): &(usize, usize)| {
@@ -102,13 +105,14 @@ impl Room {
 }
 
 impl Cut {
-    /// Returns the number of ranges that the split adds, and the bytes of their edges.
+    /// Returns the number of ranges that the split adds, and the bytes of their start keys.
     pub(crate) fn extent(&self) -> (usize, usize) {
         (self.edges.len(), self.edges.iter().map(Vec::len).sum())
     }
 
-    /// Divides the split into several splits that each fit into one conditional write, to be made one after
-    /// the other. After each of these splits, no split is under way in the range that the next split divides.
+    /// Divides the split into several splits that each fit into one conditional write. They are
+    /// made one after the other. The range that a split divides is never being moved by an earlier
+    /// one.
     pub(crate) fn in_parts(mut self, room: Room) -> Vec<Self> {
         let mut parts = Vec::new();
         let extent = |edge: &Key| (1, edge.len());
@@ -125,8 +129,8 @@ impl Cut {
         }
     }
 
-    /// Removes this number of edges from the split, and returns them as another split. The removed edges are
-    /// those furthest from the part that stays in its bucket.
+    /// Removes `count` edges from the split, and returns them as another split. The removed edges
+    /// are those furthest from the part that stays in its bucket.
     fn split_off(&mut self, count: usize) -> Self {
         let mut part = self.clone();
         let is_known = self.figures.len() == self.edges.len() + 1;
@@ -151,37 +155,39 @@ impl Cut {
     }
 }
 
-/// Part of a range that stays in its bucket when the range is split. Each other part gets its own bucket.
+/// Part of a range that stays in its bucket when the range is split. Each other part gets a new
+/// bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stays {
-    /// The first part: new rows have greater keys, or nothing is known about new keys.
+    /// The first part stays: new rows have greater keys, or their keys are unpredictable.
     First,
-    /// The last part: new rows have smaller keys.
+    /// The last part stays: new rows have smaller keys.
     Last,
 }
 
-/// Rows that a split copies from one bucket to another.
+/// Rows that a split or a join copies from one bucket to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Copying {
     /// Bucket to copy from.
     pub from: Bucket,
-    /// Bucket to copy to. Each row is copied as a whole, with its own timestamp and its remaining lifetime. Samples are
-    /// copied in the same way.
+    /// Bucket to copy to. Each row and its sample are copied with their timestamps and remaining
+    /// lifetimes.
     pub to: Bucket,
-    /// Keys of the rows to copy.
+    /// Span of the keys to copy.
     pub span: Span,
 }
 
-/// Span and roles of a range when a wait began. After the wait, no process uses an earlier state of the
-/// range. In a list, the ranges are in the order of their edges.
+/// Key range, and the roles of its buckets, when a wait for the expiry of cached range maps began.
+/// After the wait, no process uses an earlier state of the range. Lists are in the order of keys.
 pub(crate) type Ripe = (Span, Roles);
 
 impl Directory {
-    /// Returns the range map after step 1 of a split; `None` if there is nothing to split. Either each edge
-    /// already separates two buckets, or this window does not contain the edges.
+    /// Returns the range map after step 1 of a split: new buckets receive deletions. Returns `None`
+    /// if there is nothing to split: each edge already separates two buckets, or this window does
+    /// not contain the edges.
     ///
-    /// The split divides runs. If ranges that were joined still have edges between them, they are split like
-    /// one range.
+    /// The split divides runs (adjacent ranges with one destination bucket) as if each run were one
+    /// range.
     pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         let runs = if protocol.rules.keeps(Rule::SplitByRuns) {
@@ -196,7 +202,8 @@ impl Directory {
         (next.next_bucket > self.next_bucket).then_some(next)
     }
 
-    /// Adds the ranges of a run of `before`, after step 1 of a split.
+    /// Adds the ranges of `run` (adjacent ranges with one destination bucket) of the range map
+    /// `before`, after step 1 of the split `cut`.
     fn put_run(&mut self, before: &Self, run: &Run, cut: &Cut, protocol: Protocol) {
         let pieces = &before.pieces[run.pieces.clone()];
         let end = before.pieces.get(run.pieces.end).map(|next| &next.start);
@@ -212,8 +219,9 @@ impl Directory {
             self.pieces.extend_from_slice(pieces);
             return;
         };
-        // `cut.figures` has one item for each part of the split bucket. If the run has several ranges, the
-        // items cannot be assigned to the parts of each range, so their contents are recorded as unknown.
+        // `cut.figures` has one item for each part of the split bucket. If the run has several
+        // ranges, the items cannot be assigned to the ranges, so the contents are recorded as
+        // unknown.
         let is_known = pieces.len() == 1 && cut.figures.len() == inside.len() + 1;
         let mut buckets: Vec<Option<Bucket>> = vec![None; inside.len() + 1];
         for (piece, next) in pieces.iter().zip(pieces[1..].iter().map(Some).chain([None])) {
@@ -238,8 +246,9 @@ impl Directory {
         }
     }
 
-    /// Returns the range map after step 1 of a join; `None` if the ranges are not as they were when the join
-    /// was decided, or if they cannot be joined. So a repeated join changes nothing.
+    /// Returns the range map after step 1 of a join: one new bucket receives deletions of all
+    /// ranges. Returns `None` if the ranges changed since the join was decided, or cannot be
+    /// joined. So a repeated join changes nothing.
     pub fn join(&self, join: &Join, protocol: Protocol) -> Option<Self> {
         let keeps = |rule| protocol.rules.keeps(rule);
         let (first, _) = join.pieces.first()?;
@@ -284,9 +293,9 @@ impl Directory {
         Some(next)
     }
 
-    /// Returns the range map without the edges between joined ranges, and the starts of the removed ranges;
-    /// `None` if there is no such edge. It removes the edge between two ranges that have the same bucket and
-    /// sampling, and no other buckets.
+    /// Returns the range map without the edges between joined ranges, and the starts of the removed
+    /// ranges; `None` if there is no such edge. An edge is removed if the ranges on both sides have
+    /// the same bucket and sampling, and no other buckets.
     pub(crate) fn without_inner_edges(&self, protocol: Protocol) -> Option<(Self, Vec<Key>)> {
         let is_last = protocol.rules.keeps(Rule::EdgesGoLast);
         let is_done = |roles: &Roles| roles.is_at_rest() && (roles.old.is_empty() || !is_last);
@@ -312,7 +321,8 @@ impl Directory {
         (!gone.is_empty()).then_some((next, gone))
     }
 
-    /// Returns the range map after step 1 of several splits at once; `None` if there is nothing to split.
+    /// Returns the range map after step 1 of several splits in one write; `None` if there is
+    /// nothing to split.
     pub(crate) fn cut_all(&self, cuts: &[Cut], protocol: Protocol) -> Option<Self> {
         let mut next: Option<Self> = None;
         for cut in cuts {
@@ -321,23 +331,24 @@ impl Directory {
                 next = Some(after);
             }
         }
-        // All splits are put by one conditional write, so together they raise the version by 1.
+        // One conditional write puts all splits, so they increase the version by only 1.
         next.map(|next| Self {
             version: self.version + 1,
             ..next
         })
     }
 
-    /// Assigns the number of a new bucket.
+    /// Returns the id of a new bucket, and increases the next id.
     fn new_bucket(&mut self) -> Bucket {
         let bucket = self.next_bucket;
         self.next_bucket = Bucket(bucket.0.saturating_add(1));
         bucket
     }
 
-    /// Returns the range map after step 2, 4 or 5 of the ranges that are ready for the step; `None` if no
-    /// range is ready. It changes only as many ranges as fit into one conditional write. `waited` is true if
-    /// the process has waited for this version, so that no cached range map of an earlier version is in use.
+    /// Returns the range map after the next step (2, 4 or 5) of each range in `ripe` that has not
+    /// changed since; `None` if there is no such range. Only as many ranges advance as fit into one
+    /// conditional write. `waited` is true if the process has waited for this version, so that no
+    /// older cached range map is in use.
     pub(crate) fn advanced(
         &self,
         ripe: &[Ripe],
@@ -368,14 +379,14 @@ impl Directory {
         (fitting > 0).then_some(next)
     }
 
-    /// Returns the ranges that are being split, in their current state.
+    /// Returns the ranges that are being split or joined, with the roles of their buckets.
     pub(crate) fn being_cut(&self) -> Vec<Ripe> {
         let pieces = self.spans().filter(|(_, piece)| !piece.roles.is_at_rest());
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
     }
 
-    /// Returns the range map after step 6, in which the ranges in `pieces` no longer have their cleared
-    /// buckets; `None` if every one of these ranges has changed since it was found.
+    /// Returns the range map after step 6: the ranges in `pieces` no longer name their cleared
+    /// buckets. Returns `None` if all of these ranges have changed since they were found.
     pub(crate) fn cleared(&self, pieces: &[Cleared]) -> Option<Self> {
         let mut next = self.next();
         let mut is_changed = false;
@@ -391,8 +402,8 @@ impl Directory {
         is_changed.then_some(next)
     }
 
-    /// Returns the range map with the long lifetime of cached range maps, because no split is expected;
-    /// `None` if its lifetime is already long.
+    /// Returns the range map with the long lifetime of cached range maps, because no split is
+    /// expected; `None` if the lifetime is already long.
     pub(crate) fn calmed(&self, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         next.pieces.clone_from(&self.pieces);
@@ -401,7 +412,8 @@ impl Directory {
         (self.life_ms < protocol.long_life_ms).then_some(next)
     }
 
-    /// Returns the next version of the range map, without ranges.
+    /// Returns a range map (which bucket holds which keys) with the next version, and with no
+    /// ranges yet.
     fn next(&self) -> Self {
         Self {
             version: self.version + 1,
@@ -411,7 +423,7 @@ impl Directory {
     }
 }
 
-/// Returns the rows that must be copied before these ranges are read in newer buckets.
+/// Returns the rows to copy before these ranges are read in newer buckets.
 pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
     let copy = |(span, roles): &Ripe| {
         let to = roles.next_read()?;
@@ -425,17 +437,18 @@ pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
 }
 
 impl Roles {
-    /// Returns whether there is room for one more bucket. Each bucket of a range changes its role until it
-    /// becomes old, so the limit applies to all roles together.
+    /// Returns whether a key range can get one more bucket. Each bucket passes through several
+    /// roles, so the limit on buckets of one role applies to all roles together.
     fn have_room(&self) -> bool {
         self.further().count() + 1 < MAX_FURTHER_BUCKETS
     }
 }
 
 impl Run {
-    /// Returns the index of the part that stays in its bucket, if the run is split at this number of edges;
-    /// `None` if the run cannot be split. The window may not show all ranges of the run. The other ranges of the
-    /// run keep their bucket, so the part at that edge of the window stays.
+    /// Returns the index (from 0) of the part that keeps its bucket if the run is split at this
+    /// number of edges. If the window may not show all ranges of the run, the part at that end of
+    /// the window must stay, because the ranges outside keep the bucket. Returns `None` if this
+    /// applies to the first and the last part.
     fn staying_part(&self, stays: Stays, edges: usize, protocol: Protocol) -> Option<usize> {
         let (first, last) = if protocol.rules.keeps(Rule::WholeRuns) {
             (self.may_begin_before, self.may_end_behind)
@@ -451,22 +464,23 @@ impl Run {
 }
 
 impl Piece {
-    /// Adds the new bucket to which the rows of the range will be moved.
+    /// Adds the new bucket to which the rows of the range will be moved. At first, it receives only
+    /// deletions.
     fn gives_bucket(&mut self, bucket: Bucket, sampling: Sampling, protocol: Protocol) {
         if protocol.rules.keeps(Rule::DeletionsFirst) {
             self.roles.deletes.insert(bucket);
         } else {
             self.roles.writes.insert(bucket);
         }
-        // If the range is being split or joined already, keep the sampling parameters that this earlier
-        // change has set: its new bucket is sampled with them.
+        // If an earlier split or join of the range is under way, keep its sampling parameters: its
+        // new bucket is sampled with them.
         self.next_sampling.get_or_insert(sampling);
     }
 
     fn advance(&mut self, protocol: Protocol) {
         let roles = &mut self.roles;
-        // No process still reads the buckets that are older than the bucket that is read now. These buckets
-        // receive no more writes, and become old.
+        // No process still reads the buckets that are older than the bucket that is read now, so
+        // they become old: they receive no more writes.
         let read = roles.read;
         let mut left = roles.writes.clone();
         left.retain(|bucket| *bucket < read);
@@ -483,8 +497,8 @@ impl Piece {
                 self.sampling = sampling;
             }
         }
-        // Every process now has a range map that sends deletions to the buckets in `deletes`, so
-        // these buckets can receive all writes.
+        // Every process now sends deletions to the buckets in `deletes`, so these buckets can
+        // receive writes too.
         roles.writes.append(&mut roles.deletes);
         let is_last = roles.writes.last().is_none_or(|bucket| *bucket < roles.read);
         if is_last {

@@ -1,8 +1,9 @@
-//! Columns of `recto_buckets`, the table of range maps. See `docs/format.md`, "Buckets". Most columns are
-//! plain CQL. This module encodes the other columns as bytes.
+//! Stored columns of range maps (which bucket holds which keys), in the table `recto_buckets`. See
+//! `docs/format.md`, "Buckets". Most columns are plain CQL. This module encodes the other columns
+//! as bytes.
 //!
-//! A decoder accepts only bytes that a writer of a known version wrote. A decoded value is encoded as the same bytes
-//! again.
+//! A decoder accepts only the exact bytes that a writer of a known version produces, so decoding
+//! and encoding returns the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +12,41 @@ use crate::buckets::limits::{LONG_LIFE_MS, MAX_FURTHER_BUCKETS, MAX_NUMBER};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::sampling::Sampling;
 
-/// Version of the format of the column `further`: buckets of a range that are not read.
+/// Format version of the column `further`: the buckets of a range that are not read.
 pub const FURTHER_FORMAT_VERSION: u8 = 1;
-/// Version of the format of the column `floor`: the retention bound.
+/// Format version of the column `floor`: the retention bound (rows beyond it are deleted).
 pub const FLOOR_FORMAT_VERSION: u8 = 1;
 
 const KEPT_AFTER: u8 = 0;
 const KEPT_BEFORE: u8 = 1;
 
-/// Reason why stored columns cannot be read.
+/// Reason why a stored range map (which bucket holds which keys) cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// The data has a version that this release does not know.
+    /// A column has a format version that this release does not support.
     #[error("a range map of buckets has {what} of version {version}, which this release does not support")]
     UnknownVersion {
-        /// Kind of data with the unknown version.
+        /// Name of the column's content.
         what: &'static str,
-        /// Version that the data contains.
+        /// Format version that the column contains.
         version: u8,
     },
-    /// No release wrote these bytes.
+    /// A column contains bytes that no release writes.
     #[error("a range map of buckets is damaged: {what}: {reason}")]
     Bytes {
-        /// Kind of data that was expected.
+        /// Name of the column's content.
         what: &'static str,
-        /// Fault of the bytes.
+        /// Fault of the bytes, such as missing bytes.
         reason: &'static str,
     },
-    /// The columns are not a valid range map.
+    /// The decoded columns are not a valid range map (which bucket holds which keys).
     #[error("a range map of buckets is damaged: {0}")]
     Damaged(#[from] Damage),
 }
 
 impl StoredError {
-    /// Returns advice for the user.
+    /// Returns advice for the user, in the imperative.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
@@ -57,51 +58,56 @@ impl StoredError {
     }
 }
 
-/// Static columns of a range map, which all of its ranges share.
+/// Static columns of a range map (which bucket holds which keys): one value for all of its key
+/// ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticColumns {
-    /// `version`, which conditional writes compare.
+    /// `version`: version of the range map (which bucket holds which keys), which conditional
+    /// writes compare.
     pub version: i64,
-    /// `next_bucket`: number that the next new bucket gets.
+    /// `next_bucket`: id of the next new bucket.
     pub next_bucket: i64,
-    /// `life_ms`: lifetime of a cached range map, in milliseconds.
+    /// `life_ms`: time for which a process may use a cached range map (which bucket holds which
+    /// keys), in milliseconds.
     pub life_ms: i64,
-    /// `longest_ms`: longest lifetime of any cached range map, in milliseconds.
+    /// `longest_ms`: longest lifetime of any range map (which bucket holds which keys) that is
+    /// still cached, in milliseconds.
     pub longest_ms: i64,
-    /// `floor`: retention bound, encoded; null: the partition has no retention bound.
+    /// `floor`: encoded retention bound (rows beyond it are deleted); null: all rows are kept.
     pub floor: Option<Vec<u8>>,
 }
 
-/// Columns of the row of a range.
+/// Columns of the stored row of one key range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceColumns {
-    /// `start`: first key of the range. The rows are sorted by it.
+    /// `start`: first key of the range, and clustering key of the row.
     pub start: Key,
-    /// `bucket`: the bucket that is read.
+    /// `bucket`: id of the bucket that is read.
     pub bucket: i64,
-    /// `further`: the other buckets; null: the range has no other buckets.
+    /// `further`: encoded ids of the range's other buckets, by role; null: there are none.
     pub further: Option<Vec<u8>>,
-    /// `unit` and `mean`: sampling parameters of the bucket that is read.
+    /// `unit` and `mean`: sampling parameters of the bucket that is read, in bytes.
     pub sampling: [i64; 2],
-    /// `next_unit` and `next_mean`: sampling parameters of newer buckets; null: the range is not being split.
+    /// `next_unit` and `next_mean`: sampling parameters of newer buckets; null: the range is not
+    /// being split.
     pub next_sampling: Option<[i64; 2]>,
-    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`: content of the range when it was split off; null:
-    /// unknown.
+    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`: estimated content of the range when it
+    /// was split off; null: unknown.
     pub figures: Option<[i64; 4]>,
 }
 
-/// Columns of a range map that were read from the store.
+/// Undecoded columns of a range map, or of a window of it, as read from the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDirectory {
-    /// Static columns of the range map.
+    /// Static columns of the range map (which bucket holds which keys).
     pub shared: StaticColumns,
-    /// Rows of the ranges, in the order in which they are stored.
+    /// Rows of the key ranges, in the order of their starts.
     pub pieces: Vec<PieceColumns>,
-    /// Start of the range after these rows; `None` if these rows include the last range.
+    /// Start of the range after `pieces`; `None`: `pieces` includes the last range.
     pub end: Option<Key>,
 }
 
-/// Returns the static columns of a range map.
+/// Returns the static columns of a range map (which bucket holds which keys).
 pub fn static_columns(directory: &Directory) -> StaticColumns {
     let floor = directory.floor.as_ref().map(|floor| {
         let kept = match floor.kept {
@@ -140,10 +146,10 @@ pub fn piece_columns(piece: &Piece) -> PieceColumns {
     }
 }
 
-/// Decodes the range map of these columns, or the window of it that contains the key `from`.
+/// Decodes a range map, or the window of it that contains the key `from`.
 ///
 /// # Errors
-/// The columns have another version, or are not a valid range map.
+/// A column has an unsupported format version, or the columns are not a valid range map.
 pub fn read_directory(stored: StoredDirectory, from: &[u8]) -> Result<Directory, StoredError> {
     let shared = stored.shared;
     let (life_ms, longest_ms) = (shared.life_ms, shared.longest_ms);
@@ -218,7 +224,7 @@ fn number(what: &'static str, value: i64) -> Result<u64, Damage> {
     number.ok_or(Damage::Number { what, value })
 }
 
-/// Returns a number as a column value. In practice, no number reaches the limit.
+/// Returns a number as a column value, at most [`MAX_NUMBER`].
 fn column(number: u64) -> i64 {
     number.min(MAX_NUMBER).cast_signed()
 }
@@ -266,7 +272,7 @@ fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
     Ok(roles)
 }
 
-/// Adds a bucket number; `None` if it is not greater than the numbers that were added before.
+/// Adds a bucket id; `None` if it is not greater than the ids in `buckets`.
 fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
     let is_next = buckets.last().is_none_or(|last| *last < bucket);
     is_next.then(|| {
@@ -290,7 +296,7 @@ fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
     })
 }
 
-/// Checks the version of encoded bytes, and returns the bytes after the version.
+/// Checks the format version, which is the first byte, and returns the following bytes.
 fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [u8], StoredError> {
     match bytes.split_first() {
         Some((version, rest)) if *version == known => Ok(rest),

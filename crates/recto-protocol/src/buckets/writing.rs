@@ -1,4 +1,4 @@
-//! Write of one row to its buckets.
+//! State machine that writes one row to its buckets.
 //!
 //! ```text
 //!  take a copy ──► take a stamp ──► write ──┬─ the copy lives ────────────────► acknowledge
@@ -7,9 +7,10 @@
 //!       └────────────────────────────── read again ─── all that take it have it ─────┘
 //! ```
 //!
-//! A write that starts again counts as another write. Rows that the first attempt left behind have an older
-//! timestamp. The old timestamp must not be used for the buckets of a newer range map, because a deletion
-//! that was acknowledged since may not have gone to these buckets.
+//! A write that starts over gets a new timestamp, and counts as another write. Its first attempt
+//! may leave rows with an older timestamp. The old timestamp must not be used in the buckets of a
+//! newer range map: a later deletion that was already acknowledged may not have gone to these
+//! buckets, so the write could revive the deleted row.
 
 use std::collections::BTreeSet;
 
@@ -19,40 +20,44 @@ use crate::buckets::names::{Bucket, Key, Micros};
 use crate::buckets::routing::{Operation, Unrouted};
 use crate::buckets::rules::Rule;
 
-/// Event of a write that the caller reports.
+/// Event that the caller reports to [`Writing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteEvent {
     /// The caller starts the write.
     Begin,
-    /// A range map is available, or the window of it that contains the key.
+    /// The caller has a range map (which bucket holds which keys), or the window of it that
+    /// contains the key.
     Copy(DirectoryCopy),
-    /// A timestamp was taken. It is greater than all timestamps that were taken before.
+    /// The caller took a write timestamp, greater than all earlier ones.
     Stamped(Micros),
-    /// The write is applied in all buckets. Requests of unknown outcome were sent again, with the same timestamp.
+    /// All buckets have applied the write. The caller has repeated requests of unknown outcome with
+    /// the same timestamp.
     Written,
 }
 
-/// Action of a write that the caller takes.
+/// Action that the caller of [`Writing`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteAction {
-    /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
+    /// Use the cached range map of this process if it has not expired. Otherwise read the range
+    /// map.
     Take,
-    /// Read the range map again.
+    /// Read the range map from the store, because the cached one is missing or has expired.
     Read,
-    /// Take a new write timestamp, and report it.
+    /// Take a new write timestamp, and report [`Stamped`](WriteEvent::Stamped).
     Stamp,
-    /// Write the row to these buckets, or delete it there.
+    /// Write the row to `buckets`, or delete it there.
     Write {
-        /// Buckets that receive the write.
+        /// Ids of the buckets that receive the write.
         buckets: BTreeSet<Bucket>,
-        /// Write timestamp.
+        /// Write timestamp of the row.
         stamp: Micros,
     },
-    /// Delete the row in a bucket to which it does not belong, at the row's own timestamp. No caller waits for this.
+    /// Delete a misplaced row in a bucket, at the row's own timestamp. The write does not wait for
+    /// the deletion.
     Remove {
-        /// Bucket from which the row is deleted.
+        /// Bucket that has the misplaced row.
         bucket: Bucket,
-        /// Timestamp of the deletion, which is that of the misplaced row.
+        /// Timestamp of the deletion: that of the misplaced row.
         stamp: Micros,
     },
     /// Report the write as done, with this timestamp.
@@ -61,18 +66,20 @@ pub enum WriteAction {
     Refuse(Unrouted),
 }
 
-/// State machine that writes or deletes one row.
+/// State machine that writes or deletes one row in the buckets of its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Writing {
     key: Key,
     operation: Operation,
-    /// Likely bucket, which is used until the range map is known.
+    /// Likely bucket of the key, which receives the write while the range map is being read;
+    /// `None`: first get the range map.
     guess: Option<Bucket>,
     copy: Option<DirectoryCopy>,
-    /// Buckets that must receive the write, according to the range map in `copy`.
+    /// Buckets that must receive the write, according to the range map (which bucket holds which
+    /// keys) in `copy`.
     takers: BTreeSet<Bucket>,
     stamp: Option<Micros>,
-    /// Buckets to which the write was sent, with the timestamp in `stamp`.
+    /// Buckets to which the write was sent with the timestamp in `stamp`.
     buckets: BTreeSet<Bucket>,
     stage: Stage,
     protocol: Protocol,
@@ -80,18 +87,19 @@ pub struct Writing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
-    /// The machine waits for a range map, because none is available.
+    /// The machine waits for a range map (which bucket holds which keys) or a timestamp.
     Taking,
-    /// The write was sent.
+    /// The write was sent to its buckets.
     Writing,
-    /// The write is applied, and a range map is being read. It is the first range map if the bucket was
-    /// guessed, and otherwise a newer one because the first has expired.
+    /// The write is applied, and a range map is being read: the first one if the bucket was
+    /// guessed, or a newer one because the first has expired.
     Reading,
 }
 
 impl Writing {
-    /// Creates the write of the row with this key. If no cached range map is valid, a `guess` saves the time
-    /// to read a range map first: the row is written to the guessed bucket while the range map is read.
+    /// Creates the write or deletion of the row with this key. A `guess` of its bucket saves time
+    /// if no range map is cached: the row is written to the guessed bucket while the range map is
+    /// read.
     pub fn new(key: Key, operation: Operation, guess: Option<Bucket>, protocol: Protocol) -> Self {
         Self {
             key,
@@ -106,7 +114,8 @@ impl Writing {
         }
     }
 
-    /// Handles an event, and returns the next actions. `now` is the current time.
+    /// Handles an event, and returns the next actions of the caller. `now` is the time of the
+    /// event.
     pub fn step(&mut self, event: WriteEvent, now: Clock) -> Vec<WriteAction> {
         match event {
             WriteEvent::Begin if self.guess.is_some() => vec![WriteAction::Read, WriteAction::Stamp],
@@ -138,15 +147,15 @@ impl Writing {
                 return actions;
             }
         }
-        // A second range map is read after the write was applied. If it names the same buckets, the row is in
-        // the right buckets, even if this range map has expired by now.
+        // A second range map is read after the write was applied. If it names the same buckets, the
+        // write is valid, even if the second range map has expired by now.
         let is_again = self.copy.is_some();
         let is_safe = is_again || copy.lives(now);
         self.copy = Some(copy);
         match self.stage {
             Stage::Reading => self.judge(is_safe),
             // The write to the guessed bucket is in progress. When it is applied, `judge` compares
-            // that bucket with this range map.
+            // the guessed bucket with this range map.
             Stage::Writing => Vec::new(),
             Stage::Taking if self.guess.is_some() => Vec::new(),
             Stage::Taking if self.stamp.is_some() => self.write(),
@@ -173,7 +182,8 @@ impl Writing {
         self.stamp.map(write).into_iter().collect()
     }
 
-    /// Decides about a write that is applied. `is_safe` is true if no other process can have continued a
+    /// Decides whether an applied write is acknowledged, or starts over. `is_safe` is true if the
+    /// range map has not expired, or was read after the write. Then no process can have continued a
     /// split that the range map does not show.
     fn judge(&mut self, is_safe: bool) -> Vec<WriteAction> {
         let is_there = self.takers.is_subset(&self.buckets);
@@ -187,8 +197,8 @@ impl Writing {
         vec![WriteAction::Read]
     }
 
-    /// Returns the deletions of the row in buckets to which it does not belong. Otherwise the row would stay
-    /// there, because no other process would find it.
+    /// Returns the deletions of the row in buckets where it does not belong. Without them, the
+    /// misplaced rows would stay there forever.
     fn removes(&self) -> Vec<WriteAction> {
         let Some(stamp) = self.stamp.filter(|_| self.operation == Operation::Put) else {
             return Vec::new();
@@ -199,7 +209,7 @@ impl Writing {
             .collect()
     }
 
-    /// Starts again as another write, with the range map that was just read.
+    /// Starts the write over, with a new timestamp and the range map that was just read.
     fn begin_again(&mut self) -> Vec<WriteAction> {
         let mut actions = self.removes();
         self.guess = None;

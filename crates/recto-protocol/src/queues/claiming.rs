@@ -1,11 +1,12 @@
-//! Selection of the messages that a claim takes.
+//! Selection of the messages that a receiver gets from a segment (batch of consecutive messages of
+//! a shard).
 //!
-//! A message is *new* until it is received for the first time. It has *failed* if a receiver gave it back, or
-//! if its claim has ended. A claim takes new and failed messages alternately. While new messages exist, they
-//! are half of the claim, regardless of how many messages fail and how often. The receiver says which kind
-//! comes first, so that claims of a single message alternate, too. New messages come by position. Failed
-//! messages come in the order in which they were due, so that no message is received again before all other
-//! due messages.
+//! A message is *new* until it is received for the first time. It has *failed* if a receiver gave
+//! it back, or if its claim has ended. A claim takes new and failed messages alternately. So while
+//! new messages exist, half of the claimed messages are new, however many messages fail. The
+//! receiver says which kind comes first, so claims of a single message alternate, too. New messages
+//! are taken by position. Failed messages are taken by the time when they became due, so that no
+//! message is received again before all other due messages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -16,14 +17,16 @@ use crate::queues::order::Order;
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateContext};
 
-/// Failed messages; the message that was due first is at the top.
+/// Failed messages (given back, or with an ended claim). The message that was due first is at the
+/// top.
 type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
 
 impl State {
-    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending order, each
-    /// with its receives in earlier segments, if any. The claim is shorter if the limit of pending messages
-    /// or of claimed bytes is reached. `surplus` is the number of failed messages that the receiver already
-    /// has, less the number of new ones; if it is negative, a failed message comes first.
+    /// Returns the positions of the messages that a claim of at most `most` messages takes,
+    /// ascending. Each comes with its receives in earlier segments, if any. There are fewer if the
+    /// segment reaches its limit of pending messages, or the claim its limit of bytes. `surplus` is
+    /// the number of failed messages minus the number of new messages that the receiver already
+    /// has. If it is negative, a failed message comes first.
     pub(crate) fn claimable(
         &self,
         most: u16,
@@ -47,7 +50,7 @@ impl State {
         taken
     }
 
-    /// Returns whether a claim would take a message that was never received.
+    /// Returns whether a claim would take a message that was never received before.
     pub fn has_new(&self, context: &StateContext<'_>) -> bool {
         if self.segment < context.segment {
             return Self::empty(context.segment, self.version).has_new(context);
@@ -61,7 +64,7 @@ impl State {
             }
     }
 
-    /// Takes new and failed messages in turn. Inspects no more new messages than it takes.
+    /// Takes new and failed messages in turn, and inspects no more new messages than it takes.
     fn take<'a>(
         &self,
         most: u16,
@@ -107,8 +110,9 @@ impl State {
         taken
     }
 
-    /// Returns the next failed message that can be received. A message that segment merging moved here is not
-    /// pending yet. It needs a free place within the limit of pending messages.
+    /// Returns the next failed message that can be received. A failed message that segment merging
+    /// moved here is not pending in this segment yet. It is returned only if `room`, the free
+    /// number of pending messages, is not 0.
     fn next_failed<'a>(
         &self,
         room: usize,
@@ -125,7 +129,7 @@ impl State {
         }
     }
 
-    /// Returns the new messages of an unordered queue, by position.
+    /// Returns the new (never received) messages of an unordered queue, by position.
     fn new_messages<'a>(
         &'a self,
         context: &'a StateContext<'_>,
@@ -138,7 +142,7 @@ impl State {
             .filter(move |(seq, entry)| entry.received.is_none() && self.is_receivable(*seq, entry, context))
     }
 
-    /// Returns the failed messages of an unordered queue.
+    /// Returns the failed messages (given back, or with an ended claim) of an unordered queue.
     fn failed_messages(&self, context: &StateContext<'_>) -> Failed {
         let here = self.pending.iter().map(|(seq, pending)| (pending.until, *seq));
         let here = here.filter(|(_, seq)| self.is_free(*seq, context));
@@ -153,8 +157,8 @@ impl State {
             .collect()
     }
 
-    /// Returns the messages of an ordered queue whose group does not have to wait: at most `most` new
-    /// messages, by position, and the failed ones.
+    /// Returns the messages of an ordered queue that do not have to wait for earlier messages of
+    /// their group: at most `most` new messages, by position, and the failed messages.
     fn in_turn<'a>(
         &'a self,
         order: &Order,
@@ -190,13 +194,15 @@ impl State {
         Reverse((if is_kept { due } else { 0 }, seq))
     }
 
-    /// Returns whether a message may be received now, if it is its turn. An expired message blocks its group
-    /// until it is resolved, because it may not have expired by another clock.
+    /// Returns whether a message may be received now, regardless of its group. An expired message
+    /// still blocks its group until it is resolved, because it may not have expired on another
+    /// clock.
     fn is_receivable(&self, seq: Seq, entry: &Entry, context: &StateContext<'_>) -> bool {
         self.is_free(seq, context) && entry.free_from() <= context.clock.wall && !context.is_expired(entry)
     }
 
-    /// Returns whether no receiver has a message, and whether it may be received once more.
+    /// Returns whether no receiver has the message, it is not being moved, and it may be received
+    /// once more.
     fn is_free(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         let pending = self.pending.get(&seq);
         pending.is_none_or(|pending| pending.stays(context) && pending.is_over(seq, context))

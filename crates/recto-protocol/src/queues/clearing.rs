@@ -1,5 +1,5 @@
-//! Removal of segments whether or not their messages are resolved: purged segments, and all segments of a
-//! deleted queue.
+//! Removal of segments (batches of consecutive messages) even if their messages are not resolved:
+//! purged segments, and all segments of a deleted queue.
 //!
 //! ```text
 //!  a segment:  seal ► told to the head ► its log and state are read ► release, purging
@@ -7,10 +7,11 @@
 //!                                 └► none: over
 //! ```
 //!
-//! When the manifests of all shards of a slot are [cleared](Clearing), the registry is
-//! [informed](crate::queues::RegistryWish::Cleared) and the next queue can take the slot. No message of the
-//! old queue reaches the next queue. A message on its way into a segment finds the segment sealed. A process
-//! that requests another segment knows only an older [epoch](Tenure), and the manifest rejects it.
+//! When the manifests (lists of live segments) of all shards of a slot are [cleared](Clearing), the
+//! caller [informs the registry](crate::queues::RegistryWish::Cleared), and the next queue can get
+//! the slot. No message of the old queue reaches the next queue. A message on its way into a
+//! segment finds the segment sealed. A process that requests another segment knows only an older
+//! [epoch](Tenure), and the manifest rejects the request.
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live, Settled};
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
@@ -20,75 +21,81 @@ use crate::queues::releasing::{ReleaseAction, ReleaseEvent, Released, Releasing}
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish};
 
-/// Input of [`Purging`] and [`Clearing`].
+/// Event that the caller reports to [`Purging`] or [`Clearing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
     /// Start the task.
     Begin,
-    /// Response of the shard's manifest, and the manifest as it is known after the response.
+    /// Response of the shard's manifest (list of live segments), and the newest known manifest.
     Head(HeadAnswer, Head),
     /// Response of the segment's log to the command that seals it.
     Log(LogAnswer),
-    /// The segment's log and then its state, as they were read.
+    /// Log and state of the segment (message batch). The state was read after the log.
     Read(Log, State),
-    /// Response of the state of a source segment. Report [`Gone`](StateAnswer::Gone) also if the manifest of
-    /// the source shard no longer has the segment.
+    /// Response of the state of a source segment (one from which a message was moved). Report
+    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
+    /// source segment.
     Source(StateAnswer),
-    /// Response of the segment's own state.
+    /// Response of the state of the segment (message batch) that is being removed.
     State(StateAnswer),
-    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
+    /// was released.
     Found(Option<Live>),
 }
 
-/// Action of [`Purging`] or [`Clearing`] that the caller must execute.
+/// Action that the caller of [`Purging`] or [`Clearing`] executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClearAction {
-    /// Send a command to the shard's manifest.
+    /// Send a command to the shard's manifest (its list of live segments).
     Head(HeadWish),
-    /// Seal the segment's log.
+    /// Seal the segment's log, so that no more messages can be appended.
     Seal(Segment, Live),
     /// Read the segment's log and then its state, with serial consistency.
     Read(Segment, Live),
-    /// Send a command to the state of a source segment, from which a message was moved to this segment.
+    /// Send a command to the state of a source segment, from which a message was moved to the
+    /// removed segment.
     Source(Origin, StateWish),
-    /// Send a command to the segment's own state.
+    /// Send a command to the state of the segment (message batch) that is being removed.
     State(Segment, Live, StateWish),
-    /// Read the entry of the segment in the shard's manifest, with serial consistency.
+    /// Read the entry of the segment in the shard's manifest (list of live segments), with serial
+    /// consistency.
     Find(Segment),
-    /// The task has ended with this outcome.
+    /// The removal of the segment or shard has ended with this outcome.
     Over(Released),
 }
 
-/// Returns the retention bound at the time `now`: a queue no longer keeps messages that were
-/// [due](crate::queues::Entry::due) by the bound.
+/// Returns the retention bound at the time `now`. A queue no longer keeps messages that were
+/// [due](crate::queues::Entry::due) at the bound or earlier.
 pub fn expired_by(retention_seconds: u32, now: Micros) -> Micros {
     let kept = Micros::from(retention_seconds) * 1_000_000 + LEASE_MARGIN_MICROS;
     now.saturating_sub(kept)
 }
 
-/// Returns whether all messages of a segment were due by the [retention bound](expired_by), so that the
-/// segment can be sealed. Returns false for a segment without messages. Another message may have come since
-/// then. The [`Expire`](StateWish::Expire) command therefore evaluates the stored log again.
+/// Returns whether all messages of a segment were due by the [retention bound](expired_by), so that
+/// the segment can be sealed and its messages expired. Returns false for a segment without
+/// messages. A newer message may be in the log meanwhile, so the [`Expire`](StateWish::Expire)
+/// command evaluates the log again.
 pub fn is_expired(log: &Log, segment: Segment, by: Micros) -> bool {
     let newest = log.messages().map(|(_, _, entry)| entry.due()).max();
     newest.is_some_and(|newest| log.segment == segment && newest <= by)
 }
 
-/// Task that removes a segment from its shard, whether or not its messages are resolved.
+/// State machine that removes a segment from its shard, even if its messages are not resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Purging {
     address: Address,
     segment: Segment,
     live: Live,
-    /// True if leaving messages are resolved, too.
+    /// True if even messages that are being moved elsewhere are resolved, because their queue is
+    /// deleted.
     is_deleted: bool,
     releasing: Option<Releasing>,
     protocol: Protocol,
 }
 
 impl Purging {
-    /// Creates the task for a live segment of this shard. Messages that are leaving must complete their moves
-    /// first.
+    /// Creates the removal of a live segment of this shard. Messages that are being moved to other
+    /// segments must arrive there first.
     pub fn new(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             address,
@@ -100,7 +107,7 @@ impl Purging {
         }
     }
 
-    /// Creates the task for a segment of a deleted queue.
+    /// Creates the removal of a segment (message batch) of a deleted queue.
     fn of_deleted(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             is_deleted: true,
@@ -108,7 +115,7 @@ impl Purging {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         let event = match event {
             ClearEvent::Begin => return ClearAction::Seal(self.segment, self.live),
@@ -154,8 +161,8 @@ impl Purging {
     }
 }
 
-/// Task that clears a shard of a deleted queue: no process that knows the queue can open a segment there, and
-/// no segment is left.
+/// State machine that clears one shard of a deleted queue. Afterwards, the shard has no segments,
+/// and no process that knows only the deleted queue can open one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Clearing {
     address: Address,
@@ -165,7 +172,7 @@ pub struct Clearing {
 }
 
 impl Clearing {
-    /// Creates the task for one shard of a deleted queue. The task has to run for all
+    /// Creates the clearing of one shard of a deleted queue. The caller has to clear all
     /// [shards](crate::queues::PlaceRow::shards) of the queue's slot.
     pub fn new(address: Address, tenure: Tenure, protocol: Protocol) -> Self {
         Self {
@@ -176,7 +183,7 @@ impl Clearing {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         let action = match (event, &mut self.purging) {
             (ClearEvent::Head(_, head), None) => return self.looks(&head),
@@ -193,8 +200,8 @@ impl Clearing {
         }
     }
 
-    /// Returns the command that closes the shard's manifest. Its response also gives a fresh copy of the
-    /// manifest, because a response without a write needs a read.
+    /// Returns the command that closes the shard's manifest, so that no segment can be opened for
+    /// the deleted queue. Its response also contains the present manifest.
     fn closes(&self) -> ClearAction {
         ClearAction::Head(if self.protocol.rules.keeps(Rule::HeadsClosed) {
             HeadWish::Close(self.tenure)
@@ -205,8 +212,8 @@ impl Clearing {
 
     fn looks(&mut self, head: &Head) -> ClearAction {
         if !head.serves(self.tenure) && self.protocol.rules.keeps(Rule::ClearedByTheNewest) {
-            // Another process has already cleared the head, and the slot belongs to the next queue,
-            // so nothing is left to clear.
+            // The slot (row of the registry) already belongs to a later queue, so another process
+            // has cleared the shard, and nothing is left to do.
             return ClearAction::Over(Released::Done);
         }
         let first = head.live.iter().next();
@@ -220,8 +227,8 @@ impl Clearing {
         purging.step(ClearEvent::Begin)
     }
 
-    /// Removes a missing segment from the shard's manifest. Its messages cannot be resolved, and no reader
-    /// misses them, since its queue was deleted.
+    /// Removes a segment whose log or state is missing from the shard's manifest. Its messages
+    /// cannot be resolved. No reader misses them, because their queue was deleted.
     fn takes_off(&mut self) -> ClearAction {
         let Some(Purging { segment, live, .. }) = self.purging.take() else {
             return self.closes();
@@ -231,7 +238,7 @@ impl Clearing {
                 segment,
                 resolved: count.into(),
                 // The missing log cannot show whether its messages had deduplication ids, so assume
-                // that they had some.
+                // that they had.
                 has_ids: true,
             }),
             None => HeadWish::Sealed { segment, count: 0 },

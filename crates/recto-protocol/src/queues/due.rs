@@ -1,5 +1,5 @@
-//! Time at which a message of a segment can be received next: a receiver that finds no message can wait until
-//! then.
+//! Computation of the time when a message of a segment can be received next. A receiver that finds
+//! no message waits until then.
 
 use crate::queues::lease::Claim;
 use crate::queues::limits::LEASE_MARGIN_MICROS;
@@ -8,12 +8,14 @@ use crate::queues::names::{Micros, Seq};
 use crate::queues::state::{Pending, Standing, State, StateContext};
 
 impl State {
-    /// Returns when a message can be received, by the wall clock of this process, as far as this process
-    /// knows. `None`: no message until one is sent, given back or resolved. A claim at that time may still
-    /// find nothing, since a message may have been acknowledged. Among the messages that can be received now,
-    /// the first by position counts, even if another was due earlier.
+    /// Returns the earliest time when a message can be received, by the wall clock of this process,
+    /// as far as this process knows. `None`: no message can be received until one is sent, given
+    /// back or resolved. At the returned time, a claim may still find no message, because the
+    /// message may have been acknowledged meanwhile. If several messages can be received now, the
+    /// function returns the due time of the first one by position.
     ///
-    /// Groups are ignored: in an ordered queue, the returned time may be earlier than the turn of a message.
+    /// In an ordered queue, the time may be too early: earlier messages of the same group may block
+    /// the message.
     pub fn due(&self, context: &StateContext<'_>) -> Option<Micros> {
         if context.log.segment() != context.segment {
             return None;
@@ -37,10 +39,9 @@ impl State {
         first
     }
 
-    /// Returns the time until which a sealed segment needs no work, unless its state gets a command. Returns
-    /// `None` unless all unresolved messages were never received or were given back. In particular, it
-    /// returns `None` if a receiver has a message, or if a message is being moved or has to be moved to the
-    /// dead-letter queue.
+    /// Returns the time until which a sealed segment needs no work, unless its state changes.
+    /// Returns `None` if a message is claimed, is being moved, or was received the maximum number
+    /// of times and must go to the dead-letter queue.
     pub fn waits_until(&self, context: &StateContext<'_>) -> Option<Micros> {
         let is_whole = context.log.segment() == context.segment && context.log.sealed().is_some();
         let is_mine = self.segment() == context.segment;
@@ -54,7 +55,8 @@ impl State {
 }
 
 impl Pending {
-    /// Returns whether the message was received the maximum number of times.
+    /// Returns whether the message was received the maximum number of times, so that it must not be
+    /// received again.
     fn is_last_attempt(&self, context: &StateContext<'_>) -> bool {
         context.most_attempts.is_some_and(|most| self.attempts >= most)
     }

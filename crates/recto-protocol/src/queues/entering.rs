@@ -1,4 +1,5 @@
-//! Opening of a segment in a shard for new messages: the part that sending and moving have in common.
+//! Opening of a segment (batch of consecutive messages) in a shard. Sending and moving of messages
+//! both use this module.
 //!
 //! ```text
 //!  head: open segment ──► open
@@ -11,78 +12,84 @@ use crate::queues::head::{HeadAnswer, HeadWish, Live, Reach};
 use crate::queues::log::{LogAnswer, LogWish};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure, Version};
 
-/// Action that the caller must execute in a shard.
+/// Action in a shard that the caller executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardAction {
-    /// Send these commands to the shard's manifest, in one conditional write.
+    /// Send these commands to the shard's manifest (list of live segments), in one conditional
+    /// write.
     Head(Vec<HeadWish>),
-    /// Read the ring with serial consistency, and use no older ring from then on.
+    /// Read the ring (list of body tables) with serial consistency. From then on, use no older
+    /// ring.
     ReadRing,
-    /// Read the entry of a segment in the shard's manifest, with serial consistency.
+    /// Read the segment's entry in the shard's manifest (list of live segments), with serial
+    /// consistency.
     Find(Segment),
-    /// Write the bodies with plain writes, until all are written. If the table is 0, write nothing:
-    /// the row of the log will contain the bodies.
+    /// Write the message bodies with plain writes, until all are written. If the table in `live` is
+    /// 0, write nothing: the row of the log will contain the bodies.
     Write {
-        /// Versioned cells and body table of the segment.
+        /// Location of the segment (message batch): its versioned cells, and its table for bodies.
         live: Live,
-        /// Segment that gets the bodies.
+        /// Segment to which the messages will be appended.
         segment: Segment,
-        /// Identifier of the bodies.
+        /// Id under which the bodies are stored.
         chunk: Chunk,
     },
-    /// Send a command to the log of the segment's versioned cell.
+    /// Send a command to the segment's log (list of its messages).
     Log {
-        /// Versioned cells and body table of the segment.
+        /// Location of the segment (message batch): its versioned cells, and its table for bodies.
         live: Live,
-        /// Segment of the log.
+        /// Segment to whose log the command is sent.
         segment: Segment,
         /// Command to the log.
         wish: LogWish,
     },
 }
 
-/// Result of an action in a shard.
+/// Event in a shard that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardEvent {
-    /// Response of the shard's manifest to the last of its commands.
+    /// Response of the shard's manifest (list of live segments) to the last command of
+    /// [`ShardAction::Head`].
     Head(HeadAnswer),
-    /// Version of the ring that was read.
+    /// The caller has read the ring (list of body tables). The value is the version of the ring.
     Ring(Version),
-    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
+    /// was released.
     Found(Option<Live>),
-    /// All bodies of [`ShardAction::Write`] are written.
+    /// The caller has written all bodies of [`ShardAction::Write`].
     Written,
-    /// The bodies are not written, and will not be, because the table was dropped.
+    /// The bodies are not written, and will not be, because their table was dropped.
     TableGone,
-    /// Response of the log to the command.
+    /// Response of the log to the command of [`ShardAction::Log`].
     Log(LogAnswer),
 }
 
-/// Request for an open segment. It remembers the segment and the table that are known to be gone. A manifest
-/// that is read later and still refers to them is damaged.
+/// Request for an open segment in a shard. It remembers a segment and a body table that were found
+/// to be gone. If a manifest that is read later still lists them, the manifest is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entering {
     pub(crate) address: Address,
     tenure: Tenure,
     pub(crate) reach: Reach,
-    /// Body table of a temporary queue; `None` for any other queue.
+    /// Table for message bodies that belongs to a temporary queue alone; `None`: use the open table
+    /// of the ring.
     pub(crate) own: Option<BodyTable>,
     segment: Option<(Address, Segment)>,
     table: Option<BodyTable>,
 }
 
-/// Progress of the request for an open segment.
+/// Result of one step of the request for an open segment (message batch).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// The caller has to execute this action in the shard next.
+    /// The caller has to execute this action next.
     Asks(ShardAction),
-    /// The segment is open.
+    /// This segment (message batch) is open for new messages, at this location.
     Open(Segment, Live),
-    /// The shard is full.
+    /// The shard has the maximum number of segments (message batches).
     Full,
-    /// The queue was deleted.
+    /// The queue of the shard was deleted.
     NoQueue,
-    /// The shard's manifest refers to a segment or a table that is gone.
+    /// The shard's manifest lists a segment (message batch) or a body table that is gone.
     Damaged,
 }
 
@@ -98,8 +105,8 @@ impl Entering {
         }
     }
 
-    /// Returns the commands for the shard's manifest: `before`, if any, and then the request for an open
-    /// segment.
+    /// Returns the action that asks the shard's manifest (list of live segments) for an open
+    /// segment, after the command `before`.
     pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
         let open = HeadWish::Open {
             reach: self.reach,
@@ -109,7 +116,8 @@ impl Entering {
         ShardAction::Head(before.into_iter().chain([open]).collect())
     }
 
-    /// Evaluates the response of the shard's manifest.
+    /// Evaluates the response of the shard's manifest (list of live segments), and returns the
+    /// result.
     pub(crate) fn hears(&self, answer: HeadAnswer) -> Entered {
         match answer {
             HeadAnswer::Open(segment, live) if self.is_gone(self.address, segment, live) => Entered::Damaged,
@@ -121,17 +129,19 @@ impl Entering {
         }
     }
 
-    /// Records that the versioned cell of the segment's log now belongs to another segment.
+    /// Records that the segment (message batch) is gone: the versioned cell of its log now belongs
+    /// to another segment.
     pub(crate) fn misses_segment(&mut self, address: Address, segment: Segment) {
         self.segment = Some((address, segment));
     }
 
-    /// Records that a body table was dropped.
+    /// Records that this table for message bodies was dropped.
     pub(crate) fn misses_table(&mut self, table: BodyTable) {
         self.table = Some(table);
     }
 
-    /// Returns whether a manifest refers to a segment or a table that was gone before the manifest was read.
+    /// Returns whether a manifest lists a segment or body table that was found to be gone before
+    /// the manifest was read.
     pub(crate) fn is_gone(&self, address: Address, segment: Segment, live: Live) -> bool {
         self.segment == Some((address, segment)) || self.table == Some(live.table)
     }

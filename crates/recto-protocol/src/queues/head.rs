@@ -1,4 +1,5 @@
-//! Manifest of a shard: its live segments, the location of each, and the next free versioned cells.
+//! Manifest of a shard: its live segments (batches of consecutive messages), their locations, and
+//! the reusable cells.
 
 use std::collections::BTreeMap;
 
@@ -7,106 +8,113 @@ use crate::queues::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenu
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// Release time that is recorded for a versioned cell that needs no rest.
+/// Release time of a versioned cell that may be reused at once.
 const LONG_AGO: Micros = Micros::MIN;
 
-/// Manifest of a shard: its live segments, and the versioned cells that they use.
+/// Manifest of a shard (part of a queue): its live segments, and the versioned cells that store
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Head {
     pub(crate) version: Version,
-    /// Newest version of the ring that changed this manifest. A process that knows only an older version
-    /// cannot open a segment.
+    /// Newest version of the ring (list of body tables) that changed this manifest. A process that
+    /// knows only an older ring cannot open a segment.
     pub(crate) ring: Version,
-    /// Newest epoch of the slot that changed this manifest. A process that knows only an older epoch cannot
-    /// open a segment.
+    /// Newest epoch (use of the slot by one queue) that changed this manifest. A process that knows
+    /// only an older epoch cannot open a segment.
     pub(crate) tenure: Tenure,
-    /// Highest number that a segment of this shard ever had.
+    /// Highest id that any segment (message batch) of this shard ever had.
     pub(crate) last: Segment,
-    /// Number of versioned cells that exist.
+    /// Number of pairs of versioned cells that exist in this shard.
     pub(crate) registers: u32,
     pub(crate) live: BTreeMap<Segment, Live>,
-    /// Cells at rest, in the order of their release.
+    /// Cells of released segments (message batches) that are not reused yet, in the order of their
+    /// release.
     pub(crate) resting: Vec<Resting>,
 }
 
-/// Live segment: a segment that is not released, with the location of its log, state and bodies.
+/// Location of a live segment: the cells with its log and state, and the table with its message
+/// bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Live {
-    /// Versioned cells that hold its log and state.
+    /// Index (from 0) in the shard of the pair of versioned cells that holds the segment's log and
+    /// state.
     pub register: RegisterNumber,
-    /// Body table that contains the bodies of the segment's messages.
+    /// Table that contains the bodies of the segment's messages.
     pub table: BodyTable,
-    /// Kind of messages that the segment takes while it is open.
+    /// Kind of messages that the segment takes while it is open: due soon or much later.
     pub reach: Reach,
-    /// Number of messages; `None` while the segment is open.
+    /// Number of messages, which is known once the segment is sealed; `None`: the segment is open.
     pub count: Option<Seq>,
 }
 
-/// Time range in which the messages of a segment are due.
+/// Kind of messages that a segment (message batch) takes, by the time when they become due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// The messages are due soon, or have a deduplication id.
     Near,
-    /// The messages are due much later. They have segments of their own, because one unresolved message keeps
-    /// its whole segment alive.
+    /// The messages are due much later. They get separate segments, because one unresolved message
+    /// keeps its whole segment stored.
     Far,
 }
 
-/// Versioned cell whose segment was released. While the cell rests, its log is still read for deduplication
-/// ids.
+/// Versioned cells of a released segment. While they rest, their log is still read for
+/// deduplication ids, so no other segment may use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Resting {
-    /// Number of the versioned cell that rests.
+    /// Index (from 0) in the shard of the pair of versioned cells that rests.
     pub register: RegisterNumber,
-    /// Released segment that had the cell.
+    /// Released segment (message batch) that used the cells.
     pub segment: Segment,
-    /// Time at which the segment was released.
+    /// Time when the segment (message batch) was released, in microseconds since 1970.
     pub since: Micros,
 }
 
-/// Command to a shard's manifest.
+/// Command to a shard's manifest (list of live segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadWish {
-    /// Open a segment, unless one is open.
+    /// Return the open segment (message batch), or open one if there is none.
     Open {
-        /// Kind of messages that the segment takes.
+        /// Kind of messages that the segment (message batch) takes.
         reach: Reach,
-        /// Epoch of the slot, as the caller knows it.
+        /// Epoch of the queue's slot (one use of the slot), as the caller knows it.
         tenure: Tenure,
-        /// Table that belongs to a temporary queue alone; `None`: the open table of the ring.
+        /// Table for message bodies that belongs to a temporary queue alone; `None`: use the open
+        /// table of the ring.
         table: Option<BodyTable>,
     },
-    /// Record that the segment's log is sealed.
+    /// Record that the segment's log is sealed: it gets no more messages.
     Sealed {
-        /// Sealed segment.
+        /// Segment whose log is sealed.
         segment: Segment,
         /// Number of messages in the log.
         count: Seq,
     },
-    /// Remove the segment from the live segments, if all its messages are resolved.
+    /// Remove the segment from the manifest (list of live segments), if all of its messages are
+    /// resolved.
     Release(Settled),
-    /// Record that the needed bodies of a segment were copied to another table.
+    /// Record that the bodies of a segment's unresolved messages were copied to another table.
     Rehome {
         /// Segment whose bodies were copied.
         segment: Segment,
-        /// Table from which the bodies were copied.
+        /// Body table from which the bodies were copied.
         from: BodyTable,
-        /// Table to which the bodies were copied. It was open before the copy began.
+        /// Body table to which the bodies were copied. It was open before the copy began.
         to: BodyTable,
-        /// Version of the ring in which the target table was open. In a later version, the table may have
-        /// been emptied and opened again.
+        /// Version of the ring (list of body tables) in which the table `to` was open. In a later
+        /// version, the table may have been emptied and opened again.
         ring: Version,
     },
-    /// From now on, reject callers that know only a ring older than this version. Creates the
-    /// manifest if it does not exist.
+    /// Fence: from now on, reject callers that know only a version of the ring (list of body
+    /// tables) older than this one. Creates the manifest if it does not exist.
     Fence(Version),
-    /// From now on, reject callers that know only an older epoch of the slot: the queue is deleted.
+    /// Close the shard: from now on, reject callers that know only an older epoch (use of the slot
+    /// by one queue), because their queue is deleted.
     Close(Tenure),
 }
 
-/// Proof that a segment can be released: all messages that were moved into it are resolved in their source
-/// segments. An unresolved message in a source segment would be moved again. Only
-/// [`Releasing`](crate::queues::Releasing) creates this value.
+/// Proof that a segment can be released: all messages that were moved into it are resolved in their
+/// source segments. Otherwise an unresolved source message would be moved, and received, a second
+/// time. Only [`Releasing`](crate::queues::Releasing) creates this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settled {
     pub(crate) segment: Segment,
@@ -116,43 +124,47 @@ pub struct Settled {
     pub(crate) has_ids: bool,
 }
 
-/// Response of a shard's manifest to a command.
+/// Response of a shard's manifest (list of live segments) to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadAnswer {
-    /// This segment is open for new messages.
+    /// This segment (message batch) is open for new messages, at this location.
     Open(Segment, Live),
-    /// The change is in place, or was in place before the segment was released.
+    /// The change is stored, now or since an earlier attempt.
     Done,
-    /// The change is not possible yet: the segment is open, or some of its messages are not resolved.
+    /// The change is not possible yet: the segment is open, or some of its messages are not
+    /// resolved.
     NotYet,
-    /// The caller's version of the ring is older than the manifest's: read the ring and ask again.
+    /// The caller's ring (list of body tables) is older than the manifest's. Read the ring, and ask
+    /// again.
     OldRing,
-    /// The caller's epoch is older than the manifest's: the queue was deleted.
+    /// The caller's epoch (use of the slot) is older than the manifest's: the queue was deleted.
     NoQueue,
-    /// The manifest does not exist yet, so no fence has reached it. Now that the queue has its slot, read the
-    /// ring with serial consistency, and send a [fence](HeadWish::Fence) first.
+    /// The manifest does not exist yet, so no [fence](HeadWish::Fence) has reached it. Read the
+    /// ring with serial consistency, now that the queue has its slot, and send a fence with the
+    /// ring's version first.
     Absent,
-    /// The bodies are now in another table: start over.
+    /// Another process has moved the bodies to another table: start over.
     Moved,
-    /// The shard has the maximum number of live segments or of cells, or no higher segment number exists.
+    /// The shard has the maximum number of live segments or of cells, or the segment ids are used
+    /// up.
     Full,
 }
 
-/// Data for the evaluation of commands to a manifest.
+/// Inputs for the evaluation of commands to a manifest (list of live segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeadContext {
-    /// Version of the ring as the process knows it, which may be stale.
+    /// Newest version of the ring (list of body tables) that the process knows.
     pub ring: Version,
-    /// Body table that is open in that version of the ring.
+    /// Table for message bodies that is open in the ring version `ring`; 0: the store has no ring.
     pub table: BodyTable,
-    /// Time of the wall clock.
+    /// Time of the wall clock, in microseconds since 1970.
     pub now: Micros,
     /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
 impl Head {
-    /// Returns the manifest of a shard that never had a segment.
+    /// Returns the manifest (list of live segments) of a shard that never had a segment.
     pub fn absent() -> Self {
         Self {
             version: 0,
@@ -165,38 +177,39 @@ impl Head {
         }
     }
 
-    /// Returns the segments that are not released, oldest first.
+    /// Returns the live segments (those not released) with their locations, oldest first.
     pub fn live(&self) -> &BTreeMap<Segment, Live> {
         &self.live
     }
 
-    /// Returns whether a segment of this number ever existed in this shard.
+    /// Returns whether a segment (message batch) with this id ever existed in the shard.
     pub fn ever_had(&self, segment: Segment) -> bool {
         (Segment(1)..=self.last).contains(&segment)
     }
 
-    /// Returns whether a caller that knows this epoch may use the live segments. A caller that knows only an
-    /// older epoch receives nothing.
+    /// Returns whether a caller that knows this epoch of the slot may use the live segments. With
+    /// an older epoch, the caller means a deleted queue, and receives nothing.
     pub fn serves(&self, tenure: Tenure) -> bool {
         self.tenure <= tenure
     }
 
-    /// Returns the open segment for messages of this kind, if the caller knows the current epoch of the slot.
+    /// Returns the open segment (message batch) for messages of this kind, unless the caller's
+    /// epoch is outdated.
     pub fn open(&self, reach: Reach, tenure: Tenure) -> Option<(Segment, Live)> {
         self.opened(reach).filter(|_| self.serves(tenure))
     }
 
-    /// Returns the open segment for messages of this kind.
+    /// Returns the open segment (message batch) for messages of this kind, if there is one.
     pub(crate) fn opened(&self, reach: Reach) -> Option<(Segment, Live)> {
         let mut open = self.live.iter();
         let open = open.find(|(_, live)| live.count.is_none() && live.reach == reach);
         open.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Returns the earlier segments whose logs may have deduplication ids of the deduplication window, newest
-    /// first.
-    /// Callers must read all of these logs, since a log without such ids says nothing about earlier logs.
-    /// Segments for much later messages are left out because they have no such ids.
+    /// Returns the segments before `segment` whose logs may have deduplication ids of the
+    /// deduplication window, newest first. Callers must read all of the logs, because a log without
+    /// such ids says nothing about earlier logs. Segments for messages that are due much later have
+    /// no such ids, and are left out.
     pub fn before(&self, segment: Segment, now: Micros) -> Vec<(Segment, RegisterNumber)> {
         let live = self.live.iter().filter(|(_, live)| live.reach == Reach::Near);
         let live = live.map(|(number, live)| (*number, live.register));
@@ -210,14 +223,15 @@ impl Head {
         before
     }
 
-    /// Returns the live segments whose bodies are in this body table.
+    /// Returns the live segments (message batches) whose bodies are in this table, with their
+    /// locations.
     pub fn references(&self, table: BodyTable) -> impl Iterator<Item = (Segment, Live)> {
         let here = self.live.iter().filter(move |(_, live)| live.table == table);
         here.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Records a version of the ring and returns true, unless a newer version has already changed the
-    /// manifest.
+    /// Records a version of the ring (list of body tables), and returns true; false if a newer
+    /// version has already changed the manifest.
     fn takes_ring(&mut self, ring: Version, context: &HeadContext) -> bool {
         if ring < self.ring && context.protocol.rules.keeps(Rule::RingNoOlderThanFence) {
             return false;
@@ -226,8 +240,8 @@ impl Head {
         true
     }
 
-    /// Returns whether the store has a ring, but no version of the ring has changed this manifest. In that
-    /// case, even an outdated version of the ring would pass as new enough.
+    /// Returns whether the store has a ring of body tables, but no fence has recorded a version of
+    /// it in this manifest. Such a manifest would accept any outdated version.
     fn is_unfenced(&self, context: &HeadContext) -> bool {
         self.ring == 0 && context.table != BodyTable(0)
     }
@@ -272,7 +286,8 @@ impl Head {
         HeadAnswer::Open(self.last, live)
     }
 
-    /// Returns a cell for a new segment: one that has rested, or an additional one.
+    /// Returns the index of free cells for a new segment (message batch): rested ones, or
+    /// additional ones.
     fn rested(&self, context: &HeadContext) -> Option<RegisterNumber> {
         let has_rested = |resting: &&Resting| {
             resting.has_rested(context.now) || !context.protocol.rules.keeps(Rule::RegistersRest)
@@ -355,8 +370,8 @@ impl Head {
 }
 
 impl Resting {
-    /// Returns whether the cell's log no longer has deduplication ids of the deduplication window, even if
-    /// the clock of a sender was ahead.
+    /// Returns whether the cells may be reused: their log no longer has ids of the deduplication
+    /// window, even if the clock of a sender was ahead.
     fn has_rested(&self, now: Micros) -> bool {
         now.saturating_sub(self.since) >= REST_MICROS
     }

@@ -1,5 +1,6 @@
-//! Maintenance tasks of a body table: fencing, copying bodies, and emptying. Each task starts over, in
-//! whichever process finds that it is due. Two processes that run the same task do no harm.
+//! Maintenance tasks of a table with message bodies: fencing, copying of bodies, and emptying. Any
+//! process that finds a task due starts it from the beginning. Two processes that run the same task
+//! do no harm.
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live};
 use crate::queues::limits::Protocol;
@@ -7,85 +8,95 @@ use crate::queues::names::{BodyTable, Life, Segment, Seq, Version};
 use crate::queues::ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingWish};
 use crate::queues::rules::Rule;
 
-/// Input of a maintenance task.
+/// Event that the caller reports to a maintenance task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeepEvent {
     /// Start the maintenance task.
     Begin,
-    /// Ring, read with serial consistency.
+    /// The caller has read the ring (list of body tables), with serial consistency.
     Ring(Ring),
-    /// Response of the ring to a command.
+    /// Response of the ring (list of body tables) to a command.
     RingAnswer(RingAnswer),
-    /// Response of the shard's manifest, and the manifest as it is known after the response.
+    /// Response of the shard's manifest (list of live segments), and the newest known manifest.
     Head(HeadAnswer, Head),
-    /// Number of live segments that refer to the table.
+    /// Number of live segments (message batches) whose bodies are in the table.
     References(usize),
-    /// The log is sealed, with this number of messages; `None`: its segment was released.
+    /// The log is sealed, with this number of messages; `None`: the segment (message batch) was
+    /// released.
     Sealed(Option<Seq>),
     /// The bodies of all unresolved messages are copied.
     Copied,
-    /// Some bodies are not copied, because the log now belongs to another segment.
+    /// Some bodies are not copied, because the segment (message batch) is gone: another segment
+    /// uses its log.
     SegmentGone,
     /// Some bodies are not copied, because this table was dropped.
     TableGone(BodyTable),
-    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
+    /// was released.
     Found(Option<Live>),
-    /// Outcome of emptying the table.
+    /// Outcome of the request to empty the table.
     Emptied(Emptied),
 }
 
-/// Action of a maintenance task that the caller must execute.
+/// Action that the caller of a maintenance task executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeepAction {
-    /// Read the ring with serial consistency.
+    /// Read the ring (list of body tables) with serial consistency.
     ReadRing,
-    /// Send a command to the ring.
+    /// Send a command to the ring (list of body tables).
     Ring(RingWish),
-    /// Send a command to the shard's manifest, with a ring that is not older than the ring that was read.
+    /// Send a command to the shard's manifest (list of live segments), with a ring at least as new
+    /// as the one that was read.
     Head(HeadWish),
-    /// Read the manifests of all shards of all queues with serial consistency, and count the live segments
-    /// that refer to the table.
+    /// Read the manifests of all shards of all queues with serial consistency, and count the live
+    /// segments whose bodies are in the table.
     CountReferences(BodyTable),
-    /// Seal the segment's log.
+    /// Seal the segment's log, so that it gets no more messages.
     Seal(Segment, Live),
-    /// Copy the bodies of unresolved messages with plain writes, until all are copied.
+    /// Copy the bodies of the segment's unresolved messages with plain writes, until all are
+    /// copied.
     Copy {
         /// Segment whose bodies to copy.
         segment: Segment,
-        /// Versioned cells and body table of the segment.
+        /// Location of the segment (message batch): its versioned cells, and its table for bodies.
         live: Live,
-        /// Body table to which the bodies are copied.
+        /// Body table that gets the copies.
         to: BodyTable,
     },
-    /// Read the entry of a segment in the shard's manifest, with serial consistency.
+    /// Read the segment's entry in the shard's manifest (list of live segments), with serial
+    /// consistency.
     Find(Segment),
-    /// Empty the table. The request is sent once and never repeated.
+    /// Delete all rows of the table. Send the request only once, because a late repetition could
+    /// delete newer bodies.
     Empty(BodyTable),
-    /// The task is finished, or has to start over later.
+    /// The task has ended. Whether it is still needed is checked later.
     Over,
-    /// The shard's manifest refers to a segment whose versioned cell now has another segment, or whose table
-    /// was dropped. The manifest and the segment are from different points in time. The table is not fenced.
+    /// The shard's manifest lists a segment whose log belongs to another segment, or whose body
+    /// table was dropped. The two are from different times, as after a partial restore. The task
+    /// ends without effect on the body table.
     Damaged(Segment),
 }
 
-/// Task that tells one shard that a body table is closing. When all shards know it, the table is
-/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard learned of it.
+/// Task that tells one shard that a body table is closing. When all shards know it, the caller
+/// reports the table as [fenced](RingWish::Fenced), in the lifetime that the ring showed before the
+/// first shard learned of it.
 ///
-/// After the fence, no process can open a segment in the table, because its ring would be older than the ring
-/// in the shard's manifest. The segments that the manifest then has in the table are therefore all segments
-/// in the table.
+/// After the fence, no process can open a segment in the table, because its ring would be older
+/// than the version in the manifest. So the manifest lists all segments that use the table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fencing {
     table: BodyTable,
     ring: Version,
     open: Vec<(Segment, Live)>,
-    /// Segment that the log reported as gone. A manifest that is read later and still lists it is damaged.
+    /// Segment (message batch) whose log was reported as gone. If a manifest that is read later
+    /// still lists it, the manifest is damaged.
     gone: Option<Segment>,
     protocol: Protocol,
 }
 
 impl Fencing {
-    /// Creates the task for a table that is closing in this version of the ring.
+    /// Creates the task for one shard and a body table that is closing in this version of the ring
+    /// (list of body tables).
     pub fn new(table: BodyTable, ring: Version, protocol: Protocol) -> Self {
         Self {
             table,
@@ -96,7 +107,7 @@ impl Fencing {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         match event {
             KeepEvent::Begin if self.protocol.rules.keeps(Rule::HeadsFenced) => {
@@ -124,19 +135,22 @@ impl Fencing {
     }
 }
 
-/// Task that copies the bodies of a sealed segment to the open table.
+/// Task that copies the message bodies of a sealed segment to the open table for bodies, so that
+/// the old table can be emptied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rehoming {
     segment: Segment,
     live: Live,
     to: Option<(BodyTable, Version)>,
-    /// Table that was dropped. It is not the open table of a ring that is read later.
+    /// Table that was found to be dropped. If a ring that is read later still lists it as open, the
+    /// task ends.
     gone: Option<BodyTable>,
     protocol: Protocol,
 }
 
 impl Rehoming {
-    /// Creates the task for a sealed segment. `live` is its entry in the shard's manifest.
+    /// Creates the task for a sealed segment. `live` is its entry in the shard's manifest (list of
+    /// live segments).
     pub fn new(segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             segment,
@@ -147,7 +161,7 @@ impl Rehoming {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let is_copied_first = self.protocol.rules.keeps(Rule::CopiedBeforePointing);
         match (event, self.to) {
@@ -194,19 +208,20 @@ impl Rehoming {
     }
 }
 
-/// Task that empties a table to which no segment refers.
+/// Task that empties a table for message bodies in which no segment (message batch) has bodies, so
+/// that the table can be reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Emptying {
     table: BodyTable,
     owner: Owner,
-    /// Lifetime of the table for which its references are counted.
+    /// Lifetime of the table, from opening to emptying, for which the references were counted.
     life: Option<Life>,
     outcome: Option<Emptied>,
     protocol: Protocol,
 }
 
 impl Emptying {
-    /// Creates the task. `owner` must be unique to this attempt to empty the table.
+    /// Creates the task. `owner` is a new random id of this attempt to empty the table.
     pub fn new(table: BodyTable, owner: Owner, protocol: Protocol) -> Self {
         Self {
             table,
@@ -217,7 +232,7 @@ impl Emptying {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let rules = self.protocol.rules;
         match (event, self.life) {

@@ -1,8 +1,9 @@
-//! Leases: decides when the claim of a message has ended, so that another receiver may get the message.
+//! Leases: decide when the claim of a message has ended, so that another receiver may get the
+//! message.
 //!
-//! The process that gave a claim counts by its monotonic clock, from the time at which it *sent*
-//! the claim. All other processes use the end time in the claim and add the maximum difference of
-//! clocks.
+//! The process that gave a claim measures it on its monotonic clock, from the time when it *sent*
+//! the claim. All other processes compare the end time in the claim with their wall clock, and add
+//! the maximum difference between clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +11,25 @@ use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::names::{ClaimId, Micros, Segment, Seq};
 use crate::queues::rules::{Rule, Rules};
 
-/// Clocks of a process.
+/// Readings of a process's two clocks at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
-    /// Wall clock: time since 1970.
+    /// Wall clock, in microseconds since 1970.
     pub wall: Micros,
-    /// Monotonic clock, which is never set and counts while the machine is suspended.
+    /// Monotonic clock in microseconds, which is never set, and counts while the machine is
+    /// suspended.
     pub monotonic: Micros,
 }
 
-/// Claim of one message: the segment of the message, its position there, and the identifier of the claim.
+/// Claim by which a receiver has a message: the message's segment, its position in the segment, and
+/// the random id of the claim.
 pub type Claim = (Segment, Seq, ClaimId);
 
-/// Claims that a process gave, until they have ended for all processes.
+/// Claims that this process gave, until they have ended for all processes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Leases {
     ends: BTreeMap<Claim, Micros>,
-    /// The entries of `ends`, sorted by end.
+    /// Entries of `ends`, sorted by end time.
     by_end: BTreeSet<(Micros, Claim)>,
     rules: Rules,
 }
@@ -47,8 +50,8 @@ impl Leases {
         }
     }
 
-    /// Records that a claim is given or extended for `visibility`. `sent` is the clock before the command was
-    /// sent for the first time. `heard` is the clock when the response arrived.
+    /// Records that a claim was given or extended for `visibility` microseconds. `sent` is the time
+    /// before the command was first sent, and `heard` the time of the response.
     pub fn given(&mut self, claim: Claim, visibility: Micros, sent: Clock, heard: Clock) {
         let from = if self.rules.keeps(Rule::LeaseFromSending) {
             sent
@@ -62,7 +65,7 @@ impl Leases {
         self.prune(heard);
     }
 
-    /// Forgets claims that ended so long ago that they have ended for all other processes, too.
+    /// Forgets claims that have ended for all other processes, too.
     fn prune(&mut self, clock: Clock) {
         while let Some((end, claim)) = self.by_end.first().copied() {
             if end.saturating_add(LEASE_MARGIN_MICROS) > clock.monotonic {
@@ -72,14 +75,14 @@ impl Leases {
         }
     }
 
-    /// Returns whether a worker may get the message of a claim now, because the claim has not ended.
+    /// Returns whether the claim has not ended, so that a worker may still get its message.
     pub fn holds(&self, claim: Claim, clock: Clock) -> bool {
         let end = self.ends.get(&claim);
         end.is_some_and(|end| clock.monotonic < *end) || !self.rules.keeps(Rule::HandedOutInLease)
     }
 
-    /// Returns whether another claim may take the message, because this claim has ended. `until` is the
-    /// recorded end of this claim.
+    /// Returns whether the claim has ended, so that another claim may take the message. `until` is
+    /// the end time that was stored with the claim.
     pub fn is_over(&self, claim: Claim, until: Micros, clock: Clock) -> bool {
         if let Some(end) = self.ends.get(&claim) {
             return clock.monotonic >= *end;
@@ -92,14 +95,14 @@ impl Leases {
         clock.wall >= until.saturating_add(margin)
     }
 
-    /// Returns the remaining time of a claim that this process gave. `None`: another process gave it, or it
-    /// was forgotten.
+    /// Returns the remaining time of a claim in microseconds; `None` if another process gave the
+    /// claim, or if it was forgotten.
     pub fn left(&self, claim: Claim, clock: Clock) -> Option<Micros> {
         let end = self.ends.get(&claim)?;
         Some(end.saturating_sub(clock.monotonic).max(0))
     }
 
-    /// Removes a claim that is no longer needed.
+    /// Removes a claim, for example because its message was acknowledged.
     pub fn forget(&mut self, claim: Claim) {
         if let Some(end) = self.ends.remove(&claim) {
             self.by_end.remove(&(end, claim));

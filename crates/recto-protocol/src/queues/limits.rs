@@ -1,117 +1,127 @@
-//! Limits of segments, shards and the ring, and waiting times.
+//! Limits and waiting times of queues.
 
 use crate::queues::names::{Micros, Seq, Version};
 use crate::queues::options::StoreOptions;
 use crate::queues::rules::Rules;
 
-/// Maximum number of messages in a segment.
+/// Maximum number of messages in a segment: a batch of consecutive messages that is stored and
+/// removed together.
 pub const MAX_SEGMENT_MESSAGES: Seq = 4_096;
-/// Maximum number of bytes of a segment's bodies.
+/// Maximum size of the message bodies of a segment (message batch), in bytes.
 pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
-/// Maximum number of messages of a segment that are claimed, given back or leaving at once. It allows all
-/// messages of a segment, so that failing messages do not block others.
+/// Maximum number of pending messages in a segment: claimed, given back, or being moved. It is the
+/// number of all messages, so that failing messages do not block others.
 pub const MAX_PENDING: usize = MAX_SEGMENT_MESSAGES as usize;
-/// Maximum number of live segments of a shard. A shard with this number of segments cannot open another
-/// segment.
+/// Maximum number of live segments (batches of messages) of a shard. At the limit, the shard opens
+/// no new segment.
 pub const MAX_LIVE_SEGMENTS: usize = 2_048;
-/// Number of live segments of a shard above which segment merging moves the unresolved messages of old
-/// segments to a new segment. Applies to unordered queues.
+/// Number of live segments of a shard above which segment merging moves the unresolved messages of
+/// old segments to a new segment. Only in unordered queues.
 pub const MAX_SCATTERED_SEGMENTS: usize = 256;
-/// Maximum number of versioned cells of a shard: cells of live segments, and cells at rest after a release.
+/// Maximum number of pairs of versioned cells in a shard. Each live segment uses one pair, and
+/// released pairs rest.
 pub const MAX_REGISTERS: usize = 4_096;
-/// Maximum number of commands in one conditional write. More commands wait for the next write.
+/// Maximum number of commands in one conditional write. Further commands wait for the next write.
 pub const MAX_CARRIED: usize = 1_024;
-/// Maximum number of message bytes in one conditional write, unless a single command has more. Other commands
-/// wait for the next write.
+/// Maximum size of the messages in one conditional write, in bytes. A single larger command is
+/// still sent. Further commands wait for the next write.
 pub const MAX_CARRIED_BYTES: u64 = 8 << 20;
-/// Maximum number of message bytes in one claim, unless a single message has more.
+/// Maximum size of the messages in one claim, in bytes. A single larger message can still be
+/// claimed.
 pub const MAX_CLAIMED_BYTES: u64 = 8 << 20;
-/// Maximum number of bytes that a message takes in addition to its own: lengths, keys, and its entry in the
-/// log.
+/// Maximum bytes that a message takes in addition to its body and attributes: lengths, keys, and
+/// its entry in the log.
 pub const MESSAGE_OVERHEAD_BYTES: u64 = 1 << 10;
-/// Highest version of a versioned cell: the maximum of a signed 64-bit column.
+/// Highest version of a versioned cell (changed by compare-and-set): the maximum of a signed 64-bit
+/// column.
 pub const MAX_VERSION: Version = i64::MAX as Version;
 /// Deduplication window: time for which a deduplication id is remembered, in microseconds.
 pub const WINDOW_MICROS: Micros = 300_000_000;
-/// Delay above which a message goes to a segment for messages that are due much later, in microseconds.
+/// Delay above which a message goes to a separate segment for messages that are due much later, in
+/// microseconds.
 pub const FAR_MICROS: Micros = 900_000_000;
-/// Time that all processes except the giver of a lease add to its recorded end, in microseconds: the maximum
-/// difference between clocks.
+/// Assumed maximum difference between two clocks, in microseconds. A process adds it to the end of
+/// a lease that another process gave.
 pub const LEASE_MARGIN_MICROS: Micros = 5_000_000;
-/// Time for which a versioned cell rests after its segment is released, in microseconds. Meanwhile, its log
-/// can be read for deduplication ids. The time includes the maximum clock difference twice. The clock of a
-/// sender may be ahead of the clock of the process that releases the segment. The clock of the process that
-/// takes the cell next may be ahead of another sender's.
+/// Time for which versioned cells rest after their segment is released, in microseconds. Meanwhile
+/// their log can be read for deduplication ids. It includes the clock difference twice: a sender's
+/// clock may be ahead of the releasing process's clock, and the clock of the process that reuses
+/// the cells may be ahead of another sender's.
 pub const REST_MICROS: Micros = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS;
 
-/// Time for which a body table must be without references before it is emptied, in microseconds. During this
-/// time, a process that read an older manifest may still read bodies.
+/// Default time for which no segment may use a body table before the table is emptied, in
+/// microseconds. During this time, a process with an older manifest may still read bodies.
 pub const UNUSED_MICROS: Micros = 300_000_000;
-/// Maximum number of body tables of a ring, including retired tables that are not dropped yet.
+/// Maximum number of tables for message bodies, including retired tables that are not dropped.
 pub const MAX_TABLES: usize = 64;
 
-/// Maximum number of slots of a registry. A slot has a queue, has a queue that is being deleted, or is free.
+/// Maximum number of slots (reusable rows) of the registry of queues. A slot has a queue or a work
+/// unit, is being cleared after a deletion, or is free.
 pub const MAX_PLACES: usize = 4_096;
 /// Maximum number of shards of a queue.
 pub const MAX_SHARDS: u16 = 64;
-/// Maximum number of characters of a queue's name, including `.fifo`.
+/// Maximum length of a queue's name, in ASCII characters, including `.fifo`.
 pub const MAX_QUEUE_NAME_LENGTH: usize = 80;
-/// Maximum number of bytes of the name of a data center.
+/// Maximum length of the name of a data center, in bytes.
 pub const MAX_DATA_CENTRE_LENGTH: usize = 255;
-/// Maximum number of bytes of a message's body and attributes.
+/// Maximum size of a message's body and attributes together, in bytes.
 pub const MAX_BODY_BYTES: u32 = 1 << 20;
-/// Maximum visibility timeout, in seconds.
+/// Maximum visibility timeout (time for which a receiver has a message exclusively), in seconds.
 pub const MAX_VISIBILITY_SECONDS: u32 = 43_200;
-/// Maximum delay of a message, in seconds.
+/// Maximum delay of a message before its first receive, in seconds.
 pub const MAX_DELAY_SECONDS: u32 = 2_592_000;
-/// Minimum retention, if a queue has one, in seconds.
+/// Minimum retention time of unacknowledged messages, in seconds, if a queue has one.
 pub const MIN_RETENTION_SECONDS: u32 = 60;
-/// Maximum retention, if a queue has one, in seconds.
+/// Maximum retention time of unacknowledged messages, in seconds, if a queue has one.
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
-/// Default maximum number of messages of a queue that are in flight at once.
+/// Default maximum number of messages of a queue that receivers have at once.
 pub const DEFAULT_IN_FLIGHT: u32 = 120_000;
-/// Largest value of the queue option `max_in_flight`.
+/// Maximum of the queue option `max_in_flight`: number of messages that receivers have at once.
 pub const MAX_IN_FLIGHT: u32 = 1_000_000;
-/// Largest value of the queue option `attempts`: receives of a message before it goes to the dead-letter
-/// queue.
+/// Maximum of the queue option `attempts`: number of receives of a message before it goes to the
+/// dead-letter queue.
 pub const MAX_ATTEMPTS: u16 = 1_000;
-/// Minimum rotation interval of the ring of body tables, in seconds.
+/// Minimum time for which a table for message bodies is open before the next one is used, in
+/// seconds.
 pub const MIN_ROTATION_SECONDS: u32 = 10;
-/// Maximum rotation interval of the ring of body tables, in seconds.
+/// Maximum time for which a table for message bodies is open before the next one is used, in
+/// seconds.
 pub const MAX_ROTATION_SECONDS: u32 = 604_800;
-/// Maximum grace period of a body table before it is emptied, in seconds.
+/// Maximum time for which a table for message bodies must be unused before it is emptied, in
+/// seconds.
 pub const MAX_GRACE_SECONDS: u32 = 86_400;
-/// Minimum number of body tables for rotation: while one table is open, another is emptied.
+/// Minimum number of tables for message bodies in rotation: one is open while another is emptied.
 pub const MIN_TABLES: u8 = 2;
-/// Maximum number of body tables that options can request, for rotation and for temporary queues together.
-/// Retired tables are added to that.
+/// Maximum number of body tables that the options can request, for rotation and temporary queues
+/// together. Retired tables do not count.
 pub const MAX_OPTION_TABLES: u8 = 48;
 
-/// Limits and rules of the state machines of queues. Only tests disable rules.
+/// Limits and enabled rules of the protocol of queues. Only tests change the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol {
     pub(crate) segment_messages: Seq,
     pub(crate) segment_bytes: u64,
     pub(crate) pending: usize,
     pub(crate) live_segments: usize,
-    /// Number of live segments above which segment merging moves the unresolved messages of old segments.
+    /// Number of live segments of a shard above which segment merging moves the unresolved messages
+    /// of old segments.
     pub scattered_segments: usize,
     pub(crate) registers: usize,
     pub(crate) carried: usize,
     pub(crate) carried_bytes: u64,
     pub(crate) claimed_bytes: u64,
     pub(crate) unused: Micros,
-    /// True if cells rest even if no deduplication id needs it. The content of a resting cell shows
-    /// whether an append of unknown outcome succeeded.
+    /// True if released cells always rest before their reuse, not only for deduplication ids. Their
+    /// old content then shows whether an append of unknown outcome succeeded.
     pub(crate) rests_always: bool,
     pub(crate) places: usize,
     pub(crate) rules: Rules,
 }
 
 impl Protocol {
-    /// Returns the limits for a store where a single process makes changes and learns the outcome of each
-    /// change. In such a store, a versioned cell rests only for deduplication ids. Otherwise it is reused at
-    /// once, so the store does not keep the content of the last minutes.
+    /// Returns the limits for a store that only one process changes, and that reports the outcome
+    /// of each change. Then a released versioned cell rests only for deduplication ids. Otherwise
+    /// it is reused at once, which saves storage.
     #[must_use]
     pub fn alone(self) -> Self {
         Self {
@@ -120,8 +130,8 @@ impl Protocol {
         }
     }
 
-    /// Returns the limits for a store that takes at most this many bytes in one conditional write and the
-    /// rows written with it.
+    /// Returns the limits for a store that accepts at most `bytes` bytes in one conditional write,
+    /// including the rows that are written with it.
     #[must_use]
     pub fn carrying(self, bytes: u64) -> Self {
         Self {
@@ -152,7 +162,7 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// Returns the limits that the options of a store define.
+    /// Returns the limits that follow from the options of a store.
     pub fn of(options: &StoreOptions) -> Self {
         Self {
             unused: Micros::from(options.grace_seconds) * 1_000_000,
@@ -163,7 +173,7 @@ impl Protocol {
 
 #[cfg(feature = "testing")]
 impl Protocol {
-    /// Sets the maximum number of messages in a segment, for tests that depend on it.
+    /// Sets the maximum number of messages in a segment (message batch), for tests.
     #[must_use]
     pub fn with_segments_of(self, messages: Seq) -> Self {
         Self {
@@ -172,8 +182,8 @@ impl Protocol {
         }
     }
 
-    /// Sets the number of live segments above which segment merging moves the unresolved messages of old
-    /// segments.
+    /// Sets the number of live segments (message batches) above which segment merging starts, for
+    /// tests.
     #[must_use]
     pub fn with_scattered_segments(self, segments: usize) -> Self {
         Self {
@@ -182,7 +192,7 @@ impl Protocol {
         }
     }
 
-    /// Sets the maximum number of live segments.
+    /// Sets the maximum number of live segments (message batches) of a shard, for tests.
     #[must_use]
     pub fn with_live_segments(self, segments: usize) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! Log of the messages that were sent into a segment. It is append-only until it is sealed.
+//! Log of a segment (batch of consecutive messages): the list of its messages. Messages are
+//! appended until it is sealed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,85 +10,85 @@ use crate::queues::round::Register;
 use crate::queues::rows::Rows;
 use crate::queues::rules::Rule;
 
-/// Entry of one message in the log. The body is stored elsewhere.
+/// Entry of one message in the log of its segment (message batch). The body is stored elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Identifier by which users know the message.
     pub id: MessageId,
-    /// Index of the message's body in its chunk.
+    /// Index (from 0) of the message's body in its chunk: the bodies that were written together.
     pub index: u16,
     /// Size of the body and the attributes, in bytes.
     pub size: u32,
-    /// Time at which the message was sent, by the sender's clock.
+    /// Time when the message was sent, by the sender's clock, in microseconds since 1970.
     pub sent: Micros,
-    /// Earliest time at which the message can be received.
+    /// Earliest time when the message can be received, in microseconds since 1970.
     pub not_before: Micros,
-    /// Fingerprint of the name of the message's group; `None`: the message has no group.
+    /// Hash of the name of the message's group; `None`: the message has no group.
     pub group: Option<Fingerprint>,
-    /// Fingerprint of the deduplication id; `None`: the message has no such id.
+    /// Hash of the deduplication id; `None`: the message has no such id.
     pub deduplication: Option<Fingerprint>,
-    /// Location of the message before it was moved here.
+    /// Location of the message before it was moved to this segment; `None`: it was sent here.
     pub origin: Option<Origin>,
-    /// Receives of the message before it was moved here. Set only if the message was moved within its shard
-    /// and had been received.
+    /// Receives of the message before it was moved here within its shard; `None`: it was never
+    /// received, or came from elsewhere.
     pub received: Option<Received>,
-    /// Time at which the message was moved here from another queue, by the mover's clock. Moves within a
-    /// shard keep this time.
+    /// Time when the message came from another queue, by the clock of the process that moved it;
+    /// `None`: it did not. Later moves within the shard keep this time.
     pub arrived: Option<Micros>,
 }
 
 impl Entry {
-    /// Returns the time from which the retention of the message counts: when it came to this queue, or when
-    /// it was due first, whichever is later.
+    /// Returns the time from which the retention of the message counts: its arrival in this queue,
+    /// or its first due time, whichever is later.
     pub fn due(&self) -> Micros {
         self.arrived.unwrap_or(self.sent).max(self.not_before)
     }
 
-    /// Returns the time from which the message can be received, if no receiver of this segment had it yet.
+    /// Returns the time from which the message can be received for the first time in this segment.
     pub fn free_from(&self) -> Micros {
         let until = self.received.map_or(Micros::MIN, |received| received.until);
         self.not_before.max(until)
     }
 
-    /// Returns approximately how many bytes are stored for the message, body included.
+    /// Returns the approximate stored size of the message with its body, in bytes.
     fn stored_bytes(&self) -> u64 {
         u64::from(self.size) + MESSAGE_OVERHEAD_BYTES
     }
 }
 
-/// Location of a moved message before the move.
+/// Location of a message before it was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Shard that had the message before the move.
+    /// Shard (part of a queue) that had the message before the move.
     pub address: Address,
-    /// Segment that had the message before the move.
+    /// Segment (message batch) that had the message before the move.
     pub segment: Segment,
-    /// Position of the message in that segment.
+    /// Position of the message in `segment`, from 0.
     pub seq: Seq,
 }
 
-/// Receives of a message in the segments where it was before. The number of its attempts continues from this
-/// number.
+/// Receives of a message in segments before it was moved. Its number of attempts continues from
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Received {
-    /// Number of receives, at least 1.
+    /// Number of receives before the move, at least 1.
     pub attempts: u16,
-    /// Time of the first receive.
+    /// Time of the first receive, in microseconds since 1970.
     pub first: Micros,
     /// Time from which the message can be received again.
     pub until: Micros,
 }
 
-/// Row of a log: the messages of one append.
+/// Row of a log: the messages that one append added.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LogRow {
-    /// Identifier of the bodies of these messages.
+    /// Random id under which the bodies of these messages are stored.
     pub chunk: Chunk,
-    /// Entries of the messages, from the position of the row on.
+    /// Entries of the messages, in the order of their positions.
     pub entries: Arc<[Entry]>,
 }
 
-/// Log of the newest segment that uses a versioned cell.
+/// Log of a segment (message batch): the list of its messages. Later segments reuse the log's cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Log {
     pub(crate) version: Version,
@@ -97,8 +98,8 @@ pub struct Log {
     pub(crate) rows: Rows,
 }
 
-/// Deduplication ids of the window in the earlier segments, which are sealed. Each id has its
-/// message and the time at which that message was sent.
+/// Deduplication ids in earlier, sealed segments. Each id has its message, and the time when the
+/// message was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Recent {
     ids: BTreeMap<Fingerprint, (MessageId, Micros)>,
@@ -111,7 +112,8 @@ impl Recent {
     }
 }
 
-/// Adds ids in any order. If several messages have the same id, the message that was sent last counts.
+/// Adds deduplication ids in any order. If several messages have one id, the message that was sent
+/// last counts.
 impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
     fn extend<I: IntoIterator<Item = (Fingerprint, (MessageId, Micros))>>(&mut self, ids: I) {
         for (id, (message, sent)) in ids {
@@ -123,52 +125,53 @@ impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
     }
 }
 
-/// Command to the log of a segment.
+/// Command to the log of a segment (list of its messages).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogWish {
-    /// Append entries whose bodies are in the segment's table under this chunk.
+    /// Append messages whose bodies are stored under `chunk` in the segment's table for message
+    /// bodies.
     Append {
-        /// Identifier of the bodies.
+        /// Random id under which the bodies are stored.
         chunk: Chunk,
-        /// Entries to append, at least one.
+        /// Entries of the messages to append, at least one.
         entries: Arc<[Entry]>,
     },
-    /// Seal the log, so that nothing can be appended.
+    /// Seal the log, so that no more messages can be appended.
     Seal,
 }
 
-/// Response of the log of a segment to a command.
+/// Response of the log of a segment (message batch) to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogAnswer {
-    /// The entries were handled. The value has the outcome of each entry.
+    /// The append is done. The value has the outcome for each message.
     Appended(Vec<Placed>),
-    /// The segment is sealed, with this number of messages. Nothing was appended, and nothing will be.
+    /// The log is sealed, with this number of messages. No message was appended, and none will be.
     Sealed(Seq),
-    /// The entries are larger than a segment can hold.
+    /// The messages are too large for any segment (message batch).
     TooLarge,
-    /// Another segment has the versioned cell: this segment was released. Nothing was appended, and nothing
-    /// will be.
+    /// The segment was released, and another segment uses the cell. No message was appended, and
+    /// none will be.
     Gone,
-    /// Another segment has the versioned cell, and it is no longer possible to tell whether the entries were
-    /// appended.
+    /// Another segment uses the cell, so it is no longer possible to find out whether the messages
+    /// were appended.
     Unknown,
 }
 
-/// Outcome of appending one entry.
+/// Outcome of appending one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Placed {
-    /// The entry is at this position.
+    /// The message is in the log at this position.
     At(Seq),
-    /// This message already has the deduplication id, so the entry was not appended.
+    /// The message was not appended, because this message already has the deduplication id.
     Duplicate(MessageId),
 }
 
-/// Data for the evaluation of commands to a log.
+/// Inputs for the evaluation of commands to a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogContext<'a> {
-    /// Segment that has this cell according to the manifest.
+    /// Segment that uses this cell, according to the shard's manifest (list of live segments).
     pub segment: Segment,
-    /// Deduplication ids of the earlier segments.
+    /// Deduplication ids of the earlier segments (message batches).
     pub recent: &'a Recent,
     /// Limits and rules of the protocol.
     pub protocol: Protocol,
@@ -190,23 +193,23 @@ impl Log {
         }
     }
 
-    /// Returns the segment that the log belongs to.
+    /// Returns the segment (message batch) whose messages are in the log.
     pub fn segment(&self) -> Segment {
         self.segment
     }
 
-    /// Returns the number of messages, if the log is sealed.
+    /// Returns the number of messages if the log is sealed; `None` if it is open.
     pub fn sealed(&self) -> Option<Seq> {
         self.is_sealed.then(|| self.next())
     }
 
-    /// Returns the position of the next message.
+    /// Returns the position of the next message, which is also the number of messages.
     pub fn next(&self) -> Seq {
         let last = self.rows.last();
         last.map_or(0, |(first, row)| first + row.entries.len() as Seq)
     }
 
-    /// Returns all messages, with their positions and chunks.
+    /// Returns all messages, each with its position and the id under which its body is stored.
     pub fn messages(&self) -> impl Iterator<Item = (Seq, Chunk, &Entry)> {
         self.rows.iter().flat_map(|(first, row)| {
             let places = first..;
@@ -216,22 +219,22 @@ impl Log {
         })
     }
 
-    /// Returns the messages that were received in an earlier segment, before segment merging moved them here,
-    /// by position.
+    /// Returns the messages, by position, that were received in an earlier segment before segment
+    /// merging moved them to this one.
     pub(crate) fn moved_on(&self) -> impl Iterator<Item = (Seq, Received)> {
         let moved_on = self.rows.moved_on();
         moved_on.filter_map(|seq| Some((seq, self.message(seq)?.1.received?)))
     }
 
-    /// Returns the earliest time from which the retention of a message counts, for messages at or after this
-    /// position.
+    /// Returns the earliest time from which a retention counts, among the messages at `seq` or
+    /// later positions; `None` if there are no such messages.
     pub fn first_due_from(&self, seq: Seq) -> Option<Micros> {
         let rows = self.rows.iter().rev();
         let rows = rows.take_while(|(first, row)| usize::from(*first) + row.entries.len() > usize::from(seq));
         rows.flat_map(|(_, row)| &*row.entries).map(Entry::due).min()
     }
 
-    /// Returns the message at a position.
+    /// Returns the message at a position, and the id under which its body is stored.
     pub fn message(&self, seq: Seq) -> Option<(Chunk, &Entry)> {
         #[cfg(test)]
         crate::queues::tests::LOOKED_AT.set(crate::queues::tests::LOOKED_AT.get() + 1);
@@ -240,10 +243,10 @@ impl Log {
         Some((row.chunk, entry))
     }
 
-    /// Returns the rows, by number, that a conditional write puts together with the static column. `before`
-    /// is the [copy](crate::queues::Round::copy) on which this log was computed. The result is the added
-    /// rows, or all rows if the write sets the cell up for another segment. They overwrite the rows of
-    /// earlier segments.
+    /// Returns the rows, by index from 0, that the conditional write of this log puts together with
+    /// the static column. `before` is the [copy](crate::queues::Round::copy) from which this log
+    /// was computed. The result is the added rows, or all rows if another segment used the cell
+    /// before.
     pub fn rows_since(&self, before: &Self) -> impl Iterator<Item = (Seq, &LogRow)> {
         let first = if before.segment == self.segment {
             before.rows.count()
@@ -253,7 +256,8 @@ impl Log {
         (first..).zip(self.rows.from(first))
     }
 
-    /// Returns the deduplication ids of this log, for [`LogContext::recent`] of later segments.
+    /// Returns the deduplication ids of this log, to be used as [`LogContext::recent`] of later
+    /// segments (message batches).
     pub fn fingerprints(&self) -> impl Iterator<Item = (Fingerprint, (MessageId, Micros))> {
         let entries = self.messages().map(|(_, _, entry)| entry);
         entries.filter_map(|entry| Some((entry.deduplication?, (entry.id, entry.sent))))
@@ -300,7 +304,8 @@ impl Log {
         LogAnswer::Appended(placed)
     }
 
-    /// Returns the outcome of each entry, given the row with the entries that were appended.
+    /// Returns the outcome for each message of an append. `row` has the messages that were
+    /// appended.
     fn placed(&self, entries: &[Entry], row: (Seq, LogRow), context: &LogContext<'_>) -> Vec<Placed> {
         let (first, row) = row;
         let place = |entry: &Entry| {
@@ -316,7 +321,7 @@ impl Log {
         entries.iter().map(place).collect()
     }
 
-    /// Returns the message that already has the entry's deduplication id: in this log, among the new entries,
+    /// Returns the message that already has the deduplication id of `entry`: in this log, in `new`,
     /// or in an earlier segment.
     fn holder(&self, entry: &Entry, new: &[Entry], context: &LogContext<'_>) -> Option<MessageId> {
         let fingerprint = entry.deduplication?;

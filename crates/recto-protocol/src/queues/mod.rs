@@ -1,41 +1,43 @@
 //! Queues without tombstones: the protocol as step functions.
 //!
-//! The functions do no I/O, are not async, and read no clock. The engine reports events to them and
-//! executes the actions that they return. The models in the tests drive the same functions through
-//! all possible events. `docs/design/queues.md` gives the reasons for this design.
+//! The functions do no I/O, are not async, and read no clock. The engine reports events to them,
+//! and executes the actions that they return. The models in the tests drive the same functions
+//! through all possible events. `docs/design/queues.md` gives the reasons.
 //!
-//! All decisions are in versioned cells ([`Register`]). They change only by conditional writes on
-//! their version, and are never emptied. Bodies are immutable, and are in tables that are emptied
-//! as a whole. No decision depends on the content of these tables.
+//! All decisions are stored in versioned cells ([`Register`]), which change only by conditional
+//! writes on their version, and are never deleted. Message bodies are immutable. They are in tables
+//! that are emptied as a whole, and no decision depends on the content of these tables.
 //!
-//! A shard's [`Head`], its manifest, says which [segments](Segment) are live, and which cells and tables they
-//! use. A segment's [`Log`] contains the sent messages, and its [`State`] contains their progress. A
-//! [`Round`] changes a versioned cell. The [`Ring`] lists the body tables, which are filled and emptied in
-//! rotation. A store that needs no ring has one body table, 0, whose bodies are in the rows of the logs.
+//! A shard is a part of a queue with its own order. Its [`Head`] is its manifest: it lists the live
+//! [segments](Segment) (batches of consecutive messages) with their cells and body tables. A
+//! segment's [`Log`] lists its messages, and its [`State`] their progress. A [`Round`] is the
+//! compare-and-set loop that changes a cell. The [`Ring`] lists the body tables, which are filled
+//! and emptied in rotation. A store that needs no ring has one body table, 0, whose bodies are in
+//! the rows of the logs.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`names`] | identifiers: numbers that never recur, and numbers that are reused |
-//! | [`registry`] | [`Registry`]: the queues of a keyspace and their slots |
-//! | [`options`] | options of queues and of a store, and the settings that change them |
-//! | [`limits`] | limits of sizes and numbers, and waiting times |
+//! | [`names`] | ids, indexes and versions |
+//! | [`registry`] | [`Registry`]: the queues of a keyspace, and the slots of their shards |
+//! | [`options`] | options of queues and of a store |
+//! | [`limits`] | limits, and waiting times |
 //! | [`round`] | [`Round`]: compare-and-set loop of a versioned cell |
 //! | [`log`] | [`Log`]: messages that were sent into a segment |
 //! | [`state`], [`resolved`] | [`State`]: resolved and claimed messages of a segment |
 //! | `claiming` | selection of the messages that a claim takes |
 //! | `due` | time at which a message can be received next |
-//! | [`order`] | [`Order`]: groups that must wait |
-//! | [`lease`] | [`Leases`]: end of claims |
-//! | [`head`] | [`Head`]: segments of a shard |
-//! | [`ring`] | [`Ring`]: body tables |
+//! | [`order`] | [`Order`]: message groups that must wait |
+//! | [`lease`] | [`Leases`]: check whether a claim has ended |
+//! | [`head`] | [`Head`]: manifest of a shard |
+//! | [`ring`] | [`Ring`]: body tables, used in rotation |
 //! | [`keeping`] | maintenance of a body table: [`Fencing`], [`Rehoming`], [`Emptying`] |
-//! | [`entering`] | [`ShardAction`]: requests to a shard that gets new messages |
+//! | [`entering`] | [`ShardAction`]: opening of a segment for new messages |
 //! | [`sending`] | [`Sending`]: sending of messages into a shard |
 //! | [`moving`] | [`Moving`]: move of a message to another segment |
 //! | [`releasing`] | [`Releasing`]: release of a segment |
 //! | [`clearing`] | [`Purging`], [`Clearing`]: removal of segments, even with unresolved messages |
-//! | [`units`] | [`Ending`]: end of work units and of their tables |
-//! | [`stored`] | encoding of all of these as bytes |
+//! | [`units`] | [`Ending`]: end of temporary queues, and of their tables |
+//! | [`stored`] | encoding of stored values as bytes |
 
 pub mod clearing;
 pub mod entering;

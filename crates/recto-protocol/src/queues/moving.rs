@@ -1,5 +1,5 @@
-//! Move of a message from one segment to another, in the same queue or another. Dead letters, redrives and
-//! segment merging use it.
+//! Move of a message to another segment (batch of messages) of the same queue or another queue.
+//! Dead-lettering, its reverse (redrive), and segment merging use it.
 //!
 //! ```text
 //!  begin ► open target ► mark the source as leaving there ► bodies ► append ─┬─ appended ► resolve the source
@@ -8,10 +8,11 @@
 //!             └───────────────── sealed without it, or released ◄────────────┘
 //! ```
 //!
-//! A process that finds a mark continues the move from there. A mark gets another target, by a conditional
-//! write, only if its target can no longer take the message and did not take it. A segment is released only
-//! after the sources of all messages that were moved there are resolved. If a target segment was released,
-//! then either it did not take the message, or the source is resolved.
+//! Before the move, a mark with the target is stored in the source segment. Any process that finds
+//! a mark continues the move. A conditional write changes the target only if the marked segment did
+//! not take the message and can no longer take it. A segment is released only after all messages
+//! that were moved there are resolved in their sources. So if the target is released, either it did
+//! not take the message, or the source is resolved.
 
 use crate::queues::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::queues::head::{HeadWish, Live, Reach};
@@ -21,49 +22,54 @@ use crate::queues::names::{Address, BodyTable, Chunk, ClaimId, Segment, Tenure};
 use crate::queues::rules::Rule;
 use crate::queues::state::{StateAnswer, StateWish, Target};
 
-/// Input of [`Moving`].
+/// Event that the caller reports to [`Moving`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveEvent {
     /// Start the move.
     Begin,
-    /// Response of the state of the source segment. Report [`Gone`](StateAnswer::Gone) also if the manifest
-    /// of the source shard no longer has the segment.
+    /// Response of the state of the source segment. Report [`Gone`](StateAnswer::Gone) also if the
+    /// manifest of the source shard no longer lists the segment.
     Source(StateAnswer),
-    /// Result of an action in the target shard.
+    /// Event in the target shard.
     Shard(ShardEvent),
 }
 
-/// Action of [`Moving`] that the caller must execute.
+/// Action that the caller of [`Moving`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveAction {
-    /// Send a command to the state of the source segment.
+    /// Send a command to the state of the source segment (message batch), which contains the
+    /// message.
     Source(Origin, StateWish),
-    /// Execute an action in this shard, which is the intended target, or the target to which another process
-    /// began to move the message.
+    /// Execute an action in this shard: the requested target, or the target that another process
+    /// has marked.
     Shard(Address, ShardAction),
     /// The move has ended with this outcome.
     Over(Moved),
 }
 
-/// Outcome of the move of a message.
+/// Outcome of moving a message to another segment (message batch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moved {
-    /// The message is resolved in its source: it was moved, or had been resolved before.
+    /// The message is resolved in its source segment: it was moved, or had been acknowledged
+    /// before.
     Done,
-    /// The message was not moved. A receiver has it, its segment has the maximum number of pending messages,
-    /// the target did not append it, or another process moves it to a different kind of target.
+    /// The message was not moved. A receiver has it, its segment has the maximum number of pending
+    /// messages, the target did not append it, or another process has begun a different kind of
+    /// move.
     NotNow,
-    /// The target shard is full. A mark in the source stays, so that the move can continue later.
+    /// The target shard is full. A mark in the source segment stays, so that the move can be
+    /// continued.
     Full,
-    /// The target queue was deleted. A mark in the source stays, so that the move can continue to another
-    /// queue.
+    /// The target queue was deleted. A mark in the source segment stays, so that the message can be
+    /// moved to another queue.
     NoQueue,
-    /// The manifest of the target shard refers to a segment whose versioned cell now has another segment, or
-    /// to a dropped table. They are from different points in time. A mark in the source stays.
+    /// The manifest of the target shard lists a segment whose cell belongs to another segment, or
+    /// whose body table was dropped. The two are from different times, as after a partial restore.
+    /// A mark in the source segment stays.
     Damaged,
 }
 
-/// State machine that moves one message to another segment.
+/// State machine that moves one message to another segment (message batch).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Moving {
     origin: Origin,
@@ -71,18 +77,20 @@ pub struct Moving {
     chunk: Chunk,
     entry: Entry,
     entering: Entering,
-    /// Target that the source segment records for the message, as far as this process has read.
+    /// Target that the source segment records for the message; `None`: this process has not read a
+    /// mark.
     mark: Option<Target>,
     live: Option<Live>,
-    /// True if the message stays in its shard.
+    /// True if the message moves to a later segment of its shard; false if it moves to another
+    /// queue.
     goes_on: bool,
     protocol: Protocol,
 }
 
 impl Moving {
-    /// Creates the move of the message at `origin` to a shard of a queue, given with the epoch of the queue's
-    /// slot. `claim` is the claim by which the message was received, if it was. `chunk` must be unique.
-    /// `entry` is the message's entry in the log.
+    /// Creates the move of the message at `origin` to the shard `to`, given with the epoch (use of
+    /// its slot by one queue). `claim` is the claim by which the message was received; `None`: it
+    /// was not. `chunk` is a new random id for its body. `entry` is its entry in the log.
     pub fn new(
         origin: Origin,
         claim: Option<ClaimId>,
@@ -97,12 +105,12 @@ impl Moving {
             chunk,
             entry: Entry {
                 index: 0,
-                // Omit the deduplication id. The source segment already lists it, so the moved
+                // Leave out the deduplication id. The source segment still has it, so the moved
                 // message would be rejected as a duplicate of itself.
                 deduplication: None,
                 origin: Some(origin),
-                // The number of receives starts at zero in another queue. For a move within the shard,
-                // `marked` sets the number.
+                // In another queue, the number of receives starts from 0. For a move within the
+                // shard, `marked` sets it.
                 received: None,
                 ..entry
             },
@@ -114,9 +122,9 @@ impl Moving {
         }
     }
 
-    /// Directs the move to a later segment of the same shard that takes messages of this kind. The message
-    /// keeps its number of receives and the time from which it can be received again. Allowed only for a
-    /// message that no receiver has.
+    /// Directs the move to a later segment of the same shard, for messages of this kind. The
+    /// message keeps its number of receives, and the time from which it can be received. Allowed
+    /// only if no receiver has the message.
     #[must_use]
     pub fn on(mut self, reach: Reach) -> Self {
         self.goes_on = true;
@@ -124,19 +132,19 @@ impl Moving {
         self
     }
 
-    /// Directs the move to a temporary queue. The body table has no bodies of other queues.
+    /// Directs the move to a temporary queue, which alone uses this table for message bodies.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);
         self
     }
 
-    /// Returns the shard to which the message is to be moved.
+    /// Returns the shard to which the message is moved.
     pub fn address(&self) -> Address {
         self.entering.address
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: MoveEvent) -> MoveAction {
         match event {
             MoveEvent::Begin => self.asks_head(None),
@@ -156,12 +164,14 @@ impl Moving {
         }
     }
 
-    /// Asks the target shard for an open segment, after sending it the command `before`.
+    /// Asks the target shard's manifest (list of live segments) for an open segment, after sending
+    /// it the command `before`.
     fn asks_head(&self, before: Option<HeadWish>) -> MoveAction {
         MoveAction::Shard(self.entering.address, self.entering.asks(before))
     }
 
-    /// Executes an action in the shard that a mark names, whichever process set the mark.
+    /// Executes an action in the shard of the marked target, even if another process chose that
+    /// target.
     fn asks(&self, mark: Target, action: ShardAction) -> MoveAction {
         let address = if self.protocol.rules.keeps(Rule::AskedWhereMarked) {
             mark.address
@@ -199,8 +209,8 @@ impl Moving {
 
     fn marked(&mut self, answer: StateAnswer) -> MoveAction {
         match answer {
-            // Another process has begun a move of the other kind: within the shard instead of to
-            // another queue, or the reverse. Leave the message to a process that makes such moves.
+            // Another process has begun the other kind of move (within the shard, or to another
+            // queue). Leave the message to that process.
             StateAnswer::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
             StateAnswer::Leaving(mark, received) => {
                 self.entry.received = received.filter(|_| self.goes_on);
@@ -218,8 +228,8 @@ impl Moving {
         }
     }
 
-    /// Returns whether a mark belongs to the same kind of move as this one: within the shard, or to another
-    /// queue.
+    /// Returns whether a mark belongs to the same kind of move as this one: within the shard, or to
+    /// another queue.
     fn means(&self, mark: Target) -> bool {
         let (own, here) = (self.origin.address, self.entering.address);
         self.goes_on == (mark.address == own) || !self.goes_on && here == own
@@ -237,8 +247,8 @@ impl Moving {
         self.asks(mark, ShardAction::Write { live, segment, chunk })
     }
 
-    /// Looks the segment up again after its table was dropped: the segment now has another table, or was
-    /// released.
+    /// Reads the segment's entry in the manifest again after its table for message bodies was
+    /// dropped: the segment has another table now, or was released.
     fn finds_again(&mut self) -> MoveAction {
         let (Some(live), Some(mark)) = (self.live, self.mark) else {
             return self.asks_head(None);
@@ -275,15 +285,16 @@ impl Moving {
                     self.marks(target)
                 }
             }
-            // Record that the target segment is sealed, but only in the shard to which this process
-            // moves the message. In any other shard, the senders of that shard record it.
+            // If the target is the shard to which this process moves the message, record in its
+            // manifest that the segment is sealed. In any other shard, the senders of that shard
+            // record it.
             LogAnswer::Sealed(count) => {
                 let sealed = HeadWish::Sealed { segment, count };
                 self.asks_head((mark.address == address).then_some(sealed))
             }
-            // The target segment is gone, so ask for another segment. The target segment was released only
-            // after the sources of its messages were resolved. If the message was appended there, the source
-            // will answer that it is resolved.
+            // The target segment was released, so ask for another one. It was released only after
+            // its messages were resolved in their sources. If it took the message, the source
+            // segment will respond that the message is resolved.
             LogAnswer::Gone | LogAnswer::Unknown => {
                 self.entering.misses_segment(mark.address, segment);
                 self.asks_head(None)

@@ -1,71 +1,71 @@
-//! Identifiers: numbers that never recur, and numbers that are reused.
+//! Ids, indexes and versions of queues. Some are never reused, others are.
 
 /// Time or duration in microseconds. A time of a wall clock counts from 1970.
 pub type Micros = i64;
 
-/// Version of a versioned cell ([`Register`](crate::queues::Register)). Each conditional write raises it by
-/// one. 0: no write was applied yet.
+/// Version of a versioned cell ([`Register`](crate::queues::Register)). Each conditional write
+/// increases it by 1. 0: the cell was never written.
 pub type Version = u64;
 
-/// Slot of a queue: a row of the registry. A queue has the slot as long as the queue exists; then another
-/// queue can take it.
+/// Slot: index (from 0) of a row of the registry. A queue has the slot until its deletion is
+/// complete. Then another queue can get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u32);
 
-/// Epoch of a slot: one use of it, by a queue or by the deletion of one. It is the version of the registry
-/// with which the use began, so a later epoch is greater.
+/// Epoch of a slot: one use of the slot, by a queue or by the deletion of a queue. Its value is the
+/// version of the registry when the use began, so later epochs are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tenure(pub Version);
 
-/// Random identifier of a queue. A queue that is created again under an old name gets a new identifier.
+/// Random id of a queue. A queue that is created again under an old name gets a new id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u128);
 
-/// Number of a shard of a queue.
+/// Index (from 0) of a shard: a part of a queue with its own order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(pub u16);
 
-/// Address of a shard: the slot of its queue and the number of the shard.
+/// Address of a shard (a part of a queue with its own order).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// Slot of the queue.
+    /// Slot of the queue: index of its row in the registry.
     pub place: Place,
-    /// Number of the shard.
+    /// Index (from 0) of the shard in its queue.
     pub shard: Shard,
 }
 
-/// Number of a segment, which is a part of a shard's messages. A number never recurs in a shard, whichever
-/// queue has the slot. 0 means no segment.
+/// Id of a segment: a batch of consecutive messages of a shard. Ids rise, and are never reused in a
+/// shard, whichever queue has its slot. 0: no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Segment(pub u64);
 
-/// Number of the versioned cells that hold a segment's log and state. A number is reused, under versions that
-/// only rise.
+/// Index (from 0) in a shard of the two versioned cells with a segment's log and state. Later
+/// segments reuse the cells, whose versions only rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegisterNumber(pub u32);
 
-/// Number of a body table. A number is reused after the table was emptied. 0 means no table: the bodies are
-/// in the rows of the log.
+/// Id of a table with message bodies. The id is reused after the table was emptied. 0: no table;
+/// the bodies are in the rows of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BodyTable(pub u32);
 
-/// Lifetime of a body table, from being opened to being emptied. It is the version of the ring that opened
-/// the table.
+/// Id of a lifetime of a body table, from opening to emptying. Its value is the version of the ring
+/// (list of body tables) that opened the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Life(pub Version);
 
-/// Position of a message in its segment, counted from 0.
+/// Position of a message in its segment (message batch), from 0.
 pub type Seq = u16;
 
-/// Random identifier of the bodies of one append.
+/// Random id of the message bodies that one append wrote together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chunk(pub u128);
 
-/// Random identifier of one claim of one or more messages.
+/// Random id of one claim, by which a receiver got one or more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId(pub u128);
 
-/// Random identifier by which users know a message.
+/// Random id of a message, which users see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u128);
 
@@ -73,6 +73,6 @@ pub struct MessageId(pub u128);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub u128);
 
-/// Number, chosen by the caller, that says which caller an answer is for.
+/// Id of a waiting caller. A response contains it, to find the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);

@@ -1,6 +1,6 @@
-//! Options of a queue, and options of all queues of a store. Users state them as settings, in which they can
-//! leave out each option. A change is computed from the options that are stored when it is written. If two
-//! users change different options at the same time, both changes therefore stay.
+//! Options of a queue, and of all queues of a store. A user states only the options to change. A
+//! conditional write applies the change to the stored options, so concurrent changes of different
+//! options are both kept.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,15 +18,15 @@ use crate::queues::names::Micros;
 
 const SECOND: Micros = 1_000_000;
 
-/// Suffix that only names of ordered queues can have.
+/// Suffix that only the names of ordered queues may have.
 const FIFO: &str = ".fifo";
 
-/// Maximum delay in an ordered queue. Messages with a longer delay go to a separate segment, and
-/// would therefore be out of order.
+/// Maximum delay in an ordered queue, in seconds. Messages with a longer delay go to a separate
+/// segment, and would be received out of order.
 const MAX_ORDERED_DELAY_SECONDS: u32 = (FAR_MICROS / SECOND) as u32;
 
-/// Name of a queue: 1 to 80 ASCII letters, digits, `-` and `_`. It can end with `.fifo`, which
-/// counts.
+/// Name of a queue: 1 to 80 ASCII letters, digits, `-` and `_`, including an optional suffix
+/// `.fifo`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName(Arc<str>);
 
@@ -34,29 +34,31 @@ pub struct QueueName(Arc<str>);
 /// limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
-    /// Visibility timeout of a message if the receiver states none: 1 to 43,200 s; default 30.
+    /// Visibility timeout, unless the receiver states one: time for which a receiver has a message
+    /// exclusively. 1 to 43,200 s; default 30.
     pub visibility_seconds: u32,
-    /// Delay of a message if the sender states none: 0 to 2,592,000 s, at most 900 s in an ordered
-    /// queue; default 0.
+    /// Delay before a message can be received, unless the sender states one. 0 to 2,592,000 s, at
+    /// most 900 s in an ordered queue; default 0.
     pub delay_seconds: u32,
-    /// Retention time of a message that is not acknowledged: 60 to 31,536,000 s, and longer than
-    /// the delay; default unlimited.
+    /// Time after which an unacknowledged message is deleted: 60 to 31,536,000 s, and longer than
+    /// the delay; `None`: never (default).
     pub retention_seconds: Option<u32>,
-    /// Destination of messages that were received too often. `None`: they are received again and
-    /// again.
+    /// Destination of messages that were received too often; `None`: they are received again
+    /// without limit.
     pub dead_letters: Option<DeadLetters>,
-    /// True if messages have groups, and each group is received in order. Never changes.
+    /// True if messages have groups, and each group is received in the order of sending. Never
+    /// changes.
     pub is_ordered: bool,
-    /// Number of shards: 1 to 64; default 4. Never changes.
+    /// Number of shards (parts with their own order): 1 to 64; default 4. Never changes.
     pub shards: u16,
-    /// Scope in which a deduplication id is unique. An ordered queue with the scope `Queue` has one shard.
-    /// Never changes.
+    /// Scope in which a deduplication id is unique: the queue, or each group. An ordered queue with
+    /// the scope `Queue` has one shard. Never changes.
     pub deduplication: DeduplicationScope,
-    /// Maximum number of bytes of a message's body and attributes: 1 to 1,048,576;
-    /// default 1,048,576.
+    /// Maximum size of a message's body and attributes together: 1 to 1,048,576 bytes; default
+    /// 1,048,576.
     pub body_bytes: u32,
-    /// Maximum number of messages in flight at once: 1 to 1,000,000; default 120,000. The queue
-    /// may exceed it slightly.
+    /// Maximum number of messages that receivers have at once: 1 to 1,000,000; default 120,000. The
+    /// queue may slightly exceed it.
     pub max_in_flight: u32,
     /// True if the queue accepts messages and delivers none.
     pub is_paused: bool,
@@ -65,85 +67,85 @@ pub struct QueueOptions {
 /// Destination of messages that were received too often.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DeadLetters {
-    /// Dead-letter queue. It must be another queue, and cannot be deleted while this option names
-    /// it.
+    /// Name of the dead-letter queue, which must be another queue. It cannot be deleted while this
+    /// option names it.
     pub queue: QueueName,
-    /// Maximum number of receives before a message goes to the dead-letter queue: 1 to 1,000.
+    /// Number of receives of a message before it goes to the dead-letter queue: 1 to 1,000.
     pub attempts: u16,
 }
 
-/// Options of all queues of a store: `[queues]` of a schema file.
+/// Options of all queues of a store, in the section `[queues]` of a schema file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreOptions {
-    /// Rotation interval: time for which a body table is open, 10 to 604,800 s; default 21,600.
+    /// Time for which a table for message bodies is open before the next one is used: 10 to 604,800
+    /// s; default 21,600.
     pub rotation_seconds: u32,
-    /// Grace period: time for which a body table must be without references before it is emptied, 1
-    /// to 86,400 s; default 300. A process that has read the position of a body must read the
-    /// body within this time.
+    /// Time for which a body table must be unused before it is emptied: 1 to 86,400 s; default 300.
+    /// A process that has read the location of a body must read the body within this time.
     pub grace_seconds: u32,
-    /// Number of body tables that are used in rotation: 2 to 48; default 4.
+    /// Number of tables for message bodies that are used in rotation: 2 to 48; default 4.
     pub tables: u8,
-    /// Maximum number of work units at once, each with its own body table: 0 to 46; default 4.
-    /// All body tables together are at most 48.
+    /// Maximum number of temporary queues (work units) at once, each with its own body table: 0 to
+    /// 46; default 4. `tables` and `units` together are at most 48.
     pub units: u8,
 }
 
-/// Reason why options or a name are rejected.
+/// Reason why the options or the name of a queue are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// The name is not a valid name of a queue.
+    /// The text is not a valid name of a queue.
     #[error("`{field}`: {name:?} is not a valid name of a queue")]
     Name {
-        /// Name of the option that contains the rejected name.
+        /// Option that contains the rejected name.
         field: &'static str,
         /// First 80 characters of the name.
         name: String,
     },
-    /// The number is too small or too great.
+    /// The value of an option is out of its range.
     #[error("`{field}` is {said}; the range is {least} to {most}")]
     Range {
-        /// Name of the option that contains the number.
+        /// Name of the option.
         field: &'static str,
-        /// Rejected number.
+        /// Rejected value.
         said: u32,
-        /// Minimum of the range.
+        /// Minimum of the option.
         least: u32,
-        /// Maximum of the range.
+        /// Maximum of the option.
         most: u32,
     },
     /// Two options contradict each other.
     #[error("`{field}` has an invalid value: {reason}")]
     Conflict {
-        /// Name of the one of the two options that is easier to change.
+        /// Of the two options, the name of the one that is easier to change.
         field: &'static str,
-        /// Reason for the conflict.
+        /// Reason why the options contradict each other.
         reason: &'static str,
     },
-    /// The named queue does not exist.
+    /// An option names a queue that does not exist.
     #[error("`{field}`: there is no queue {name}")]
     NoQueue {
-        /// Name of the option that names the queue.
+        /// Name of the option.
         field: &'static str,
         /// Name of the missing queue.
         name: QueueName,
     },
-    /// The dead-letter queues would form a cycle, so that dead letters would come back to their queue.
+    /// The dead-letter queues would form a cycle, so that dead letters would return to their queue.
     #[error("`{field}` would send dead letters in a cycle: they would return to this queue")]
     Circle {
-        /// Name of the option that closes the cycle.
+        /// Name of the option that would close the cycle.
         field: &'static str,
     },
-    /// The change concerns an option that can never change.
+    /// An option that can never change would change.
     #[error("`{field}` cannot be changed")]
     Fixed {
-        /// Name of the option that would change.
+        /// Name of the option.
         field: &'static str,
     },
 }
 
 impl OptionError {
-    /// Returns the name of the option that the error is about.
+    /// Returns the name of the rejected option.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Name { field, .. }
@@ -155,7 +157,7 @@ impl OptionError {
         }
     }
 
-    /// Returns advice for the user.
+    /// Returns advice for the user, in the imperative.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Name { .. } => "use 1 to 80 letters, digits, - and _; .fifo is allowed at the end",
@@ -173,7 +175,7 @@ impl OptionError {
 }
 
 impl QueueName {
-    /// Creates a name from the text of the option `field`.
+    /// Creates a queue name from `text`. Errors name the option `field`.
     ///
     /// # Errors
     /// The text is not a valid name of a queue.
@@ -229,7 +231,7 @@ impl Default for QueueOptions {
 }
 
 impl QueueOptions {
-    /// Returns the default options of an ordered queue.
+    /// Returns the default options of an ordered queue: deduplication ids are unique in each group.
     pub fn ordered() -> Self {
         Self {
             is_ordered: true,
@@ -238,14 +240,14 @@ impl QueueOptions {
         }
     }
 
-    /// Returns the options of a queue that is created with these settings.
+    /// Returns the options of a new queue: the defaults, changed by `settings`.
     ///
     /// # Errors
     /// The errors of [`changed_by`](Self::changed_by).
     pub fn created_with(settings: &QueueSettings) -> Result<Self, OptionError> {
         let options = Self::default().changed_by(settings)?;
-        // The default is one shard for an ordered queue in which a deduplication id is unique in
-        // the whole queue. Such a queue allows no other number.
+        // If deduplication ids are unique in a whole ordered queue, the queue must have one shard,
+        // so the default is 1.
         let is_one = options.is_ordered && options.deduplication == DeduplicationScope::Queue;
         let shards = if is_one { 1 } else { options.shards };
         Ok(Self {
@@ -254,10 +256,10 @@ impl QueueOptions {
         })
     }
 
-    /// Returns these options with the changes that the settings state.
+    /// Returns the options with the changes in `settings`.
     ///
     /// # Errors
-    /// The dead-letter queue has a name that no queue can have. Use [`check`](Self::check) for all other errors.
+    /// The name of the dead-letter queue is invalid. [`check`](Self::check) finds all other errors.
     pub fn changed_by(&self, settings: &QueueSettings) -> Result<Self, OptionError> {
         let dead_letters = match &settings.dead_letters {
             None => self.dead_letters.clone(),
@@ -281,7 +283,7 @@ impl QueueOptions {
         })
     }
 
-    /// Returns all options as settings.
+    /// Returns all options in the form in which users state them.
     pub fn settings(&self) -> QueueSettings {
         QueueSettings {
             visibility_seconds: Some(self.visibility_seconds),
@@ -300,8 +302,7 @@ impl QueueOptions {
         }
     }
 
-    /// Checks whether a queue with this name can have these options, without regard to other
-    /// queues.
+    /// Checks that a queue with this name can have these options, without regard to other queues.
     ///
     /// # Errors
     /// An option is out of its range, or contradicts another option or the name.
@@ -344,10 +345,10 @@ impl QueueOptions {
         self.check_order(name)
     }
 
-    /// Checks the number of shards, without regard to other options.
+    /// Checks that the number of shards is in its range, without regard to other options.
     ///
     /// # Errors
-    /// The number is out of its range.
+    /// The number of shards is out of its range.
     pub fn check_shards(&self) -> Result<(), OptionError> {
         within("shards", self.shards.into(), 1..=MAX_SHARDS.into())
     }
@@ -367,7 +368,7 @@ impl QueueOptions {
         )
     }
 
-    /// Checks whether a queue with these options can get the options `to`.
+    /// Checks that an existing queue with these options can be changed to the options `to`.
     ///
     /// # Errors
     /// An option that can never change would change.
@@ -384,7 +385,8 @@ impl QueueOptions {
         is_kept(self.deduplication == to.deduplication, "deduplication")
     }
 
-    /// Returns the name of one option that differs in `other`; `None` if all options are equal.
+    /// Returns the name of the first option that differs in `other`; `None` if all options are
+    /// equal.
     pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
         let Self {
             visibility_seconds,
@@ -417,11 +419,12 @@ impl QueueOptions {
         other.map(|(field, _)| field)
     }
 
-    /// Checks whether a queue with the options `to` can be the dead-letter queue of a queue with
-    /// these options.
+    /// Checks that a queue with the options `to` can be the dead-letter queue of a queue with these
+    /// options.
     ///
     /// # Errors
-    /// `to` belongs to an ordered queue, and these options belong to an unordered queue.
+    /// `to` belongs to an ordered queue, and these options to an unordered one, whose messages have
+    /// no groups.
     pub(crate) fn check_dead_letters(&self, to: &Self) -> Result<(), OptionError> {
         agrees(
             self.is_ordered || !to.is_ordered,
@@ -455,7 +458,7 @@ impl From<StoreOptions> for QueueTableSettings {
 }
 
 impl StoreOptions {
-    /// Returns these options with the changes that the settings state.
+    /// Returns the options with the changes in `settings`.
     ///
     /// # Errors
     /// An option is out of its range.
@@ -471,7 +474,7 @@ impl StoreOptions {
         Ok(changed)
     }
 
-    /// Returns all options as settings.
+    /// Returns all options in the form in which users state them.
     pub fn settings(&self) -> QueueTableSettings {
         QueueTableSettings {
             rotation_seconds: Some(self.rotation_seconds),
@@ -481,7 +484,7 @@ impl StoreOptions {
         }
     }
 
-    /// Checks the ranges of the options.
+    /// Checks that the options are in their ranges.
     ///
     /// # Errors
     /// An option is out of its range.
@@ -502,7 +505,7 @@ impl StoreOptions {
     }
 }
 
-/// Returns the number that the settings state, or the present number if they state none.
+/// Returns the stated number of tables, or the present number if none is stated.
 fn number_of_tables(
     field: &'static str,
     stated: Option<u32>,
@@ -513,8 +516,7 @@ fn number_of_tables(
         return Ok(present);
     };
     within(field, stated, range)?;
-    // The cast loses nothing: every `range` ends at `MAX_OPTION_TABLES` or below, which fits into a
-    // `u8`.
+    // The cast loses nothing: each `range` ends at `MAX_OPTION_TABLES` or below.
     Ok(stated as u8)
 }
 

@@ -1,5 +1,5 @@
-//! Groups of an ordered queue that must wait, because earlier messages of the group exist in some live
-//! segment.
+//! Message groups of an ordered queue that must wait in a segment, because earlier live segments
+//! have unresolved messages of the same groups.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,28 @@ use crate::queues::names::{Fingerprint, Segment};
 use crate::queues::rules::Rule;
 use crate::queues::state::State;
 
-/// Groups with unresolved messages in the live segments before a certain segment.
+/// Groups that must wait in a segment, because earlier live segments have unresolved messages of
+/// these groups.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Order {
     blocked: BTreeSet<Fingerprint>,
     is_unknown: bool,
 }
 
-/// Groups of the unresolved messages of a segment.
+/// Groups of the unresolved messages of one segment (batch of messages).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OpenGroups {
     groups: BTreeSet<Fingerprint>,
-    /// True if a message has no group.
+    /// True if some unresolved message has no group.
     has_others: bool,
-    /// True if the log is sealed, so that no more messages can come.
+    /// True if the log is sealed, so that the segment (message batch) gets no more messages.
     is_whole: bool,
 }
 
 impl OpenGroups {
-    /// Finds the open groups of a segment from copies of its log and state; `None` if the log belongs to
-    /// another segment. The copies may be stale: a resolved message stays resolved, and a sealed log never
-    /// grows.
+    /// Finds the groups of the unresolved messages of a segment; `None` if the log belongs to
+    /// another segment. `log` and `state` may be stale copies: then the result may contain groups
+    /// that are resolved by now, which is safe.
     pub fn of(segment: Segment, log: &Log, state: &State) -> Option<Self> {
         let mut open = Self {
             is_whole: log.is_sealed,
@@ -47,9 +48,9 @@ impl OpenGroups {
 }
 
 impl Order {
-    /// Finds the groups that must wait in a segment. The manifest must have, or have had, the segment. The
-    /// manifest and the copies of logs and states may be stale. An earlier live segment that was not read, or
-    /// whose log was not sealed, blocks all groups.
+    /// Finds the groups that must wait in `segment`. The manifest `head` must list the segment, or
+    /// have listed it. The manifest and the copies of logs and states may be stale. An earlier live
+    /// segment without a copy, or whose log is not sealed, blocks all groups.
     pub fn of<'a>(
         head: &Head,
         segment: Segment,
@@ -67,9 +68,9 @@ impl Order {
         order
     }
 
-    /// Adds the open groups of one more earlier live segment; `None`: the segment was not read. The order of
-    /// the oldest live segment is empty. The order of each later segment results from adding the open groups
-    /// of all segments before it.
+    /// Adds the groups of the next live segment before the segment of this order; `None`: that
+    /// segment was not read, so all groups must wait. The order of the oldest live segment is
+    /// empty.
     pub fn passes(&mut self, open: Option<&OpenGroups>, protocol: Protocol) {
         let Some(open) = open else {
             self.is_unknown = true;
@@ -79,8 +80,8 @@ impl Order {
         self.blocked.extend(&open.groups);
     }
 
-    /// Returns whether no message of the segment may be received, because the earlier segments are not
-    /// completely known.
+    /// Returns whether all messages must wait, because an earlier segment was not read or may get
+    /// more messages.
     pub(crate) fn is_blind(&self) -> bool {
         self.is_unknown
     }
@@ -89,13 +90,13 @@ impl Order {
         self.blocked.contains(&group)
     }
 
-    /// Returns whether each message of a segment must wait.
+    /// Returns whether all messages of the segment (message batch) with these groups must wait.
     pub fn blocks_all(&self, open: &OpenGroups) -> bool {
         self.is_unknown || !open.has_others && open.groups.is_subset(&self.blocked)
     }
 
-    /// Returns the part of the order that matters for a segment. If more messages can come, that is the whole
-    /// order. Otherwise it is the part with the groups of the segment.
+    /// Returns the part of the order that can affect the segment with these groups: the groups that
+    /// occur in the segment, or all groups if the segment may get more messages.
     #[must_use]
     pub fn within(&self, open: &OpenGroups) -> Self {
         if !open.is_whole {

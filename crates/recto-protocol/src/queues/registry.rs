@@ -1,13 +1,15 @@
-//! Registry of a keyspace: its queues, their options, and the slot of each queue.
+//! Registry of a keyspace: its queues with their options, and the slot (reusable row) of each
+//! queue.
 //!
 //! ```text
 //!  free ► queue ► deleting: heads learn of it, live segments leave ► free ► another queue …
 //! ```
 //!
-//! The shard manifests and versioned cells of a slot are reused, while some processes may still know an old
-//! registry. Each use of a slot therefore has an epoch ([`Tenure`]), and a later use has a greater epoch. A
-//! process whose epoch is older than the epoch in the shard's manifest opens no segment there. A slot is free
-//! again when every manifest of the slot knows the epoch of the deletion, and no manifest has a live segment.
+//! Later queues reuse the shard manifests and versioned cells of a slot, while some processes may
+//! still know an old registry. Each use of a slot therefore has an epoch ([`Tenure`]), which is
+//! greater than all earlier ones. A process that knows only an older epoch than the shard's
+//! manifest cannot open a segment there. A slot is free again when all of its manifests know the
+//! epoch of the deletion, and have no live segments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,76 +21,81 @@ use crate::queues::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::queues::options::{OptionError, QueueName, QueueOptions, StoreOptions};
 use crate::queues::round::Register;
 
-/// Registry of a keyspace: its queues, their options, and the slot of each queue.
+/// Registry of a keyspace: its queues with their options, and the slot (reusable row) of each
+/// queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Registry {
     pub(crate) version: Version,
-    /// Options of the store. `None`: they were never set, and no queue was ever created.
+    /// Options of all queues of the store; `None`: they were never set, and no queue was ever
+    /// created.
     pub(crate) options: Option<StoreOptions>,
     pub(crate) data_centre: Option<Arc<str>>,
-    /// Slots, numbered from 0 without gaps. A slot is never removed.
+    /// Slots (rows of the registry, each for one queue at a time), with indexes from 0 without
+    /// gaps. A slot is never removed.
     pub(crate) places: BTreeMap<Place, Arc<PlaceRow>>,
 }
 
-/// Row of the registry: one slot, with its owner.
+/// Row of the registry of queues: a slot, which one queue after the other uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PlaceRow {
-    /// Epoch of the newest use of the slot, which is greater than the epochs of all earlier uses.
+    /// Epoch: id of the present use of the slot by one queue, greater than the epochs of all
+    /// earlier uses.
     pub tenure: Tenure,
-    /// Version of the registry whose write last changed the row.
+    /// Version of the registry that last changed this row.
     pub changed: Version,
-    /// Largest number of shards of any queue that had the slot. The slot has this number of shard manifests.
+    /// Number of shard manifests of the slot: the largest number of shards of any queue that had
+    /// it.
     pub shards: u16,
-    /// Owner of the slot: a queue, a work unit, or none.
+    /// Present owner of the slot (row of the registry).
     pub held: Held,
 }
 
-/// Owner of a slot.
+/// Owner of a slot (reusable row) of the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Held {
-    /// The slot has no owner: the next queue or work unit can take it.
+    /// No owner: the next queue or work unit can take the slot (row of the registry).
     Free,
-    /// A queue owns the slot.
+    /// An existing queue.
     Queue(Queue),
-    /// A work unit owns the slot.
+    /// An existing work unit (temporary queue).
     Unit(Unit),
-    /// A deleted queue or an ended work unit owns the slot until the slot is cleared. Another queue or unit
+    /// A deleted queue or an ended work unit, until its messages are removed. Another queue or unit
     /// may already have its name.
     Deleting {
-        /// Identifier of the queue or unit.
+        /// Id of the queue or unit.
         id: QueueId,
-        /// Name of the queue or unit before its deletion.
+        /// Name of the deleted queue or unit.
         name: QueueName,
-        /// Time of the deletion.
+        /// Time of the deletion, in microseconds since 1970.
         since: Micros,
     },
 }
 
-/// Queue that exists, with its options.
+/// Existing queue, with its options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue {
-    /// Identifier, which no other queue or unit ever has.
+    /// Random id, which no other queue or unit ever has.
     pub id: QueueId,
     /// Name of the queue.
     pub name: QueueName,
-    /// Time of creation.
+    /// Time of creation, in microseconds since 1970.
     pub created: Micros,
     /// Options of the queue.
     pub options: QueueOptions,
 }
 
 /// Work unit: a temporary queue for a part of a queue's work. When it ends, its remaining messages
-/// are dropped at once. It has the options of its queue, and a body table of its own:
-/// [`Ring::unit`](crate::queues::Ring::unit).
+/// are dropped. It has the options of its queue, and a [body table](crate::queues::Ring::unit) of
+/// its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// Identifier, which no other queue or unit ever has.
+    /// Random id, which no other queue or unit ever has.
     pub id: QueueId,
-    /// Name of the unit, unique in its queue.
+    /// Name of the work unit, unique in its queue.
     pub name: QueueName,
-    /// Queue to which the work belongs.
+    /// Id of the queue to which the work belongs.
     pub queue: QueueId,
-    /// Time at which the unit began.
+    /// Time when the unit began, in microseconds since 1970.
     pub begun: Micros,
 }
 
@@ -97,7 +104,7 @@ pub struct Unit {
 pub enum RegistryWish {
     /// Create a queue, unless a queue with this name exists.
     Create {
-        /// New, unused identifier for the queue or work unit.
+        /// New random id of the queue.
         id: QueueId,
         /// Name of the queue.
         name: QueueName,
@@ -106,31 +113,32 @@ pub enum RegistryWish {
     },
     /// Change options of a queue.
     Change {
-        /// Identifier of the queue.
+        /// Id of the queue.
         queue: QueueId,
-        /// If given, the [version](PlaceRow::changed) that the row of the queue must have.
-        /// Otherwise the command is rejected.
+        /// Version of the registry that must have [last changed](PlaceRow::changed) the queue, or
+        /// the command is rejected; `None`: any version.
         expected: Option<Version>,
-        /// Options to change.
+        /// Changed options.
         change: QueueSettings,
     },
-    /// Begin a work unit of the queue, unless a work unit with this name exists.
+    /// Begin a work unit (temporary queue) of a queue, unless a unit with this name exists.
     Begin {
-        /// New, unused identifier for the queue or work unit.
+        /// New random id of the unit.
         id: QueueId,
-        /// Queue to which the work belongs.
+        /// Id of the queue to which the work belongs.
         queue: QueueId,
         /// Name of the unit.
         name: QueueName,
     },
-    /// Delete a queue with all its work units, or end a work unit. Each slot is then cleared.
+    /// Delete a queue with all of its work units, or end a work unit. Their slots must then be
+    /// cleared.
     Delete(QueueId),
-    /// Free the slot: the manifests of all its shards know this epoch of a deletion, and have no live
-    /// segment.
+    /// Free a slot (row of the registry): its shard manifests all know this epoch of the deletion,
+    /// and have no live segments.
     Cleared(Place, Tenure),
-    /// Change options of the store.
+    /// Change the options that all queues of the store share.
     Configure(QueueTableSettings),
-    /// Let only servers of this data center serve the queues of the keyspace.
+    /// From now on, let only servers in this data center serve the queues of the keyspace.
     Serve(Arc<str>),
 }
 
@@ -139,23 +147,26 @@ pub enum RegistryWish {
 pub enum RegistryAnswer {
     /// The command is done.
     Done,
-    /// The command created the queue or began the unit in this slot, now or when it was sent before.
+    /// The command has created the queue or begun the unit in this slot (row of the registry), now
+    /// or by an earlier sending.
     Created(Place),
-    /// Another command created the queue with the same options, or began the unit, in this slot.
+    /// This slot already has a queue with the name and the options, or a unit with the name.
     Exists(Place),
-    /// Another queue has this name with other options, or another queue or unit has this identifier. It has
-    /// this slot.
+    /// The queue with this name has other options, or another queue or unit has this id. The value
+    /// is the slot of that queue or unit.
     Differs(Place),
-    /// The queue has the requested options. This version of the registry last changed its row.
+    /// The queue has the requested options. The value is the version of the registry that last
+    /// changed the queue.
     Changed(Version),
-    /// The row of the queue does not have the expected version. It has this version.
+    /// The queue was changed since the expected version. The value is the version of the registry
+    /// that last changed it.
     Outdated(Version),
-    /// The queue, the work unit or the slot does not exist.
+    /// The queue, the work unit or the slot (row of the registry) does not exist.
     NoQueue,
-    /// This queue uses the queue to delete as its dead-letter queue.
+    /// The queue cannot be deleted, because it is the dead-letter queue of this queue.
     NeededBy(QueueName),
-    /// All slots are in use, by queues, by work units, or by deletions that are not cleared yet. Or
-    /// the number of work units is at its maximum.
+    /// All slots are in use, or are being cleared after deletions. Or the number of work units is
+    /// at its maximum.
     Full,
     /// The options are invalid.
     Refused(OptionError),
@@ -163,10 +174,10 @@ pub enum RegistryAnswer {
     ServedBy(Arc<str>),
 }
 
-/// Data for the evaluation of commands to a registry.
+/// Inputs for the evaluation of commands to the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegistryContext {
-    /// Time of the wall clock.
+    /// Time of the wall clock, in microseconds since 1970.
     pub now: Micros,
     /// Limits and rules of the protocol.
     pub protocol: Protocol,
@@ -183,34 +194,34 @@ impl Registry {
         }
     }
 
-    /// Returns the options of the store, or their defaults.
+    /// Returns the options that all queues of the store share, or their defaults.
     pub fn options(&self) -> StoreOptions {
         self.options.unwrap_or_default()
     }
 
-    /// Returns the options of the store. `None`: they were never set, and no queue was ever
-    /// created.
+    /// Returns the options that all queues of the store share; `None`: they were never set, and no
+    /// queue was ever created.
     pub fn said_options(&self) -> Option<StoreOptions> {
         self.options
     }
 
-    /// Returns the data center that serves the queues. `None`: any data center may serve them.
+    /// Returns the name of the data center whose servers serve the queues; `None`: any data center.
     pub fn data_centre(&self) -> Option<&str> {
         self.data_centre.as_deref()
     }
 
-    /// Returns all slots, including free slots and slots that are being cleared. A fence must reach the shard
-    /// manifests of all these slots.
+    /// Returns all slots, including free ones and those that are being cleared. A fence (message to
+    /// all shards about a closing body table) must reach the shard manifests of all slots.
     pub fn places(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places.iter().map(|(place, row)| (*place, &**row))
     }
 
-    /// Returns the row of a slot.
+    /// Returns the registry's row of a slot; `None` if the slot does not exist.
     pub fn place(&self, place: Place) -> Option<&PlaceRow> {
         self.places.get(&place).map(|row| &**row)
     }
 
-    /// Returns all queues, by slot.
+    /// Returns all existing queues, in the order of their slots.
     pub fn queues(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Queue)> {
         self.places().filter_map(|(place, row)| match &row.held {
             Held::Queue(queue) => Some((place, row, queue)),
@@ -218,17 +229,17 @@ impl Registry {
         })
     }
 
-    /// Returns the queue with this name.
+    /// Returns the queue with this name, with its slot.
     pub fn named(&self, name: &str) -> Option<(Place, &PlaceRow, &Queue)> {
         self.queues().find(|(.., queue)| queue.name.as_str() == name)
     }
 
-    /// Returns the queue with this identifier.
+    /// Returns the queue with this id, with its slot.
     pub fn queue(&self, id: QueueId) -> Option<(Place, &PlaceRow, &Queue)> {
         self.queues().find(|(.., queue)| queue.id == id)
     }
 
-    /// Returns all work units, by slot.
+    /// Returns all existing work units (temporary queues), in the order of their slots.
     pub fn units(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Unit)> {
         self.places().filter_map(|(place, row)| match &row.held {
             Held::Unit(unit) => Some((place, row, unit)),
@@ -236,25 +247,25 @@ impl Registry {
         })
     }
 
-    /// Returns the work unit with this name in a queue.
+    /// Returns the work unit with this name in the queue with this id.
     pub fn unit(&self, queue: QueueId, name: &str) -> Option<(Place, &PlaceRow, &Unit)> {
         self.units()
             .find(|(.., unit)| unit.queue == queue && unit.name.as_str() == name)
     }
 
-    /// Returns the slot of the queue or work unit with this identifier, also while it is being
-    /// cleared.
+    /// Returns the slot of the queue or work unit with this id, even after its deletion, until the
+    /// slot is cleared.
     fn held_by(&self, id: QueueId) -> Option<(Place, &PlaceRow)> {
         self.places().find(|(_, row)| row.held.id() == Some(id))
     }
 
-    /// Returns the rows that the newest version of the registry changed. A conditional write puts them
-    /// together with the static columns.
+    /// Returns the rows that the newest version of the registry changed. The conditional write of
+    /// this version puts them together with the static columns.
     pub fn changed(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places().filter(|(_, row)| row.changed == self.version)
     }
 
-    /// Returns the version that the registry gets by the write that is being computed.
+    /// Returns the version of the registry after the change that is being computed.
     fn next(&self) -> Version {
         self.version + 1
     }
@@ -263,7 +274,8 @@ impl Registry {
         self.places.insert(place, Arc::new(row));
     }
 
-    /// Returns a free slot, or the number of a new slot if more slots are allowed.
+    /// Returns a free slot (row of the registry), or the index of an additional one; `None` if the
+    /// number of slots is at its maximum.
     fn free(&self, context: &RegistryContext) -> Option<Place> {
         let mut free = self.places().filter(|(_, row)| row.held == Held::Free);
         let more = self.places.len() < context.protocol.places;
@@ -271,7 +283,7 @@ impl Registry {
         free.or(more.then_some(Place(self.places.len() as u32)))
     }
 
-    /// Checks whether a queue with this name can have these options, given the existing queues.
+    /// Checks that a queue with this name can have these options, given the existing queues.
     fn check(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
         options.check(name)?;
         let Some(dead) = &options.dead_letters else {
@@ -286,8 +298,8 @@ impl Registry {
         self.check_circle(name, options)
     }
 
-    /// Rejects dead letters that would come back to the queue by way of other queues. A queue that is part of
-    /// such a cycle since an earlier release can still change its other options.
+    /// Rejects options by which dead letters would return to the queue through other queues. If an
+    /// earlier release allowed such a cycle, the other options of its queues can still be changed.
     fn check_circle(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
         let there = self.named(name.as_str());
         let there = there.and_then(|(.., queue)| queue.options.dead_letters.as_ref());
@@ -295,8 +307,8 @@ impl Registry {
         if there.map(|dead| &dead.queue) == dead.map(|dead| &dead.queue) {
             return Ok(());
         }
-        // Limit the number of steps: the dead-letter queues may form a cycle without this queue, in which the
-        // loop would never end.
+        // Limit the number of steps, because the dead-letter queues may form a cycle without this
+        // queue.
         for _ in 0..self.places.len() {
             let Some(next) = dead.and_then(|dead| self.named(dead.queue.as_str())) else {
                 break;
@@ -341,8 +353,8 @@ impl Registry {
         self.take_place(Held::Queue(queue), options.shards, context)
     }
 
-    /// Returns the response to a creation whose identifier already has a slot, or had it until it
-    /// was deleted. `None`: the identifier is new.
+    /// Returns the response to a creation whose id already has a slot, also if it was deleted
+    /// since; `None` if the id is new.
     fn known(&self, id: QueueId) -> Option<RegistryAnswer> {
         let (place, row) = self.held_by(id)?;
         Some(match row.deleting() {
@@ -463,7 +475,7 @@ impl Registry {
         RegistryAnswer::Done
     }
 
-    /// Takes the slot from its owner, and marks the slot to be cleared.
+    /// Takes the slot (row of the registry) from its owner, and marks the slot as being cleared.
     fn leave(&mut self, place: Place, context: &RegistryContext) {
         let Some(row) = self.place(place) else { return };
         let (id, name) = match &row.held {
@@ -488,8 +500,8 @@ impl Registry {
         let Some(row) = self.place(place) else {
             return RegistryAnswer::NoQueue;
         };
-        // If the epoch is above the stored version, the write of the deletion has not been applied
-        // yet, so the slot is not freed.
+        // The epoch of a deletion is the version of the registry that stored it. If the epoch is
+        // above the present version, the deletion is not stored yet, so do not free the slot.
         let is_known = row.tenure == tenure && tenure.0 <= self.version;
         if is_known && row.deleting().is_some() {
             let row = PlaceRow {
@@ -531,7 +543,7 @@ impl Registry {
 }
 
 impl Held {
-    /// Returns the identifier of the owner, also after the owner was deleted.
+    /// Returns the id of the owner, also of a deleted one; `None` if the slot is free.
     pub fn id(&self) -> Option<QueueId> {
         match self {
             Self::Free => None,
@@ -543,13 +555,14 @@ impl Held {
 }
 
 impl PlaceRow {
-    /// Returns all shards of the slot that may have a manifest.
+    /// Returns the indexes of all shards of the slot that may have a manifest (list of live
+    /// segments).
     pub fn shards(&self) -> impl Iterator<Item = Shard> + use<> {
         (0..self.shards).map(Shard)
     }
 
-    /// Returns the epoch of the deletion for which the slot is being cleared, if it is being
-    /// cleared.
+    /// Returns the epoch of the deletion, if the slot (row of the registry) is being cleared;
+    /// otherwise `None`.
     pub fn deleting(&self) -> Option<Tenure> {
         matches!(self.held, Held::Deleting { .. }).then_some(self.tenure)
     }

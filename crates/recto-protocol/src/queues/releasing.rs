@@ -1,11 +1,12 @@
-//! Release of a segment: removes the segment from the live segments of its shard.
+//! Release of a segment (batch of consecutive messages): removes the segment from the manifest of
+//! its shard.
 //!
 //! ```text
 //!  begin ► each source: messages moved from it are resolved there ► purge ► release in the head
 //! ```
 //!
-//! After a failure, [`Begin`](ReleaseEvent::Begin) continues the release: commands that were answered are not
-//! sent again.
+//! After a failed action, [`Begin`](ReleaseEvent::Begin) continues the release without repeating
+//! commands that were answered.
 
 use crate::queues::head::{HeadAnswer, HeadWish, Live, Settled};
 use crate::queues::limits::Protocol;
@@ -14,82 +15,87 @@ use crate::queues::names::{Address, Segment, Seq};
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish, Target};
 
-/// Input of [`Releasing`].
+/// Event that the caller reports to [`Releasing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReleaseEvent {
-    /// Start the release, or continue it after an action failed.
+    /// The caller starts the release, or continues it after an action failed.
     Begin,
-    /// Response of the state of a source segment; its content does not matter. Report
-    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer has the segment.
+    /// Any response of the state of a source segment, from which a message was moved. Report
+    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
+    /// source segment.
     Source(StateAnswer),
-    /// Response of the state of the segment that is being released.
+    /// Response of the state of the segment (message batch) that is being released.
     State(StateAnswer),
-    /// Response of the shard's manifest.
+    /// Response of the shard's manifest (list of live segments).
     Head(HeadAnswer),
-    /// Entry of the segment in the shard's manifest; `None`: the segment was released.
+    /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
+    /// was released.
     Found(Option<Live>),
 }
 
-/// Action of [`Releasing`] that the caller must execute.
+/// Action that the caller of [`Releasing`] executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReleaseAction {
-    /// Send a command to the state of a source segment, from which a message was moved to this segment.
+    /// Send a command to the state of a source segment, from which a message was moved to the
+    /// segment that is being released.
     Source(Origin, StateWish),
-    /// Send a command to the state of the segment that is being released.
+    /// Send a command to the state of the segment (message batch) that is being released.
     State(StateWish),
-    /// Send a command to the shard's manifest.
+    /// Send a command to the shard's manifest (list of live segments).
     Head(HeadWish),
-    /// Read the entry of the segment in the shard's manifest, with serial consistency.
+    /// Read the segment's entry in the shard's manifest (list of live segments), with serial
+    /// consistency.
     Find(Segment),
     /// The release has ended with this outcome.
     Over(Released),
 }
 
-/// Outcome of the release of a segment.
+/// Outcome of the release of a segment (batch of messages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// The segment is not live any more.
+    /// The segment is released: the manifest (list of live segments) does not list it.
     Done,
-    /// The segment cannot be released yet: it is open, has unresolved messages, or has a message whose move
-    /// to another segment must complete first.
+    /// The segment cannot be released yet: it is open, has unresolved messages, or has a message
+    /// that is being moved to another segment.
     NotYet,
-    /// The shard's manifest refers to a segment whose versioned cell now has another segment: they are from
-    /// different points in time.
+    /// The shard's manifest lists the segment, but its cells belong to another segment. The two are
+    /// from different times, as after a partial restore.
     Damaged,
 }
 
-/// Treatment of unresolved messages during the release of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Purges {
     /// Unresolved messages prevent the release.
     Nothing,
-    /// Unresolved messages are resolved, except messages that are being moved.
+    /// Unresolved messages are resolved, except those that are being moved.
     WhatStays,
     /// All unresolved messages are resolved.
     All,
 }
 
-/// Task that releases a segment when all its messages are resolved or purged. Before that, the task resolves
-/// the source of each message that was moved into the segment.
+/// State machine that releases a segment when all of its messages are resolved or purged. First, it
+/// resolves messages that were moved into the segment in the segments from which they came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     segment: Segment,
-    /// True if the versioned cells of the segment now belong to another segment.
+    /// True if the versioned cells (changed by compare-and-set) of the segment belong to another
+    /// segment.
     is_gone: bool,
-    /// True if the log of the segment is complete.
+    /// True if the log of the segment (message batch) is sealed, so that it lists all messages.
     is_whole: bool,
     count: Seq,
     resolved: u32,
     has_ids: bool,
     purges: Purges,
-    /// Sources that are still to be resolved; taken from the end.
+    /// Messages in source segments (message batches) that are still to be resolved, in reverse
+    /// order.
     sources: Vec<(Origin, Target)>,
     protocol: Protocol,
 }
 
 impl Releasing {
-    /// Creates the release of a segment that the manifest of this shard lists. The release succeeds only if
-    /// all messages are resolved. The caller has read the log and the state after the manifest.
+    /// Creates the release of a segment that the manifest of this shard lists. It succeeds only if
+    /// all messages are resolved. The caller must read `log` and `state` after the manifest.
     pub fn new(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         let sources = log.messages().filter_map(|(_, chunk, entry)| {
             let target = Target {
@@ -117,8 +123,8 @@ impl Releasing {
         }
     }
 
-    /// Creates a release that also resolves all messages except leaving messages, so that no receiver gets
-    /// them anymore. Messages that are leaving must complete their moves first.
+    /// Creates a release that first resolves all messages, so that no receiver gets them. Messages
+    /// that are being moved prevent it until they have arrived elsewhere.
     pub fn purging(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         Self {
             purges: Purges::WhatStays,
@@ -126,7 +132,8 @@ impl Releasing {
         }
     }
 
-    /// Creates a release for a deleted queue, which also resolves leaving messages.
+    /// Creates a release for a deleted queue, which first resolves all messages, even those that
+    /// are being moved.
     pub fn clearing(
         address: Address,
         segment: Segment,
@@ -140,7 +147,7 @@ impl Releasing {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: ReleaseEvent) -> ReleaseAction {
         match event {
             ReleaseEvent::Begin => {}

@@ -1,32 +1,32 @@
-//! Bitmap of the resolved messages of a segment.
+//! Bitmap of the resolved messages (never received again) of a segment.
 
 use crate::queues::names::Seq;
 
 const BITS: usize = 64;
 
-/// Resolved positions of a segment. The set only grows.
+/// Set of the positions of resolved messages (never received again) in a segment. It only grows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Resolved {
-    /// Words of the bitmap; the last word is not 0.
+    /// Words of the bitmap, lowest position first. The last word is not 0.
     words: Vec<u64>,
 }
 
-/// Empty set, for a segment without resolved messages.
+/// Empty set of resolved messages, for segments that have none.
 pub(crate) static NONE: Resolved = Resolved { words: Vec::new() };
 
 impl Resolved {
-    /// Returns whether a position is resolved.
+    /// Returns whether the message at a position is resolved.
     pub fn has(&self, seq: Seq) -> bool {
         let word = self.words.get(usize::from(seq) / BITS);
         word.is_some_and(|word| word >> (usize::from(seq) % BITS) & 1 == 1)
     }
 
-    /// Returns the number of resolved positions.
+    /// Returns the number of resolved messages.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Returns the unresolved positions below `count`, in ascending order. Skips full words.
+    /// Returns the positions below `count` that are not in the set, ascending.
     pub(crate) fn missing(&self, count: Seq) -> impl Iterator<Item = Seq> {
         let words = usize::from(count).div_ceil(BITS);
         let missing = (0..words).flat_map(|index| {
@@ -49,13 +49,13 @@ impl Resolved {
         self.words[index] |= 1 << (usize::from(seq) % BITS);
     }
 
-    /// Returns the words of the bitmap without zeros at the end. The first positions are the lowest bits of
+    /// Returns the words of the bitmap, without zeros at the end. Position 0 is the lowest bit of
     /// the first word.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Creates the set from words. Returns `None` if the last word is 0.
+    /// Creates the set from the words of a bitmap; `None` if the last word is 0.
     pub(crate) fn from_words(words: Vec<u64>) -> Option<Self> {
         words
             .last()

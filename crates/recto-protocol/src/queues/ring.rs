@@ -1,4 +1,5 @@
-//! Ring of body tables. The tables are used in rotation, and each table is emptied as a whole.
+//! Ring of a keyspace: tables for message bodies, which are used in rotation. Each is emptied as a
+//! whole.
 //!
 //! ```text
 //!  free ► open ► closing ► closed ► emptying ─┬─ emptied, and still its owner's ► free
@@ -7,8 +8,8 @@
 //!                                             └─ anything else ► retired: never written again, and dropped
 //! ```
 //!
-//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed. No other
-//! queue ever opened a segment there, so no shard manifest has to be fenced.
+//! A temporary queue gets a free table for itself. When the queue has ended, its table is closed at
+//! once. No other queue has segments there, so no shard manifest has to learn of it.
 
 use std::collections::BTreeMap;
 
@@ -17,130 +18,134 @@ use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// Ring of a keyspace: its body tables and the phase of each table.
+/// Ring of a keyspace: its tables for message bodies, and the phase of each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ring {
     pub(crate) version: Version,
-    /// Highest number that a table ever had.
+    /// Highest id that any body table ever had.
     pub(crate) last: BodyTable,
     pub(crate) tables: BTreeMap<BodyTable, Phase>,
 }
 
-/// Phase of a body table.
+/// Phase of a table for message bodies, in its cycle of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// The table is empty, and no request that could empty it is on its way.
+    /// The table is empty, and no late request can empty it.
     Free,
-    /// New segments are opened in the table.
+    /// New segments (message batches) put their message bodies into the table.
     Open {
-        /// Time at which the table was opened; the rotation interval counts from it.
+        /// Time when the table was opened, in microseconds since 1970. The rotation interval counts
+        /// from it.
         since: Micros,
-        /// Lifetime of the table that began when it was opened.
+        /// Lifetime of the table, which began when it was opened.
         life: Life,
     },
-    /// The table is closing. No segment will be opened in it once every shard manifest knows that it is
-    /// closing.
+    /// Another table is open. Once all shard manifests know this, no new segment uses the table.
     Closing {
-        /// Time at which the table entered this phase.
+        /// Time when the phase began, in microseconds since 1970.
         since: Micros,
-        /// Current lifetime of the table.
+        /// Lifetime of the table, from opening to emptying.
         life: Life,
     },
-    /// No segment is opened in the table anymore.
+    /// No new segment (message batch) can use the table.
     Closed {
-        /// Time at which the table entered this phase.
+        /// Time when the phase began, in microseconds since 1970.
         since: Micros,
-        /// Current lifetime of the table.
+        /// Lifetime of the table, from opening to emptying.
         life: Life,
     },
     /// A process may be emptying the table.
     Emptying {
-        /// Identifier of the attempt to empty the table.
+        /// Random id of the attempt to empty the table.
         owner: Owner,
-        /// Time at which the table entered this phase.
+        /// Time when the phase began, in microseconds since 1970.
         since: Micros,
-        /// Lifetime of the table that ends with the attempt.
+        /// Lifetime of the table, which ends when it is empty.
         life: Life,
     },
     /// The table belongs to a temporary queue.
     Unit {
-        /// Identifier of the temporary queue.
+        /// Id of the temporary queue.
         unit: QueueId,
-        /// Time at which the table entered this phase.
+        /// Time when the phase began, in microseconds since 1970.
         since: Micros,
-        /// Current lifetime of the table.
+        /// Lifetime of the table, from opening to emptying.
         life: Life,
     },
-    /// A late request may empty the table at any time. It is never written again, and is dropped.
+    /// A late request may empty the table at any time, so it is never used again, and will be
+    /// dropped.
     Retired,
 }
 
-/// Random identifier of one attempt to empty a table.
+/// Random id of one attempt to empty a table for message bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u128);
 
-/// Outcome of an attempt to empty a table.
+/// Outcome of an attempt to empty a table for message bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Emptied {
     /// The table was emptied.
     Done,
-    /// The table is not empty, and the request that was sent will not empty it.
+    /// The table is not empty, and the request will not empty it any more.
     NotDone,
-    /// The table may be empty, now or later.
+    /// The outcome is unknown: the table may be empty, or become empty later.
     Unknown,
 }
 
-/// Command to the ring of body tables.
+/// Command to the ring (list of body tables).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingWish {
-    /// Add this table, which was just created and has the next number.
+    /// Add this table, which was just created, and whose id is [`Ring::next`].
     Add(BodyTable),
-    /// Close the table in this lifetime, and open another table.
+    /// Open a free table in place of this one, unless this table is no longer open in this
+    /// lifetime.
     Roll(BodyTable, Life),
-    /// Give the temporary queue a table of its own. The registry lists the queue already.
+    /// Give this temporary queue its own table for message bodies. The registry must list the queue
+    /// already.
     Begin(QueueId),
-    /// Close the table of a temporary queue that has ended. A registry that was read after the ring no longer
-    /// lists the queue.
+    /// Close the table of a temporary queue that has ended: a registry that was read after the ring
+    /// does not list the queue.
     Ended(BodyTable, QueueId),
-    /// Record that every shard manifest knows that the table is closing in this lifetime, and that all its
-    /// segments are sealed.
+    /// Record that all shard manifests know that the table is closing in this lifetime, and that
+    /// all segments with bodies there are sealed.
     Fenced(BodyTable, Life),
-    /// Reserve the table for emptying. The caller counted that nothing refers to it while it was closed in
-    /// this lifetime.
+    /// Reserve the table for emptying. The caller found that no segment has bodies in the table,
+    /// which was closed in this lifetime.
     Take(BodyTable, Life, Owner),
-    /// Record the outcome of emptying.
+    /// Record the outcome of the attempt to empty the table.
     Emptied(BodyTable, Owner, Emptied),
-    /// Retire the table. The owner of the attempt to empty it was gone for long, so the outcome is unknown.
+    /// Retire the table: its emptying was begun long ago, and the outcome is unknown.
     Retire(BodyTable, Owner),
     /// Record that a retired table was dropped.
     Dropped(BodyTable),
 }
 
-/// Response of the ring of body tables to a command.
+/// Response of the ring (list of body tables) to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingAnswer {
-    /// The requested change of the ring is in place.
+    /// The ring has the requested state, now or since an earlier command.
     Done,
-    /// The change is not possible now: the table is not in the required phase, not for long enough, or in
-    /// another lifetime.
+    /// The change is not possible now: the table is in another phase or another lifetime, or has
+    /// not been unused for long enough.
     NotYet,
-    /// No table is free. The open table stays open. A temporary queue does not take the last free table.
+    /// Too few tables are free. A rotation needs one, and a temporary queue needs two, because the
+    /// last one is kept for rotation.
     Short,
     /// The ring has the maximum number of tables.
     Full,
 }
 
-/// Data for the evaluation of commands to a ring.
+/// Inputs for the evaluation of commands to the ring (list of body tables).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RingContext {
-    /// Time of the wall clock.
+    /// Time of the wall clock, in microseconds since 1970.
     pub now: Micros,
     /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
 impl Ring {
-    /// Returns the ring of a keyspace that never had a queue.
+    /// Returns the ring (list of body tables) of a keyspace that never had a queue.
     pub fn absent() -> Self {
         Self {
             version: 0,
@@ -149,28 +154,28 @@ impl Ring {
         }
     }
 
-    /// Returns the body tables and their phases.
+    /// Returns the tables for message bodies, each with its phase.
     pub fn tables(&self) -> &BTreeMap<BodyTable, Phase> {
         &self.tables
     }
 
-    /// Returns the number of the next table to create; `None`: no higher number exists.
+    /// Returns the id of the next table to create; `None`: the ids are used up.
     pub fn next(&self) -> Option<BodyTable> {
         self.last.0.checked_add(1).map(BodyTable)
     }
 
-    /// Returns the table in which segments are opened.
+    /// Returns the table into which new segments put their bodies; `None`: the ring has no tables.
     pub fn open(&self) -> Option<BodyTable> {
         self.opened().map(|(table, _)| table)
     }
 
-    /// Returns the table with the bodies of a temporary queue.
+    /// Returns the table for message bodies of a temporary queue; `None`: it has none.
     pub fn unit(&self, unit: QueueId) -> Option<BodyTable> {
         let mut units = self.units();
         units.find_map(|(table, whose)| (whose == unit).then_some(table))
     }
 
-    /// Returns the tables of temporary queues, with the queue of each.
+    /// Returns the tables for message bodies of temporary queues, each with the id of its queue.
     pub fn units(&self) -> impl Iterator<Item = (BodyTable, QueueId)> {
         self.tables.iter().filter_map(|(table, stands)| match stands {
             Phase::Unit { unit, .. } => Some((*table, *unit)),
@@ -178,7 +183,8 @@ impl Ring {
         })
     }
 
-    /// Returns the open table and its lifetime.
+    /// Returns the table into which new segments (message batches) put their bodies, with its
+    /// lifetime.
     fn opened(&self) -> Option<(BodyTable, Life)> {
         self.tables.iter().find_map(|(table, stands)| match stands {
             Phase::Open { life, .. } => Some((*table, *life)),
@@ -186,8 +192,8 @@ impl Ring {
         })
     }
 
-    /// Returns the phase of a table that the current write opens. The lifetime is the next version, which
-    /// that write gets.
+    /// Returns the phase of a table that the present command opens. Its lifetime is the next
+    /// version of the ring.
     fn begins(&self, context: &RingContext) -> Phase {
         Phase::Open {
             since: context.now,
@@ -195,7 +201,8 @@ impl Ring {
         }
     }
 
-    /// Returns whether a fact that was found in one lifetime of a table applies to another.
+    /// Returns whether a fact about a table in the lifetime `found` still applies in the lifetime
+    /// `life`.
     fn is_of(found: Life, life: Life, context: &RingContext) -> bool {
         found == life || !context.protocol.rules.keeps(Rule::BelievedInItsLife)
     }
@@ -238,8 +245,8 @@ impl Ring {
         }
         let free = self.tables.iter().filter(|(_, stands)| **stands == Phase::Free);
         let free: Vec<_> = free.map(|(table, _)| *table).collect();
-        // A temporary queue gets a table only if two tables are free, because the next rotation
-        // needs the second one.
+        // Give a table to a temporary queue only if two are free, because the next rotation needs
+        // one.
         let [table, _, ..] = free[..] else {
             return RingAnswer::Short;
         };
@@ -292,8 +299,8 @@ impl Ring {
         RingAnswer::Done
     }
 
-    /// If `owner` is emptying the table, moves the table to its next phase. A table in any other phase stays
-    /// as it is.
+    /// Moves the table to its next phase, if the attempt `owner` is emptying the table. Otherwise
+    /// changes nothing.
     fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingAnswer {
         match self.tables.get(&table) {
             Some(Phase::Emptying {

@@ -1,5 +1,5 @@
-//! Compare-and-set loop of one versioned cell. One conditional write is on its way at a time and carries all
-//! waiting commands, so batches grow with the load, without a timer.
+//! Compare-and-set loop that changes one versioned cell. Only one conditional write is under way at
+//! a time. It carries all waiting commands, so batches grow with the load, without a timer.
 //!
 //! ```text
 //!  ask ► idle ── no copy, or nothing to write and the copy is older than a wish ──► read ─┐
@@ -10,8 +10,9 @@
 //!         └── applied: answers ── conditional write ────────────────────► refused ─┘
 //! ```
 //!
-//! After each rejected write, the loop evaluates all commands again on the new value of the cell. The
-//! identifier in a command (a chunk, a claim id) shows whether an earlier write already applied it.
+//! After each rejected write, the loop evaluates all commands again on the new value of the cell. A
+//! random id in a command (of bodies, or of a claim) shows whether an earlier write has already
+//! applied the command.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -20,73 +21,74 @@ use crate::queues::limits::Protocol;
 use crate::queues::names::{Ticket, Version};
 use crate::queues::rules::Rule;
 
-/// Versioned cell: a value that changes only by conditional writes on its version.
+/// Versioned cell: a stored value that changes only by conditional writes on its version.
 pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
-    /// Command that the cell executes.
+    /// Command to the cell.
     type Wish: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// Response of the cell to a command.
     type Answer: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
-    /// Data that the evaluation of commands needs besides the cell.
+    /// Inputs that the evaluation of a command needs besides the cell.
     type Context<'a>;
 
-    /// Returns approximately how many bytes a command adds to a conditional write and to the rows written
-    /// with it.
+    /// Returns the approximate bytes that a command adds to a conditional write, including rows
+    /// written with it.
     fn bytes(wish: &Self::Wish) -> u64 {
         let _ = wish;
         0
     }
 
-    /// Returns the version of this value.
+    /// Returns the version of the cell.
     fn version(&self) -> Version;
 
-    /// Raises the version by one.
+    /// Increases the version of the cell by 1.
     fn raise(&mut self);
 
-    /// Executes a command on this value and returns the response that holds if the result is applied. If
-    /// `was_sent` is set, an earlier write may have applied the command already. In that case the value does
-    /// not change and the response is the same.
+    /// Executes a command on this value, and returns the response, which is valid once the new
+    /// value is stored. If `was_sent`, an earlier write may have applied the command. If it did,
+    /// the value must not change, and the response must be that of the earlier execution.
     fn work_out(&mut self, wish: &Self::Wish, was_sent: bool, context: &Self::Context<'_>) -> Self::Answer;
 }
 
-/// Input of the compare-and-set loop.
+/// Event that the caller reports to the compare-and-set loop [`Round`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R: Register> {
-    /// One or more commands for the cell, in this order.
+    /// One or more new commands to the cell, each with the id of its waiting caller.
     Asked(Vec<(Ticket, R::Wish)>),
-    /// Value that was read from the cell.
+    /// The caller has read this value of the cell.
     Read(R),
-    /// Outcome of the conditional write that puts this version.
+    /// The conditional write that puts this version ended with this outcome.
     Decided(Version, Decision),
 }
 
-/// Outcome of the conditional write of a versioned cell.
+/// Outcome of the conditional write of a versioned cell (changed by compare-and-set).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write was applied.
     Applied,
-    /// The last attempt of the write was not applied: the cell has another version.
+    /// The write was not applied at its last sending, because the cell has another version.
     Refused,
-    /// The write may be applied, now or later; or it was not sent.
+    /// The outcome is unknown: the write may be applied, now or later, or was never sent.
     Unknown,
 }
 
-/// Output of the compare-and-set loop: an action that the caller must execute.
+/// Action that the caller of the compare-and-set loop [`Round`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<R: Register> {
-    /// Read the cell with serial consistency; repeat until the read succeeds.
+    /// Read the cell with serial consistency, until a read succeeds.
     Read,
-    /// Write the new value if the cell has the expected version. After an unknown outcome, pause first.
+    /// Replace the cell by `put` if its version is `expected`. If the write is repeated after an
+    /// unknown outcome, pause first.
     Cas {
-        /// Expected version of the cell; 0: the cell was never written.
+        /// Version that the cell must have; 0: the cell was never written.
         expected: Version,
         /// New value of the cell.
         put: R,
     },
-    /// Give the response to the caller that waits for it. Each ticket gets exactly one response.
+    /// Give the response to the waiting caller with this id. Each caller gets exactly one response.
     Answer(Ticket, R::Answer),
 }
 
-/// Compare-and-set loop of one versioned cell in one process.
+/// Compare-and-set loop with which one process changes one versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Round<R: Register> {
     copy: Option<R>,
@@ -99,9 +101,9 @@ pub struct Round<R: Register> {
 struct Waiting<W> {
     ticket: Ticket,
     wish: W,
-    /// True if a conditional write of unknown outcome carried the command.
+    /// True if a conditional write with the command was sent, and its outcome is unknown.
     may_be_done: bool,
-    /// True if the copy was read after the command arrived.
+    /// True if the known value of the cell was read after the command arrived.
     is_fresh: bool,
 }
 
@@ -117,12 +119,12 @@ struct Flight<R: Register> {
     expected: Version,
     put: R,
     carried: Vec<Waiting<R::Wish>>,
-    /// Responses, in the order of `carried`.
+    /// Responses to the commands, in the order of `carried`.
     answers: Vec<R::Answer>,
 }
 
 impl<R: Register> Round<R> {
-    /// Creates a loop for a cell whose value is not known.
+    /// Creates a loop for a cell whose value is not known yet.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             copy: None,
@@ -132,13 +134,13 @@ impl<R: Register> Round<R> {
         }
     }
 
-    /// Returns the last known value of the cell, which may have changed since.
+    /// Returns the last known value of the cell, which another process may have changed since.
     pub fn copy(&self) -> Option<&R> {
         self.copy.as_ref()
     }
 
-    /// Adopts a value of the cell that the caller read for another reason. The loop ignores the value if it
-    /// is not newer than the known value, or if a command waits.
+    /// Takes over a value of the cell that the caller has read for another reason. Ignores the
+    /// value if it is not newer than the known one, or if a read or a write is under way.
     pub fn learn(&mut self, found: R) {
         let is_newer = |copy: &R| copy.version() < found.version();
         if self.is_idle() && self.copy.as_ref().is_none_or(is_newer) {
@@ -146,13 +148,13 @@ impl<R: Register> Round<R> {
         }
     }
 
-    /// Returns whether no command waits.
+    /// Returns whether no command is waiting.
     pub fn is_idle(&self) -> bool {
         matches!(self.step, Step::Idle)
     }
 
-    /// Withdraws the command of a caller that no longer waits. Returns true if the command was not sent and
-    /// never will be. Otherwise the ticket still gets its response.
+    /// Withdraws the command of a caller that no longer waits. Returns true if the command was not
+    /// sent and never will be. Otherwise the caller still gets its response.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
         let unsent = self
             .waiting
@@ -164,7 +166,7 @@ impl<R: Register> Round<R> {
         })
     }
 
-    /// Handles an event and returns the actions that follow from it.
+    /// Handles an event, and returns the next actions of the caller.
     pub fn step(&mut self, event: Event<R>, context: &R::Context<'_>) -> Vec<Action<R>> {
         match (event, &self.step) {
             (Event::Asked(wishes), _) => {
@@ -245,8 +247,8 @@ impl<R: Register> Round<R> {
         vec![cas]
     }
 
-    /// Returns how many commands one conditional write carries. The first command always fits,
-    /// regardless of its size.
+    /// Returns the number of waiting commands that the next conditional write carries. The first
+    /// command is always carried, whatever its size.
     fn carried(&self) -> usize {
         let mut bytes = 0;
         let is_within = |(index, waiting): &(usize, &Waiting<R::Wish>)| {
@@ -289,7 +291,7 @@ impl<R: Register> Round<R> {
     }
 }
 
-/// Pairs each response with the ticket that waits for it.
+/// Pairs each response with the id of the caller that waits for it.
 fn told<R: Register>(
     waiting: impl IntoIterator<Item = Waiting<R::Wish>>,
     answers: Vec<R::Answer>,

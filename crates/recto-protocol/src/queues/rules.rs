@@ -1,28 +1,31 @@
-//! Names of the rules of the protocol. For each rule, a model leaves it out and finds the fault that the rule
-//! prevents.
+//! Named rules of the protocol of queues. For each rule, a test disables it, and shows the fault
+//! that the rule prevents.
 
-/// Rule of the protocol. A release keeps all rules. A model leaves one out and finds the fault that follows.
+/// Rule of the protocol of queues. A release enables all rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
-    /// A conditional write of unknown outcome is sent again unchanged, and not assumed to be applied.
+    /// A conditional write of unknown outcome is sent again unchanged, and not assumed to be
+    /// applied.
     UnknownIsSentAgain,
-    /// A response that needs no write is based on a read that began after the command arrived.
+    /// A response that needs no write is based on a read of the cell that began after the command
+    /// arrived.
     AnsweredOnFreshCopy,
-    /// An append that was sent before counts as successful if and only if its chunk is in the log.
+    /// A repeated append counts as successful if and only if the id of its bodies is in the log.
     SettledByChunk,
-    /// The outcome of an append that was sent before is unknown if the versioned cell now belongs to another
-    /// segment.
+    /// The outcome of a repeated append is unknown if another segment uses the log's cell by now.
     GoneIsUnknown,
-    /// Nothing is appended to a sealed log.
+    /// No message is appended to a sealed log.
     SealedIsFinal,
-    /// Bodies are written before the log refers to them.
+    /// Message bodies are written before the log refers to them.
     BodiesFirst,
-    /// A process that appends knows the deduplication ids of the earlier segments.
+    /// A process that appends messages knows the deduplication ids of earlier segments (message
+    /// batches).
     EarlierLogsOfWindow,
-    /// The versioned cell of a released segment stays unused for the deduplication window before another
-    /// segment gets it.
+    /// After a segment is released, no other segment gets its versioned cells until the
+    /// deduplication window is over.
     RegistersRest,
-    /// A versioned cell is set up for a new segment only if its version is the version that the process read.
+    /// A versioned cell (changed by compare-and-set) is set up for a new segment only if its
+    /// version has not changed since the process read it.
     #[cfg_attr(
         not(test),
         allow(
@@ -31,81 +34,92 @@ pub(crate) enum Rule {
         )
     )]
     SetUpByVersion,
-    /// A segment is removed from its shard's manifest only when its log is sealed.
+    /// A segment (batch of messages) is removed from its shard's manifest only when its log is
+    /// sealed.
     ReleaseOnlySealed,
-    /// A segment is removed from its shard's manifest only when all its messages are resolved.
+    /// A segment (message batch) is removed from its shard's manifest only when all of its messages
+    /// are resolved.
     ReleaseOnlyResolved,
-    /// A claim takes new messages and failed messages alternately.
+    /// A receiver gets new messages and failed (returned or timed-out) messages alternately.
     NewWithFailed,
-    /// A claim takes failed messages in the order in which they were due.
+    /// A receiver gets failed messages in the order in which they became due.
     FailedByDue,
-    /// A receipt is valid only for the newest claim of its message.
+    /// A receipt is valid only if it belongs to the newest claim of its message.
     ReceiptFencedByClaim,
-    /// No receipt is valid for a message that is being moved to another segment.
+    /// No receipt is valid for a message that is being moved to another segment (message batch).
     LeavingIsFenced,
-    /// A purge does not resolve a message that is being moved, because the message would still arrive at its
-    /// target.
+    /// A purge does not resolve a message that is being moved, because the message would still
+    /// arrive at its target.
     PurgeKeepsWhatLeaves,
-    /// A moved message is marked in its source segment before it is appended to the target.
+    /// Before a moved message is appended to its target, a mark with the target is stored in the
+    /// source segment.
     MarkedFirst,
-    /// A process changes the target in the mark of a moving message only if the mark still has the expected
-    /// target.
+    /// A process that changes the marked target of a moving message does so only if the mark is
+    /// still the one that it read.
     RedirectedFromMark,
-    /// A moving message gets another target only when the first target can no longer take it and did not take
-    /// it.
+    /// A moving message gets another target only when the first target did not take the message,
+    /// and can no longer take it.
     RedirectedFromSealed,
-    /// Before a segment is released, each message that was moved into it is resolved in its source segment.
+    /// Before a segment is released, the messages that were moved into it are resolved in their
+    /// source segments.
     OriginsSettledFirst,
-    /// A process that continues a move uses the target shard in the mark, even if it would choose another
-    /// target.
+    /// A process that continues a move uses the target shard of the stored mark, even if it would
+    /// choose another one.
     AskedWhereMarked,
-    /// Messages of a group wait for the group's messages in earlier live segments. A segment whose log is not
-    /// sealed blocks all groups, because it may contain unknown messages.
+    /// A message waits until earlier messages of its group, also in earlier live segments, are
+    /// resolved. An earlier segment whose log is not sealed may contain unknown messages, so it
+    /// blocks all groups.
     EarlierLogsSealed,
-    /// A lease counts from the time at which the claim was sent.
+    /// A lease (time for which a claim is valid) counts from the time when the claim was sent.
     LeaseFromSending,
-    /// A worker gets a message only while its lease holds.
+    /// A worker gets a claimed message only while the claim's lease is valid.
     HandedOutInLease,
-    /// A process that did not give a lease adds the maximum clock difference before it regards the lease as
-    /// ended.
+    /// A lease that another process gave counts as ended only after the maximum clock difference
+    /// has passed, too.
     MarginForClocks,
-    /// A process that knows an older ring than the shard's manifest neither opens a segment nor changes the
-    /// body table of a segment.
+    /// A process whose ring (list of body tables) is older than the shard's manifest neither opens
+    /// a segment nor changes a segment's body table.
     RingNoOlderThanFence,
-    /// A process that knows an older epoch of a slot than the shard's manifest opens no segment: its queue
-    /// was deleted.
+    /// A process whose epoch (use of a slot) is older than the shard's manifest cannot open a
+    /// segment, because its queue was deleted.
     TenureNoOlderThanHead,
-    /// The manifests of a deleted queue's shards record the deletion before another queue gets the slot.
+    /// When a queue is deleted, all of its shard manifests record the deletion before another queue
+    /// gets its slot (row of the registry).
     HeadsClosed,
-    /// A process that clears a slot does not change a manifest that knows a newer epoch, because the slot
-    /// belongs to the next queue.
+    /// A process that clears a slot (row of the registry) does not change a shard manifest with a
+    /// newer epoch, because the slot already belongs to another queue.
     ClearedByTheNewest,
-    /// The manifests of a deleted queue's shards have no live segment when another queue gets the slot.
+    /// Another queue gets a slot (row of the registry) only when no shard manifest of the slot has
+    /// live segments.
     ClearedWhenEmpty,
-    /// Only a fence creates a shard's manifest, with a ring that was read after the queue got its slot.
-    /// Earlier fences did not reach the manifest, because it did not exist.
+    /// A shard's manifest is created only by a fence, with a ring (list of body tables) that was
+    /// read after the queue got its slot. Earlier fences could not reach the manifest, because it
+    /// did not exist.
     HeadMadeByFence,
-    /// Every manifest records that a body table is closing before the table counts as closed.
+    /// A table for message bodies counts as closed only after every shard manifest has recorded
+    /// that it is closing.
     HeadsFenced,
-    /// A manifest changes the body table of a segment only after all needed bodies were copied to the new
-    /// table.
+    /// A shard's manifest changes the table for a segment's message bodies only after all needed
+    /// bodies are copied to the new table.
     CopiedBeforePointing,
-    /// A manifest changes the body table of a segment by the ring that was known before the copy of the
-    /// bodies, even if a newer ring is known.
+    /// A shard's manifest changes the body table of a segment by the ring that was known before the
+    /// bodies were copied, even if a newer ring is known.
     PointedByRingOfCopy,
-    /// A body table is emptied only when no manifest refers to it.
+    /// A body table is emptied only when no segment in any shard manifest (list of live segments)
+    /// uses it.
     EmptiedUnreferenced,
-    /// Facts about one lifetime of a body table (which manifests are fenced, which refer to it) do not apply
-    /// to the next lifetime.
+    /// Facts about one lifetime of a body table (from opening to emptying) do not apply to its next
+    /// lifetime.
     BelievedInItsLife,
-    /// A temporary queue counts as ended only if a registry that was read after the ring does not list it. An
-    /// earlier registry may not list the queue yet.
+    /// A temporary queue counts as ended only if a registry that was read after the ring does not
+    /// list it. An older registry may not list a new queue yet.
     EndedByLaterRegistry,
-    /// The request to empty a body table is sent once.
+    /// The request to empty a table for message bodies is sent only once, because a late repetition
+    /// could delete newer bodies.
     EmptiedOnce,
-    /// A process never empties a body table if another process began to empty it.
+    /// If a process has begun to empty a table for message bodies, no other process empties it.
     NoTakeOver,
 }
 
-/// Set of the enabled rules of this protocol.
+/// Set of the enabled rules of the protocol of queues.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

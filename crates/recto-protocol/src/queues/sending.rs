@@ -1,5 +1,6 @@
-//! Sends messages into a shard: writes the bodies, then appends to the log. If the segment is sealed, both
-//! steps are repeated in the next segment.
+//! State machine that sends messages into a shard: it writes their bodies, then appends the
+//! messages to the log of a segment. If the segment is sealed, it repeats both steps in the next
+//! segment.
 //!
 //! ```text
 //!  begin ► open segment ► bodies ► append ─┬─ appended ► answer
@@ -17,45 +18,48 @@ use crate::queues::log::{Entry, LogAnswer, LogWish, Placed};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure};
 use crate::queues::rules::Rule;
 
-/// Input of [`Sending`].
+/// Event that the caller reports to [`Sending`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendEvent {
-    /// Start without a known manifest. If a copy of the manifest has an [open
-    /// segment](crate::queues::Head::open), the caller can report that segment as a `Shard` event instead.
+    /// The caller starts without a copy of the shard's manifest. With a copy that has an [open
+    /// segment](crate::queues::Head::open), the caller reports the segment as a `Shard` event
+    /// instead.
     Begin,
-    /// Result of an action in the shard.
+    /// Event in the shard.
     Shard(ShardEvent),
 }
 
-/// Action of [`Sending`] that the caller must execute.
+/// Action that the caller of [`Sending`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAction {
     /// Execute an action in this shard.
     Shard(Address, ShardAction),
-    /// Give the result to the caller that waits; sending has ended.
+    /// Give this result to the waiting sender. The machine has ended.
     Answer(SendAnswer),
 }
 
-/// Result of sending messages into a shard.
+/// Result of sending messages into a shard (part of a queue).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAnswer {
-    /// The messages were sent into this segment. Each message is at the given position, or is a duplicate.
+    /// The messages are in this segment. For each, the position in the segment, or the message that
+    /// it duplicates.
     Sent(Segment, Vec<Placed>),
-    /// Nothing was sent: the shard is full.
+    /// No message was sent, because the shard is full.
     Full,
-    /// Nothing was sent: the queue was deleted.
+    /// No message was sent, because the queue was deleted.
     NoQueue,
-    /// Nothing was sent: the messages are larger than a segment can hold.
+    /// No message was sent, because together the messages are too large for any segment (message
+    /// batch).
     TooLarge,
-    /// It is unknown whether the messages were sent, because too much time has passed.
+    /// It is unknown whether the messages were sent: another segment uses the log's cell by now.
     Unknown,
-    /// Nothing was sent. The shard's manifest refers to a segment whose versioned cell now has another
-    /// segment, or to a dropped table. They are from different points in time, for example after a partial
-    /// restore.
+    /// No message was sent. The shard's manifest lists a segment whose cell belongs to another
+    /// segment, or whose body table was dropped. The two are from different times, as after a
+    /// partial restore.
     Damaged,
 }
 
-/// State machine that sends messages of the same [`Reach`] into a shard.
+/// State machine that sends messages of one kind ([`Reach`]) into a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sending {
     chunk: Chunk,
@@ -65,8 +69,9 @@ pub struct Sending {
     protocol: Protocol,
 }
 
-/// Returns the kind of segment that takes a message. Messages with a deduplication id go to `Near` segments,
-/// so that all messages that may have the same id are together.
+/// Returns the kind of segment that takes a message: `Far` for messages that are due much later.
+/// Messages with a deduplication id always go to `Near` segments, so that duplicates are found
+/// there.
 pub fn reach(entry: &Entry) -> Reach {
     let delay = entry.not_before.saturating_sub(entry.sent);
     if delay > FAR_MICROS && entry.deduplication.is_none() {
@@ -77,8 +82,8 @@ pub fn reach(entry: &Entry) -> Reach {
 }
 
 impl Sending {
-    /// Creates the sending of one or more messages, which all have this [`reach`]. The target is a shard of a
-    /// queue, given with the epoch of the queue's slot. `chunk` must be unique.
+    /// Creates the sending of at least one message, all with this [`reach`], to a shard. `tenure`
+    /// is the epoch of its slot (use by one queue). `chunk` is a new random id for the bodies.
     pub fn new(
         address: Address,
         tenure: Tenure,
@@ -96,14 +101,14 @@ impl Sending {
         }
     }
 
-    /// Directs the messages to a temporary queue. The body table has no bodies of other queues.
+    /// Directs the messages to a temporary queue, which alone uses this table for message bodies.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);
         self
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: SendEvent) -> SendAction {
         match (event, self.open) {
             (SendEvent::Shard(ShardEvent::Head(answer)), _) => match self.entering.hears(answer) {

@@ -1,4 +1,5 @@
-//! State of a segment: which of its messages are resolved, and which claims exist on its unresolved messages.
+//! State of a segment (batch of messages): its resolved messages (never received again), and claims
+//! of the others.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::queues::resolved::{self, Resolved};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// State of the newest segment that uses a versioned cell: the progress of its messages.
+/// State of a segment (message batch): the progress of its messages. Later segments reuse its cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub(crate) version: Version,
@@ -20,109 +21,112 @@ pub struct State {
     pub(crate) pending: BTreeMap<Seq, Pending>,
 }
 
-/// Message that is not resolved and that was received at least once or is being moved.
+/// Pending message: it is not resolved, and was received at least once, or is being moved to
+/// another segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pending {
     /// Number of times the message was received.
     pub attempts: u16,
-    /// Time of the first receive, or of the start of the move.
+    /// Time of the first receive, or of the start of the move, in microseconds since 1970.
     pub first_received: Micros,
-    /// Last claim of the message.
+    /// Id of the last claim, by which a receiver got the message.
     pub claim: ClaimId,
-    /// End of the claim, by the clock of the claiming process; or time from which the message can be received
-    /// again.
+    /// If claimed: end of the claim, by the clock of the claiming process. Otherwise: time from
+    /// which the message can be received again.
     pub until: Micros,
-    /// Standing of the message: claimed, waiting, or leaving.
+    /// Phase of the message: claimed, given back, or being moved.
     pub standing: Standing,
 }
 
 /// Phase of a pending message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// A claim holds the message.
+    /// A receiver claimed the message. The claim may have ended.
     Claimed,
-    /// A receiver gave the message back.
+    /// A receiver gave the message back, so it waits for its next receive.
     Waiting,
     /// The message is being moved, or was moved, to this target.
     Leaving(Target),
 }
 
-/// Target of a message that is being moved.
+/// Target of a message that is being moved to another segment (message batch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// Shard to which the message is moved.
     pub address: Address,
     /// Segment to which the message is moved.
     pub segment: Segment,
-    /// Identifier of the message's body in the target segment, under which it is appended there.
+    /// Random id under which the message's body is stored in the target segment (message batch).
     pub chunk: Chunk,
 }
 
-/// Command to the state of a segment.
+/// Command to the state of a segment (progress of its messages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateWish {
-    /// Claim messages that can be received.
+    /// Claim messages for a receiver: only this receiver may process them until the claim ends.
     Claim {
-        /// Identifier that no other claim has.
+        /// New random id of the claim.
         claim: ClaimId,
-        /// Maximum number of messages.
+        /// Maximum number of messages to claim.
         most: u16,
-        /// End of the claim, by the clock of this process.
+        /// End of the claim, by the clock of this process, in microseconds since 1970.
         until: Micros,
-        /// Number of failed messages that the receiver has already, less the number of new ones. If it is 0
-        /// or more, a new message comes next, otherwise a failed one.
+        /// Number of failed messages minus number of new messages that the receiver already has. If
+        /// it is 0 or more, the first claimed message is a new one, otherwise a failed one.
         failed_surplus: i16,
     },
-    /// Acknowledge the message.
+    /// Acknowledge the message, so that it is never received again.
     Ack {
         /// Position of the message.
         seq: Seq,
-        /// Claim by which the message was received.
+        /// Id of the claim by which the message was received.
         claim: ClaimId,
     },
     /// Give the message back, so that it can be received again from `until` on.
     Nack {
         /// Position of the message.
         seq: Seq,
-        /// Claim by which the message was received.
+        /// Id of the claim by which the message was received.
         claim: ClaimId,
-        /// Time from which the message can be received again.
+        /// Time from which the message can be received again, in microseconds since 1970.
         until: Micros,
     },
-    /// Extend the claim of the message.
+    /// Extend the claim of the message, because its receiver needs more time.
     Extend {
         /// Position of the message.
         seq: Seq,
-        /// Claim by which the message was received.
+        /// Id of the claim by which the message was received.
         claim: ClaimId,
-        /// New end of the claim.
+        /// New end of the claim, in microseconds since 1970.
         until: Micros,
     },
-    /// Undo a claim whose message reached no receiver: the attempt does not count.
+    /// Undo the claim of a message that did not reach the receiver, so that the claim does not
+    /// count as an attempt.
     GiveBack {
         /// Position of the message.
         seq: Seq,
-        /// Claim to undo.
+        /// Id of the claim to undo.
         claim: ClaimId,
     },
-    /// Mark the message as leaving (being moved to another segment), unless another claim holds it.
+    /// Mark the message as being moved to `target`, unless another claim holds it.
     Leave {
         /// Position of the message.
         seq: Seq,
-        /// Claim by which the message was received, if it was.
+        /// Id of the claim by which the message was received; `None`: it was not received.
         claim: Option<ClaimId>,
         /// Target of the move.
         target: Target,
     },
-    /// Mark the message as leaving for a later segment of its shard, unless a receiver has it. The message
-    /// may have been given back, or may never have been received.
+    /// Mark the message as being moved to a later segment of its shard, unless a receiver has it.
+    /// It was given back, or was never received.
     MoveOn {
         /// Position of the message.
         seq: Seq,
         /// Target of the move.
         target: Target,
     },
-    /// Change the target of a leaving message, because the old target no longer takes it.
+    /// Change the target of a message that is being moved, because the old target can no longer
+    /// take it.
     Redirect {
         /// Position of the message.
         seq: Seq,
@@ -131,88 +135,91 @@ pub enum StateWish {
         /// New target.
         target: Target,
     },
-    /// Resolve a message that has arrived at its target.
+    /// Resolve a message that has arrived at its target, so that it is never received from this
+    /// segment.
     Left {
         /// Position of the message.
         seq: Seq,
-        /// Target of the move.
+        /// Target at which the message has arrived.
         target: Target,
     },
-    /// Resolve the message even if a receiver has it. The receiver's acknowledgment then finds the message
-    /// resolved. A leaving message stays, since it is in another segment, or will be.
+    /// Resolve the message even if a receiver has it, whose acknowledgment will then have no
+    /// effect. A message that is being moved stays, because it is in another segment, or will be.
     Remove(Seq),
-    /// Resolve the messages that were due by a time, because they exceeded the queue's retention. Three kinds
-    /// of messages stay: messages in flight, leaving messages, and messages that are to leave for the
-    /// dead-letter queue.
+    /// Resolve the messages that exceed the retention time. These messages stay: claimed messages,
+    /// messages that are being moved, and messages that must go to the dead-letter queue.
     Expire {
-        /// Retention bound, as [`expired_by`](crate::queues::expired_by) returns it.
+        /// Retention bound of [`expired_by`](crate::queues::expired_by): messages that were due by
+        /// then are resolved.
         by: Micros,
     },
-    /// Resolve all messages except leaving ones. This does not resolve the sources of messages that were
-    /// moved here. [`Releasing`](crate::queues::Releasing) does that before the segment leaves the list.
+    /// Resolve all messages, except those that are being moved. It does not resolve the sources of
+    /// messages that were moved to this segment: [`Releasing`](crate::queues::Releasing) does so
+    /// before it releases the segment.
     Purge {
-        /// Number of messages in the sealed log.
+        /// Number of messages in the segment's sealed log.
         count: Seq,
     },
-    /// Resolve all messages, even leaving ones: the queue was deleted.
+    /// Resolve all messages, even those that are being moved, because the queue was deleted.
     Clear {
-        /// Number of messages in the sealed log.
+        /// Number of messages in the segment's sealed log.
         count: Seq,
     },
 }
 
-/// Response of the state of a segment to a command.
+/// Response of the state of a segment (message batch) to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StateAnswer {
-    /// These messages are claimed.
+    /// These messages are claimed for the receiver.
     Claimed(Vec<Delivery>),
-    /// The requested change of the state is in place.
+    /// The requested change is stored, now or since an earlier command.
     Done,
-    /// The command no longer applies. The message was received since, or is being moved. A message that was
-    /// to be given back or whose claim was to be extended may also be resolved.
+    /// The command no longer applies: the message was received again, or is being moved. Also the
+    /// response to giving back, or extending the claim of, a resolved message.
     Stale,
-    /// The message is being moved to this target. If the command concerned all messages, at least one of them
-    /// is being moved. The second value has the earlier receives of the message, if any.
+    /// The message is being moved to this target. After a command for all messages, at least one is
+    /// being moved. The second value is the number and times of its receives, if any.
     Leaving(Target, Option<Received>),
-    /// The copy of the log that the process knows has no such message.
+    /// The message is not in the log of this segment, as far as this process knows.
     NoMessage,
-    /// The segment has the maximum number of pending messages.
+    /// The segment has the maximum number of pending messages (received or being moved).
     Full,
-    /// Another segment has the versioned cell: this segment is released, so all its messages are resolved.
+    /// Another segment uses the cell, so this segment was released, and all of its messages are
+    /// resolved.
     Gone,
 }
 
-/// Claimed message, which the receiver gets.
+/// Claimed message for a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Delivery {
     /// Position of the message.
     pub seq: Seq,
-    /// Claim of the message.
+    /// Id of the claim by which the receiver got the message.
     pub claim: ClaimId,
-    /// Number of times the message was received, this time included.
+    /// Number of receives of the message, including this one.
     pub attempts: u16,
-    /// Time of the first receive.
+    /// Time of the first receive, in microseconds since 1970.
     pub first_received: Micros,
 }
 
-/// Data for the evaluation of commands to a state.
+/// Inputs for the evaluation of commands to the state of a segment (message batch).
 #[derive(Debug, Clone, Copy)]
 pub struct StateContext<'a> {
-    /// Segment that has this cell according to the manifest.
+    /// Segment that uses this cell, according to the shard's manifest (list of live segments).
     pub segment: Segment,
-    /// Log of the segment, possibly a stale copy.
+    /// Log of the segment (list of its messages), which may be a stale copy.
     pub log: &'a Log,
-    /// Maximum number of receives of a message. After that number, the message is
-    /// [exhausted](State::exhausted). `None`: no maximum.
+    /// Maximum number of receives of a message, after which it is [exhausted](State::exhausted);
+    /// `None`: no maximum.
     pub most_attempts: Option<u16>,
-    /// Retention bound, as [`expired_by`](crate::queues::expired_by) returns it: the queue no longer keeps
-    /// messages that were due by this time. `None`: the queue keeps messages forever.
+    /// Retention bound of [`expired_by`](crate::queues::expired_by): messages that were due by then
+    /// are expired; `None`: messages never expire.
     pub expired_by: Option<Micros>,
-    /// Groups that must wait, in an ordered queue; otherwise `None`.
+    /// Groups that must wait, in an ordered queue; `None`: the queue is not ordered.
     pub order: Option<&'a Order>,
-    /// Claims that this process gave, with their ends.
+    /// Claims that this process gave, with their end times.
     pub leases: &'a Leases,
-    /// Clocks of this process.
+    /// Clocks of this process, at the time of the evaluation.
     pub clock: Clock,
     /// Limits and rules of the protocol.
     pub protocol: Protocol,
@@ -233,22 +240,23 @@ impl State {
         }
     }
 
-    /// Returns the segment that the state belongs to.
+    /// Returns the segment (message batch) to which the state belongs.
     pub fn segment(&self) -> Segment {
         self.segment
     }
 
-    /// Returns the resolved messages.
+    /// Returns the positions of the resolved messages (never received again).
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
     }
 
-    /// Returns the unresolved messages that were received or are being moved.
+    /// Returns the unresolved messages that were received or are being moved, by position.
     pub fn pending(&self) -> &BTreeMap<Seq, Pending> {
         &self.pending
     }
 
-    /// Returns the messages that were received the maximum number of times and whose last claim has ended.
+    /// Returns the positions of messages that were received the maximum number of times, and whose
+    /// last claim has ended. They must go to the dead-letter queue.
     pub fn exhausted(&self, context: &StateContext<'_>) -> Vec<Seq> {
         let Some(most) = context.most_attempts else {
             return Vec::new();
@@ -260,7 +268,7 @@ impl State {
         exhausted.map(|(seq, _)| *seq).collect()
     }
 
-    /// Returns the number of messages that receivers have.
+    /// Returns the number of messages that receivers have now.
     pub fn count_in_flight(&self, context: &StateContext<'_>) -> usize {
         let held = self.pending.iter().filter(|(seq, pending)| {
             pending.standing == Standing::Claimed && !pending.is_over(**seq, context)
@@ -272,9 +280,10 @@ impl State {
         }
     }
 
-    /// Returns the messages that [`Expire`](StateWish::Expire) resolves. Messages in flight stay, so that no
-    /// handler loses its message while it works on it. Messages that failed for the last time go to the
-    /// dead-letter queue, which keeps them for its own retention.
+    /// Returns the positions of the messages that [`Expire`](StateWish::Expire) resolves. Claimed
+    /// messages stay, so that no receiver loses a message while it works on it. Messages that
+    /// failed for the last time stay, too, because they go to the dead-letter queue, which has its
+    /// own retention time.
     pub fn expired(&self, by: Micros, context: &StateContext<'_>) -> Vec<Seq> {
         if context.log.segment != context.segment || self.segment > context.segment {
             return Vec::new();
@@ -287,12 +296,12 @@ impl State {
         expired.map(|(seq, _)| seq).collect()
     }
 
-    /// Executes a command. The state belongs to the segment that the command is meant for.
+    /// Executes a command on the state of its segment (message batch), and returns the response.
     fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
         if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
             return match wish {
-                // The message may have been removed while its receiver worked on it. `Stale`
-                // reports that to the receiver.
+                // The message may have been removed while its receiver worked on it. `Stale` tells
+                // the receiver so.
                 StateWish::Nack { .. } | StateWish::Extend { .. } => StateAnswer::Stale,
                 _ => StateAnswer::Done,
             };
@@ -350,7 +359,8 @@ impl State {
         StateAnswer::Done
     }
 
-    /// Resolves a message that is not leaving. Returns the target of a leaving message.
+    /// Resolves a message, unless it is being moved. Returns the response for a message that is
+    /// being moved; otherwise `None`.
     fn purge(&mut self, seq: Seq) -> Option<StateAnswer> {
         let leaving = self.pending.get(&seq).and_then(Pending::leaving);
         if leaving.is_none() {
@@ -387,7 +397,7 @@ impl State {
         StateAnswer::Claimed(claimed.collect())
     }
 
-    /// Returns whether a claim would get a message, as far as this process knows.
+    /// Returns whether a claim would get at least one message, as far as this process knows.
     pub fn may_claim(&self, context: &StateContext<'_>) -> bool {
         if self.segment < context.segment {
             return Self::empty(context.segment, self.version).may_claim(context);
@@ -395,7 +405,8 @@ impl State {
         self.segment == context.segment && !self.claimable(1, 0, context).is_empty()
     }
 
-    /// Returns whether an expired message may be resolved: no receiver has it, and it stays in this segment.
+    /// Returns whether an expired message may be resolved: no receiver has it, and it will not be
+    /// moved.
     fn may_expire(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         self.pending.get(&seq).is_none_or(|pending| {
             let is_held = pending.standing == Standing::Claimed && !pending.is_over(seq, context);
@@ -403,7 +414,7 @@ impl State {
         })
     }
 
-    /// Returns the unresolved messages of a segment's log, oldest first.
+    /// Returns the unresolved messages of a segment (message batch), by position.
     pub fn unresolved<'a>(
         &'a self,
         segment: Segment,
@@ -418,7 +429,8 @@ impl State {
         open.filter_map(|seq| Some((seq, log.message(seq)?.1)))
     }
 
-    /// Returns the message if this claim is its newest one and the message is not leaving.
+    /// Returns the message, if `claim` is its newest claim by a receiver, and it is not being
+    /// moved.
     fn claimed(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> Option<&mut Pending> {
         let rules = context.protocol.rules;
         self.pending.get_mut(&seq).filter(|pending| {
@@ -441,7 +453,7 @@ impl State {
         StateAnswer::Done
     }
 
-    /// Ends or extends the claim of a message.
+    /// Extends the claim of a message (`Claimed`), or gives the message back (`Waiting`).
     fn hold(
         &mut self,
         seq: Seq,
@@ -496,14 +508,14 @@ impl State {
         self.marks(seq, target, context)
     }
 
-    /// Marks a message as leaving for a later segment, unless a receiver claimed it, even if the claim has
-    /// ended. The receiver may be about to acknowledge the message. The acknowledgment would succeed, since
-    /// the message is resolved here, but the moved message would be received again.
+    /// Marks a message as being moved to a later segment. Rejects a claimed message, even if its
+    /// claim has ended: the receiver may be about to acknowledge the message. The acknowledgment
+    /// would succeed here, but the message would be received again in the later segment.
     fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         match self.pending.get(&seq).map(|pending| pending.standing) {
             Some(Standing::Claimed) => StateAnswer::Stale,
-            // The move copies the message's entry from the log, so it cannot begin without the log
-            // of this segment, or without the entry.
+            // The move copies the message's entry from the log, so it needs the log of this
+            // segment.
             _ if context.log.segment != context.segment || context.log.message(seq).is_none() => {
                 StateAnswer::NoMessage
             }
@@ -511,7 +523,8 @@ impl State {
         }
     }
 
-    /// Marks a message that no receiver has as leaving, unless it is leaving already.
+    /// Marks a message as being moved, unless it is being moved already. The caller has checked
+    /// that no receiver has it.
     fn marks(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         let before = self.pending.get(&seq).copied();
         if let Some(leaving) = before.as_ref().and_then(Pending::leaving) {
@@ -533,7 +546,8 @@ impl State {
         StateAnswer::Leaving(target, pending.received())
     }
 
-    /// Returns how often a message was received, here or before it was moved here.
+    /// Returns the number and times of a message's receives, in this segment or earlier; `None` if
+    /// it was never received.
     fn before(&self, seq: Seq, context: &StateContext<'_>) -> Option<Received> {
         let log = Some(context.log).filter(|log| log.segment == context.segment);
         match self.pending.get(&seq) {
@@ -572,14 +586,14 @@ impl State {
 }
 
 impl StateContext<'_> {
-    /// Returns whether a message exceeded the queue's retention, so that no receiver may get it.
+    /// Returns whether a message has exceeded the retention time, so that no receiver may get it.
     pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
         self.expired_by.is_some_and(|by| entry.due() <= by)
     }
 }
 
 impl Pending {
-    /// Returns how often the message was received, if it was.
+    /// Returns the number and times of the receives; `None` if the message was never received.
     fn received(&self) -> Option<Received> {
         (self.attempts > 0).then_some(Received {
             attempts: self.attempts,
@@ -588,15 +602,15 @@ impl Pending {
         })
     }
 
-    /// Returns whether the message stays: it is not being moved, and does not have to move to the dead-letter
-    /// queue.
+    /// Returns whether the message stays in this segment: it is not being moved, and does not have
+    /// to go to the dead-letter queue.
     pub(crate) fn stays(&self, context: &StateContext<'_>) -> bool {
         let is_leaving = matches!(self.standing, Standing::Leaving(_));
         let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
         !is_leaving && !is_exhausted
     }
 
-    /// Returns the response about a leaving message.
+    /// Returns the response about a message that is being moved; `None` if it is not.
     fn leaving(&self) -> Option<StateAnswer> {
         match self.standing {
             Standing::Leaving(target) => Some(StateAnswer::Leaving(target, self.received())),
@@ -613,7 +627,8 @@ impl Pending {
         }
     }
 
-    /// Returns whether the last claim of the message has ended, so that the message can be received again.
+    /// Returns whether the last claim of the message, or its delay after it was given back, has
+    /// ended.
     pub(crate) fn is_over(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         match self.standing {
             Standing::Claimed => {
@@ -626,7 +641,8 @@ impl Pending {
     }
 }
 
-/// Creates the pending entry of a message that was moved here and that no receiver has received here yet.
+/// Creates the pending entry of a message that was received in an earlier segment, and not yet in
+/// this one.
 impl From<Received> for Pending {
     fn from(received: Received) -> Self {
         Self {
@@ -670,7 +686,8 @@ impl Register for State {
 }
 
 impl StateWish {
-    /// Returns the position of the message that the command concerns, if it concerns a single one.
+    /// Returns the position of the message that the command concerns; `None` if it concerns several
+    /// messages.
     fn seq(&self) -> Option<Seq> {
         match *self {
             Self::Claim { .. } | Self::Expire { .. } | Self::Purge { .. } | Self::Clear { .. } => None,

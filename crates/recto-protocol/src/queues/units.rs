@@ -1,8 +1,8 @@
-//! End of temporary queues: their tables are closed for reuse.
+//! End of temporary queues (work units): closes their body tables for reuse.
 //!
-//! A temporary queue is in the registry before it has a table, and never returns to the registry after it has
-//! ended. The queue has ended if the ring lists its table and a registry that was read *after* the ring does
-//! not list the queue.
+//! A temporary queue is in the registry before it gets a table, and never returns to the registry
+//! after its end. So it has ended if the ring lists its table and a registry that was read *after*
+//! the ring does not list the queue.
 
 use crate::queues::limits::Protocol;
 use crate::queues::names::{BodyTable, QueueId};
@@ -10,45 +10,45 @@ use crate::queues::registry::Registry;
 use crate::queues::ring::{Ring, RingAnswer, RingWish};
 use crate::queues::rules::Rule;
 
-/// Input of [`Ending`].
+/// Event that the caller reports to [`Ending`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnitEvent {
-    /// Start the task.
+    /// The caller starts the task.
     Begin,
-    /// Ring, read with serial consistency.
+    /// The caller has read the ring (list of body tables), with serial consistency.
     Ring(Ring),
-    /// Registry, read with serial consistency.
+    /// The caller has read the registry of queues, with serial consistency.
     Registry(Registry),
-    /// Response of the ring.
+    /// Response of the ring (list of body tables) to [`UnitAction::Ring`].
     RingAnswer(RingAnswer),
 }
 
-/// Action of [`Ending`] that the caller must execute.
+/// Action that the caller of [`Ending`] executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitAction {
-    /// Read the ring with serial consistency.
+    /// Read the ring (list of body tables) with serial consistency.
     ReadRing,
-    /// Read the registry with serial consistency.
+    /// Read the registry of queues with serial consistency.
     ReadRegistry,
-    /// Send a command to the ring.
+    /// Send a command to the ring (list of body tables).
     Ring(RingWish),
     /// The task is finished.
     Over,
 }
 
-/// Task that closes the tables of all temporary queues that have ended. The tables are
-/// [emptied](crate::queues::Emptying) when nothing refers to them.
+/// State machine that closes the body tables of all temporary queues that have ended. The tables
+/// are [emptied](crate::queues::Emptying) when no segment uses them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ending {
     ring: Option<Ring>,
     registry: Option<Registry>,
-    /// Ended queues whose tables are still to be closed; taken from the end.
+    /// Ended queues whose tables are still to be closed, in reverse order.
     ended: Vec<(BodyTable, QueueId)>,
     protocol: Protocol,
 }
 
 impl Ending {
-    /// Creates the task for all temporary queues that have a table.
+    /// Creates the task for all temporary queues with a table for message bodies.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             ring: None,
@@ -58,7 +58,7 @@ impl Ending {
         }
     }
 
-    /// Handles an event and returns the next action.
+    /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: UnitEvent) -> UnitAction {
         match event {
             UnitEvent::Begin if self.protocol.rules.keeps(Rule::EndedByLaterRegistry) => {

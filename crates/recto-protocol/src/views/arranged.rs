@@ -1,4 +1,5 @@
-//! Interface of a collection for the protocol: the entries and the claims of each record.
+//! Interface through which the protocol asks a collection for the view entries and unique values of
+//! a record.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,7 +7,7 @@ use std::hash::Hash;
 use crate::views::misfit::Misfit;
 use crate::views::row::{Entry, EntryKey, Generation, ViewNumber};
 
-/// Collection with its views, in one generation of the schema.
+/// Collection with its views, under one version of its schema.
 ///
 /// The engine's implementation is [`ViewedCollection`](crate::views::ViewedCollection). The models have small
 /// implementations, so that they can explore all possible states.
@@ -15,42 +16,47 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     type Record: Clone + Debug + Eq + Hash;
     /// New values of some fields of a record.
     type Patch: Clone + Debug + Eq + Hash;
-    /// Cells of an entry's key in the table of a view. Their `Ord` is not the order of the table; it serves
-    /// only for sets.
+    /// Cells of an entry's key in the table of a view. Their `Ord` is not the sort order of the
+    /// table: it serves only for sets.
     type Key: Clone + Debug + Ord + Hash;
-    /// Cells of an entry that are not part of its key.
+    /// Other cells of an entry (a record's row in a view).
     type Cells: Clone + Debug + Eq + Hash;
 
-    /// Returns the generation of the schema.
+    /// Returns the id of the schema: each change of the schema increases it.
     fn generation(&self) -> Generation;
 
-    /// Returns the entries of a record: at most one in each view that is written, whether or not the view is ready. A
-    /// record has no entry in a view that it does not fit.
+    /// Returns the entries of a record (its rows in views): at most one in each view that is
+    /// written, whether or not the view is ready. A record has no entry in a view that it does not
+    /// fit.
     fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
 
-    /// Returns the claims of a record: its values for each unique constraint, if none of these values is null. The
-    /// number in a claim is the number of the constraint's table. No view has that number.
+    /// Returns the claims of a record: its values for each unique constraint, unless one of the
+    /// values is null. Each claim contains the id of the constraint's table in `view`. No view has
+    /// that id.
     fn claims(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
         let _ = record;
         Vec::new()
     }
 
-    /// Returns whether the schema has this unique constraint. If not, the table of the constraint will soon be dropped.
+    /// Returns whether the schema still has this unique constraint. If not, the table of the
+    /// constraint will soon be dropped.
     fn has_unique(&self, number: ViewNumber) -> bool {
         let _ = number;
         false
     }
 
-    /// Returns each view and unique constraint that should have a record but cannot store its key.
+    /// Returns the views and unique constraints that should have the record, but whose tables
+    /// cannot store its key.
     fn misfits(&self, record: &Self::Record) -> Vec<Misfit>;
 
-    /// Returns whether two versions of a record have the same value of this field.
+    /// Returns whether two versions of a record have the same value in the field with this index.
     fn has_same_value(&self, field: usize, one: &Self::Record, other: &Self::Record) -> bool;
 
-    /// Returns a misfit that a change of a record would add; `None` if all misfits existed before the change.
+    /// Returns a misfit (view or unique constraint whose key the record violates) that a change
+    /// would add; `None` if the change adds none.
     ///
-    /// A record that is already a misfit of a view may be changed, if the field that causes the misfit keeps
-    /// its value. The record then stays without an entry in that view.
+    /// A record that is already a misfit of a view may be changed if the field that causes the
+    /// misfit keeps its value. The record then stays without an entry in that view.
     fn new_misfit(&self, before: Option<&Self::Record>, after: &Self::Record) -> Option<Misfit> {
         let misfits = self.misfits(after);
         let before = before
@@ -64,27 +70,27 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
         })
     }
 
-    /// Returns whether the table of this view is still written. If not, the table will soon be dropped, and no entry
-    /// has to be removed from it.
+    /// Returns whether the table of this view is still written. If not, the table will soon be
+    /// dropped, so no entries have to be removed from it.
     fn has_view(&self, view: ViewNumber) -> bool;
 
-    /// Returns the number of views that are written.
+    /// Returns the number of views that writers must update.
     fn view_count(&self) -> usize;
 
-    /// Returns the number of bytes of a key.
+    /// Returns the size of the key of an entry (row in a view), in bytes.
     fn key_bytes(&self, key: &Self::Key) -> usize;
 
-    /// Returns the record with new values of some fields.
+    /// Returns a copy of the record, with the new values of `patch`.
     fn patched(&self, record: &Self::Record, patch: &Self::Patch) -> Self::Record;
 
-    /// Returns the entry of a record in one view; `None` if the record has no entry in the view.
+    /// Returns the record's entry in one view; `None` if the view does not contain the record.
     fn entry_in(&self, view: ViewNumber, record: &Self::Record) -> Option<Entry<Self::Key, Self::Cells>> {
         self.entries(record)
             .into_iter()
             .find(|entry| entry.key.view == view)
     }
 
-    /// Returns the positions of the entries of a record.
+    /// Returns the view and key of each entry of a record.
     fn keys(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
         self.entries(record).into_iter().map(|entry| entry.key).collect()
     }

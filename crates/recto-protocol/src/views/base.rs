@@ -1,5 +1,5 @@
-//! Base table of a collection whose records change: its columns, including the hidden columns, and the row of a record,
-//! as conditional writes or transactions store it.
+//! Base table of a collection (one row for each record): its columns, including hidden ones, and
+//! the encoding of its rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,28 +12,32 @@ use crate::views::collection::{KeyCells, cell_of};
 use crate::views::row::{Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version};
 use crate::views::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
 
-/// Base table of a collection, with the assignment of its columns to fields.
+/// Base table of a collection, which stores one row for each record, and the map between its
+/// columns and fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseTable {
     table: Arc<Table>,
-    /// Index of the column of each field.
+    /// For each field, the index (from 0) of its column in the table.
     columns: Vec<usize>,
-    /// Index of the field of each regular column except the hidden columns.
+    /// For each regular column except the hidden ones, the index (from 0) of its field.
     fields: Vec<usize>,
 }
 
 impl BaseTable {
-    /// Index of `recto_tokens` among the regular columns. Conditional writes compare this column.
+    /// Index (from 0) of `recto_tokens`, the ids of the last writes of the row, among the regular
+    /// columns. Conditional writes compare this column.
     pub const TOKENS: u16 = 0;
-    /// Index of `recto_version` among the regular columns. Transactions compare this column.
+    /// Index (from 0) of `recto_version`, the version of the record, among the regular columns.
+    /// Transactions compare this column.
     pub const STAMP: u16 = 1;
-    /// Index of `recto_done` among the regular columns. Plain writes set it to a [mark](Self::done_cell).
+    /// Index (from 0) of `recto_done` among the regular columns. Plain writes
+    /// [set](Self::done_cell) it when all view entries of a version are written.
     pub const DONE: u16 = 3;
 
-    /// Returns the base table of a collection.
+    /// Creates the base table of a collection.
     ///
     /// # Errors
-    /// A field of the collection's key cannot be part of a key.
+    /// The type of a key field is not allowed in keys.
     pub fn new(collection: &Collection) -> Result<Self, TableError> {
         let (table, holds) = collection.base().table(&collection.name)?;
         let column_of = |field: usize| holds.iter().position(|holds| *holds == Holds::Field(field));
@@ -53,17 +57,19 @@ impl BaseTable {
         &self.table
     }
 
-    /// Returns the indexes of the regular columns that a conditional write sets: all except [`DONE`](Self::DONE).
+    /// Returns the indexes (from 0) of the regular columns that a conditional write sets: all
+    /// except [`DONE`](Self::DONE).
     pub fn conditional_columns(&self) -> Vec<u16> {
         let regular = 0..self.table.regular().len() as u16;
         regular.filter(|column| *column != Self::DONE).collect()
     }
 
-    /// Returns the cells that a conditional write puts into the [conditional
-    /// columns](Self::conditional_columns), including nulls.
+    /// Returns the cells, including nulls, that a conditional write of `row` puts into the
+    /// [conditional columns](Self::conditional_columns).
     ///
     /// # Errors
-    /// [`StoredError::TooLarge`] if the row lists too many keys for removal. Such a write must not be sent.
+    /// [`StoredError::TooLarge`] if the row lists too many entries for removal from views. The
+    /// caller must not send such a row.
     pub fn conditional_cells(&self, row: &Row<Cells, KeyCells>) -> Result<Cells, StoredError> {
         let mut cells = Cells::new();
         cells.push(Some(&encode_tokens(&row.tokens)));
@@ -75,8 +81,9 @@ impl BaseTable {
         Ok(cells)
     }
 
-    /// Returns the regular cells of a record's row on a store with [transactions](crate::views::transaction).
-    /// The row has no tokens and no `recto_done`, and has `recto_head` only if the record expires.
+    /// Returns the regular cells of a record's row on a store with
+    /// [transactions](crate::views::transaction). The row has no tokens and no `recto_done`. It has
+    /// `recto_head` only if the record expires.
     ///
     /// # Errors
     /// Same errors as [`conditional_cells`](Self::conditional_cells).
@@ -99,13 +106,14 @@ impl BaseTable {
         Ok(hidden.into_iter().chain(fields).collect())
     }
 
-    /// Returns the cell of `recto_done` that marks all entries of a version as written.
+    /// Returns the cell of `recto_done` that marks all view entries of a version as written.
     pub fn done_cell(version: Version) -> Cells {
         std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
     }
 
-    /// Reads the row of a record from all columns of a row of the table. The row may have tokens, or no tokens on a
-    /// store with [transactions](crate::views::transaction). The record may be deleted or have expired.
+    /// Decodes the base row of a record. The record may be deleted or have expired. On a store with
+    /// [transactions](crate::views::transaction), rows have no tokens (ids of their last writes);
+    /// the returned row then has a placeholder token. Returns `None` if the table has no such row.
     ///
     /// # Errors
     /// Same errors as [`found`](Self::found).
@@ -137,11 +145,12 @@ impl BaseTable {
         self.columns.iter().map(|column| row.get(*column)).collect()
     }
 
-    /// Reads the base row of a record from all columns of a row of the table. A row without tokens counts as
-    /// absent, even if it has other cells: a `recto_done` mark may outlive its row.
+    /// Decodes the base row of a record on a store without transactions. A row without tokens (ids
+    /// of its last writes) counts as absent, even if it has other cells: a `recto_done` mark may
+    /// outlive its row.
     ///
     /// # Errors
-    /// A newer release wrote the row, or the row is damaged.
+    /// The row has the format of a newer release, or is damaged.
     pub fn found(&self, row: RowRef<'_>) -> Result<Found<Cells, KeyCells>, StoredError> {
         let first = self.table.key_len();
         let hidden = |column: usize| row.get(first + column);
@@ -149,8 +158,8 @@ impl BaseTable {
             let cell: [u8; 8] = hidden(column)?.try_into().ok()?;
             Some(Version(i64::from_be_bytes(cell)))
         };
-        // If the `recto_done` cell is not a version, treat it as missing. Then the next change
-        // removes the entries of earlier versions again, which has no effect.
+        // If `recto_done` does not contain a version, treat the column as missing. Then the next
+        // change removes the entries of earlier versions again, which is harmless.
         let done = version_in(usize::from(Self::DONE));
         let Some(tokens) = hidden(usize::from(Self::TOKENS)) else {
             return Ok(Found { row: None, done });

@@ -1,53 +1,53 @@
-//! Steps by which a view is added or dropped while records are written. The next step depends only on the
-//! recorded state. A process that was interrupted, or that starts again, can therefore compute the next step
-//! and continue.
+//! Steps that add or drop a view while processes write records. The next step depends only on
+//! recorded state, so any process can continue after an interruption.
 
 use crate::views::member::Registration;
 use crate::views::row::{Generation, Micros};
 use crate::views::rules::{Rule, Rules};
 
-/// State of a view in the catalog: whether processes write it and read it.
+/// State of a view in the catalog, which decides whether processes write and read the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ViewState {
-    /// The view is written, and not read.
+    /// Processes write the view, and do not read it.
     Building,
-    /// The view is written and read.
+    /// Processes write and read the view.
     Ready,
-    /// The view is written. A process that knows this state does not read the view any more. A process that reads with
-    /// an older catalog still finds all entries.
+    /// Processes write the view, and stop reading it when they learn of this state. A process that
+    /// reads with an older catalog still finds all entries.
     Retiring,
-    /// The view is neither written nor read. Its table is dropped when no writer remains that writes to it.
+    /// Processes neither write nor read the view. Its table is dropped when no process writes to it
+    /// any more.
     Dropping,
 }
 
-/// Time for which a process may read with a catalog, in microseconds, counted from its request for the catalog. After
-/// that, the process reads the catalog again, or rejects reads.
+/// Time for which a process may read with a catalog, in microseconds, counted from its request for
+/// the catalog. Then the process must read the catalog again, or reject reads.
 pub const CATALOG_MICROS: Micros = 15_000_000;
-/// Minimum time for which a view is [`Retiring`](ViewState::Retiring), in microseconds, counted from the recording of
-/// this state. It is longer than the time for which a process may read with the previous catalog.
+/// Minimum time for which a view stays [`Retiring`](ViewState::Retiring), in microseconds. It is
+/// longer than [`CATALOG_MICROS`], so that no process still reads the view afterwards.
 pub const RETIRING_MICROS: Micros = 30_000_000;
 
-/// Progress of a view since it was recorded as [`Building`](ViewState::Building). Each value implies the
-/// values before it.
+/// Progress of a backfill, since the view was recorded as [`Building`](ViewState::Building). Each
+/// value implies the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Built {
-    /// The view is recorded in the catalog. No later step is done.
+    /// The view is recorded in the catalog.
     Begun,
     /// The [`barrier`] held: every process that writes knows the view.
     Passed,
-    /// The base table was read to its end.
+    /// The whole base table was read, and its entries were put into the view.
     Filled,
-    /// The view was compared with the base table, and no fault was found.
+    /// The view was compared with the base table, and no difference was found.
     Verified,
 }
 
-/// Known progress of a view that is added or dropped. The recorded state is part of the value, so that knowledge about
-/// an earlier state is not mistaken for knowledge about the current state.
+/// Known progress of adding or dropping a view. The value contains the recorded state, so that
+/// progress in an earlier state does not count in the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// The view has no table, and is not recorded in the catalog.
+    /// The view has no table, and is not in the catalog.
     Nothing,
-    /// The table of the view exists. The view is not recorded in the catalog.
+    /// The table of the view exists, but the view is not in the catalog.
     Table,
     /// The view is recorded as [`Building`](ViewState::Building).
     Building(Built),
@@ -55,7 +55,7 @@ pub enum Progress {
     Ready,
     /// The view is recorded as [`Retiring`](ViewState::Retiring).
     Retiring {
-        /// True if no process reads with an older catalog any more.
+        /// True if no process reads the view with an older catalog any more.
         is_unread: bool,
     },
     /// The view is recorded as [`Dropping`](ViewState::Dropping).
@@ -68,7 +68,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Returns the progress just after this state was recorded.
+    /// Returns the progress when `state` has just been recorded in the catalog.
     pub const fn recorded(state: ViewState) -> Self {
         match state {
             ViewState::Building => Self::Building(Built::Begun),
@@ -79,26 +79,27 @@ impl Progress {
     }
 }
 
-/// Next step of adding or dropping a view.
+/// Next step of adding or dropping a view, which the caller executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildStep {
     /// Create the table of the view.
     MakeTable,
-    /// Record the view in this state, as a new generation.
+    /// Record this state of the view in the catalog, as a new version of the schema.
     Record(ViewState),
-    /// Wait until the [`barrier`] holds for the generation that has the recorded state.
+    /// Wait until the [`barrier`] holds: no process writes with a schema older than the one just
+    /// recorded.
     Barrier,
-    /// Read the base table, and [`fill`](crate::views::fill) the view.
+    /// Read the base table, and [put](crate::views::fill) its entries into the view.
     Fill,
-    /// Compare the view with the base table, and repair it.
+    /// Compare the view with the base table, and repair differences.
     Verify,
-    /// Wait for [`RETIRING_MICROS`], until no process reads with an older catalog.
+    /// Wait for [`RETIRING_MICROS`], until no process reads the view with an older catalog.
     WaitForReaders,
     /// Drop the table of the view.
     DropTable,
-    /// Record that the view no longer exists.
+    /// Remove the view from the catalog.
     Forget,
-    /// No step is left.
+    /// Nothing: the view is ready.
     Done,
 }
 
@@ -126,13 +127,13 @@ pub(crate) fn next_step_by(progress: Progress, rules: Rules) -> BuildStep {
     }
 }
 
-/// Checks that no write that uses a schema older than `needed` can arrive any more. The barrier holds if
-/// every live process announces this schema or a newer one, and the intents of dead processes are resolved.
-/// The caller passes all registrations, read serially after the generation was recorded. A process that
-/// registers later reads the new catalog.
+/// Checks that no more writes can arrive that use a schema older than `needed`. The barrier holds
+/// if every live process uses this schema or a newer one, and the pending changes of dead processes
+/// are resolved. The caller passes all registrations, read with serial consistency after `needed`
+/// was recorded. A process that registers later reads the new catalog.
 ///
 /// # Errors
-/// Indexes of the registrations for which the barrier waits.
+/// Indexes (from 0) in `registrations` of the processes for which the caller must wait.
 pub fn barrier(registrations: &[Registration], needed: Generation) -> Result<(), Vec<usize>> {
     barrier_by(registrations, needed, Rules::default())
 }
@@ -187,8 +188,7 @@ mod tests {
         assert_eq!(next_step(retiring), WaitForReaders);
         let unread = Progress::Retiring { is_unread: true };
         assert_eq!(next_step(unread), Record(ViewState::Dropping));
-        // A drop needs its own barrier: the barrier that held while the view was built does not
-        // count.
+        // A drop needs its own barrier: the barrier of the backfill concerned an older schema.
         assert_eq!(next_step(Progress::recorded(ViewState::Dropping)), Barrier);
         assert_eq!(next_step(Progress::Dropping { is_unwritten: true }), DropTable);
         assert_eq!(next_step(Progress::Dropped), Forget);

@@ -1,4 +1,4 @@
-//! Effect of a change on a record: its next row, the entries to put, and the entries to remove.
+//! Effect of a change on a record: its next base row, and the view entries to put and to remove.
 
 use std::collections::BTreeSet;
 
@@ -11,99 +11,103 @@ use crate::views::row::{
 };
 use crate::views::rules::{Rule, Rules};
 
-/// Base row of a record of the collection `A`.
+/// Row of a record in the base table of the collection `A`.
 pub type RowOf<A> = Row<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// Result of reading the base row of a record of the collection `A`.
+/// Result of reading a record in the base table of the collection `A`.
 pub type FoundOf<A> = Found<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// Writes to views that a base row of the collection `A` requires.
+/// Writes to views (entries to put and to remove) that a base row of the collection `A` requires.
 pub type EntriesOf<A> = Entries<<A as Arranged>::Key, <A as Arranged>::Cells>;
 
-/// Requested change of a record.
+/// Requested change of one record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change<R, P> {
-    /// Put a record; rejected if a record exists.
+    /// Put a new record. Rejected if a record exists.
     Insert {
-        /// All fields of the record.
+        /// Values of all fields of the record.
         record: R,
-        /// Time when the record expires; `None`: never.
+        /// Time when the record expires, in microseconds since 1970; `None`: never.
         expires_at: Option<Micros>,
     },
-    /// Put a record that is copied from another store; rejected if a record exists. The record gets no entry
-    /// in a view that it does not fit.
+    /// Put a new record that is copied from another store. Rejected if a record exists. The record
+    /// gets no entry in a view that it does not fit.
     Copy {
-        /// All fields of the record.
+        /// Values of all fields of the record.
         record: R,
-        /// Time when the record expires; `None`: never.
+        /// Time when the record expires, in microseconds since 1970; `None`: never.
         expires_at: Option<Micros>,
     },
-    /// Put a record in place of an existing record, if any.
+    /// Put a record, and replace an existing record.
     Put {
-        /// All fields of the record.
+        /// Values of all fields of the record.
         record: R,
-        /// Time when the record expires; `None`: never.
+        /// Time when the record expires, in microseconds since 1970; `None`: never.
         expires_at: Option<Micros>,
     },
-    /// Put a record of which the writer knows only some fields. An existing record keeps its other fields.
+    /// Put a record of which the writer knows only some fields. An existing record keeps its other
+    /// fields.
     PutKnown {
         /// New values of the fields that the writer knows.
         known: P,
-        /// All fields of the record, for the case that no record exists.
+        /// Values of all fields, used if no record exists.
         record: R,
-        /// Time when the record expires; `None`: never.
+        /// Time when the record expires, in microseconds since 1970; `None`: never.
         expires_at: Option<Micros>,
     },
-    /// Set some fields to new values, and keep the expiry; rejected if no record exists.
+    /// Set some fields to new values, and keep the expiry. Rejected if no record exists.
     Update(P),
-    /// Delete the record. Even if no record exists, the deletion is written, so that no earlier write can be applied
-    /// after it.
+    /// Delete the record. The deletion is written even if no record exists, so that no earlier
+    /// write can be applied after it.
     Delete,
-    /// Keep the record, but raise its version above the previous version and above this version. The entries are put
-    /// again, over any data that another program put at their keys. Even if no record exists, the version is written.
+    /// Keep the record, but increase its version above the previous version and above this one. Its
+    /// view entries are written again, over data that another program may have put there. If no
+    /// record exists, only the version is written.
     Raise(Version),
-    /// Keep the record and its version, but claim all its unique values again; rejected if no record exists.
+    /// Keep the record and its version, but take all of its unique values again. Rejected if no
+    /// record exists.
     Claim,
 }
 
-/// Change of one record, with its condition.
+/// Change of one record, with an optional condition on its version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request<R, P> {
     /// Requested change.
     pub change: Change<R, P>,
-    /// Version that must be stored; `None`: any version, or no record.
+    /// Version that the stored record must have; `None`: any version, or no record.
     pub if_version: Option<Version>,
 }
 
 /// Reason why a change is rejected. A rejected change writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The change is an insert, and a record of this version exists.
+    /// The change inserts a record, but a record with this version exists.
     Exists(Version),
-    /// The change is an update, and no record exists.
+    /// The change updates a record, but no record exists.
     Absent,
-    /// The stored version is not the required version. The value is the stored version; `None` if there is no record.
+    /// The stored version is not the required version. The value is the stored version; `None`: no
+    /// record exists.
     Changed(Option<Version>),
-    /// Another record has the values that the record would have for this unique constraint.
+    /// Another record has the same values for this unique constraint.
     Taken(ViewNumber),
-    /// The record does not fit a view that should have it, or its unique values cannot be stored.
+    /// The table of a view or of a unique constraint cannot store the record's key.
     DoesNotFit(Misfit),
-    /// The expiry is later than a store can keep data that expires.
+    /// The expiry is more than [`MAX_KEPT_SECONDS`] in the future, the maximum of a store.
     ExpiresTooLate,
 }
 
-/// Record after a change, with its expiry and the minimum of its version.
+/// Outcome of a change for the record: its new values and expiry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChangedRecord<R> {
-    /// The record; `None`: it is deleted.
+    /// New record; `None`: deleted.
     pub record: Option<R>,
-    /// Time when the record expires; `None`: never.
+    /// Time when the record expires, in microseconds since 1970; `None`: never.
     pub expires_at: Option<Micros>,
-    /// Version that the new version must exceed, in addition to the previous version; `None`: no such
+    /// Version that the new version must exceed, besides the previous one; `None`: there is no such
     /// version.
     pub above: Option<Version>,
 }
 
 impl<R> ChangedRecord<R> {
-    /// Result of deleting a record.
+    /// Outcome of deleting a record.
     pub(crate) const DELETED: Self = Self {
         record: None,
         expires_at: None,
@@ -111,10 +115,10 @@ impl<R> ChangedRecord<R> {
     };
 }
 
-/// Decides whether a request is allowed, and returns the record after the request.
+/// Decides whether a request is allowed, and returns the record after the change.
 ///
 /// # Errors
-/// The reason why the request is rejected.
+/// Reason why the request is rejected.
 pub fn decide<A: Arranged>(
     request: &Request<A::Record, A::Patch>,
     row: Option<&RowOf<A>>,
@@ -154,8 +158,8 @@ pub fn decide<A: Arranged>(
         (Change::Delete, _) => (None, None),
         (Change::Raise(least), _) => {
             above = Some(*least);
-            // Keep a record that has expired on this clock, too, because it may be alive on other
-            // clocks.
+            // Keep the record even if it has expired on this clock, because it may be alive on
+            // another clock.
             row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
         }
         (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
@@ -165,8 +169,8 @@ pub fn decide<A: Arranged>(
         expires_at,
         above,
     };
-    // `Raise`, `Claim` and `Copy` accept a record that does not fit some views: the record exists
-    // already, here or in another store. It has entries only in the views that it fits.
+    // `Raise`, `Claim` and `Copy` accept a record that does not fit some views, because the record
+    // already exists, here or in another store. It gets entries only in the views that it fits.
     let is_kept = matches!(
         request.change,
         Change::Raise(_) | Change::Claim | Change::Copy { .. }
@@ -179,7 +183,7 @@ pub fn decide<A: Arranged>(
     }
 }
 
-/// Returns the expiry of a record, if a store can keep the record until then.
+/// Returns the expiry `expires_at`, if a store can keep data for so long.
 fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micros>, Refusal> {
     let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
     if expires_at.is_some_and(|at| at > latest) {
@@ -188,7 +192,7 @@ fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micro
     Ok(expires_at)
 }
 
-/// Returns the row that a change puts in place of the row that was found.
+/// Returns the base row (row in the base table) that a change puts in place of the row `found`.
 pub fn next_row<A: Arranged>(
     found: &FoundOf<A>,
     after: ChangedRecord<A::Record>,
@@ -235,9 +239,10 @@ pub(crate) fn next_row_by<A: Arranged>(
     }
 }
 
-/// Returns the row by which a process that resolves an intent replaces the row that it found. The new row has
-/// another token and the generation of the resolving process, and is otherwise the same. If there was no row,
-/// the new row is that of a deleted record.
+/// Returns the row that a process puts to resolve a pending change (intent) of another process.
+/// Only the token and the schema id differ from the row `found`. The new token prevents that an
+/// earlier conditional write is still applied. If there was no row, the new row is that of a
+/// deleted record.
 pub(crate) fn fenced_row<A: Arranged>(
     found: &FoundOf<A>,
     schema: &A,
@@ -268,9 +273,9 @@ pub(crate) fn fenced_row<A: Arranged>(
     }
 }
 
-/// Returns whether a row must be resolved before it is changed, because it lists too many keys to remove.
-/// Each change adds the keys of the previous version to the list, and only the mark `recto_done` clears the
-/// list.
+/// Returns whether a row lists too many keys for removal from views, so that the removals must be
+/// executed before the next change. Each change adds the keys of the previous version to the list,
+/// and only the mark `recto_done` clears it.
 pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     let limit = MAX_MUST_GO.max(2 * schema.view_count());
     let Some(row) = found.row.as_ref().filter(|_| !found.is_done()) else {
@@ -282,37 +287,37 @@ pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     keys().count() > limit || bytes > MAX_MUST_GO_BYTES
 }
 
-/// Writes to views that a version requires. They are plain writes, sent in parallel, and each is repeated until it
-/// succeeds.
+/// Writes to views that a version of a record requires. They are plain writes, sent in parallel,
+/// and repeated until they succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entries<K, C> {
-    /// Write timestamp of the entries to put.
+    /// Version of the record, and write timestamp of its entries (rows in views).
     pub version: Version,
     /// Entries to remove, each with the timestamp of its deletion.
     pub removals: Vec<(EntryKey<K>, Version)>,
-    /// Entries to put. [`operations`] returns the operations for each of them.
+    /// Entries to put. [`operations`] returns the writes for each entry (row in a view).
     pub puts: Vec<Entry<K, C>>,
-    /// Claims to release, each with the token with which it was taken.
+    /// Unique values to release, each with the token (id) of the write that reserved them.
     pub releases: Vec<(EntryKey<K>, Token)>,
-    /// Time until which the entries to put live; `None`: forever.
+    /// Time until which the entries (rows in views) live, in microseconds since 1970; `None`:
+    /// forever.
     pub until: Option<Micros>,
 }
 
 impl<K, C> Entries<K, C> {
-    /// Returns the lifetime of the entries to put, in seconds; `None`: forever. `now` is the time of sending,
-    /// which is read again for each repetition.
+    /// Returns the lifetime of the entries, in seconds; `None`: forever. `now` is the time at which
+    /// the entries are sent. Each repetition needs the current time.
     pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         ttl_until(self.until, now)
     }
 }
 
-/// Returns the writes to views that a row requires.
+/// Returns the writes to views that a base row requires.
 ///
-/// The result does not depend on `now` while the entries of the record live, which is until
-/// [`entries_until`](Row::entries_until) if the record expires. After that time, the result puts no entries.
-/// It removes the entries that earlier versions had at the record's own keys, at the timestamp before the
-/// row's version. That timestamp spares entries of this version that another process may have put. They
-/// expire by themselves.
+/// If the record expires, its entries live until [`entries_until`](Row::entries_until). Until then,
+/// the result does not depend on `now`. Later, the result puts no entries. Instead it removes the
+/// entries that earlier versions had at the same keys. Their deletion has a timestamp just before
+/// the row's version, so entries of this version stay, and expire by themselves.
 pub fn entries_of<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> EntriesOf<A> {
     entries_of_by(row, schema, now, Rules::default())
 }
@@ -349,25 +354,25 @@ pub(crate) fn entries_of_by<A: Arranged>(
     entries
 }
 
-/// Plain write to one row of a view.
+/// Plain write to one row in the table of a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EntryOperation<C> {
-    /// Deletes the row at this timestamp.
+    /// Deletes the row, with this write timestamp.
     Delete(Version),
-    /// Puts the row. With `replaces`, nulls delete cells.
+    /// Puts cells into the row, with this write timestamp.
     Put {
         /// Write timestamp of the put.
         stamp: Version,
-        /// Cells of the regular columns except the version, whose value is the write timestamp.
+        /// Cells of the regular columns, except the column with the version: its value is `stamp`.
         cells: C,
-        /// True if the row replaces an existing row, so that nulls delete cells.
+        /// True if the put replaces an existing row, so that a null deletes the stored cell.
         replaces: bool,
     },
 }
 
-/// Returns the operations that put an entry, in one mutation of its partition. For an entry with nulls, the
-/// first operation clears the row, at the timestamp just before `version`. Clearing makes one tombstone for
-/// the row instead of one for each null.
+/// Returns the writes that put an entry into a view. The caller sends them as one mutation of the
+/// partition. An entry with nulls first clears its row, at the timestamp just before `version`.
+/// Clearing creates one tombstone for the row instead of one for each null.
 pub fn operations<K, C: Clone>(entry: &Entry<K, C>, version: Version) -> Vec<EntryOperation<C>> {
     operations_by(entry, version, Rules::default())
 }
@@ -389,19 +394,19 @@ pub(crate) fn operations_by<K, C: Clone>(
     }
 }
 
-/// Change as one transaction, for a store that has transactions. The store applies all of it if the version that was
-/// read is still stored, and otherwise nothing.
+/// Change as one transaction, for a store with transactions. The store applies the whole
+/// transaction if the stored version is `expected`, and nothing otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Transaction<R, K, C> {
-    /// Version that must be stored; `None`: no row.
+    /// Version that the stored record must have; `None`: no record must exist.
     pub expected: Option<Version>,
     /// Record after the change.
     pub after: ChangedRecord<R>,
-    /// Entries to remove from views and to put into views, at the new version.
+    /// View entries to put and to remove, at the new version.
     pub entries: Entries<K, C>,
-    /// Values of unique constraints that the record has afterwards.
+    /// Unique values that the record reserves after the change.
     pub taken: Vec<EntryKey<K>>,
-    /// Values of unique constraints that the record had before, and does not have afterwards.
+    /// Unique values that the record had before the change, and no longer has.
     pub released: Vec<EntryKey<K>>,
 }
 
@@ -409,13 +414,13 @@ pub struct Transaction<R, K, C> {
 pub type TransactionOf<A> =
     Transaction<<A as Arranged>::Record, <A as Arranged>::Key, <A as Arranged>::Cells>;
 
-/// Returns a change as a transaction. A transaction leaves no work for later, so a row needs no tokens, and
-/// only the entries of its previous version have to be removed. `now` decides whether a record has expired.
-/// `least` is the minimum version. It must be greater than the version of any earlier record with the same
-/// key, because a deleted record leaves no row with its version.
+/// Returns a change as a transaction, which leaves no work for later. So its row needs no tokens,
+/// and it removes only entries of the previous version. `now` decides whether a record has expired.
+/// `least` is the minimum version. It must exceed the versions of deleted records with the same
+/// key, which leave no row.
 ///
 /// # Errors
-/// The reason why the request is rejected.
+/// Reason why the request is rejected.
 pub fn transaction<A: Arranged>(
     request: &Request<A::Record, A::Patch>,
     row: Option<&RowOf<A>>,
@@ -430,8 +435,8 @@ pub fn transaction<A: Arranged>(
     };
     let next = next_row(&found, after.clone(), schema, Token(0), least.0);
     let mut entries = entries_of(&next, schema, now);
-    // On a store with transactions, one clock decides when a record expires. Entries therefore live exactly
-    // as long as their record, without a margin for other clocks.
+    // On a store with transactions, one clock decides when a record expires. So entries live
+    // exactly as long as their record, without extra time for the difference of clocks.
     entries.until = next.expires_at;
     if next.has_expired(now) {
         entries.puts.clear();

@@ -1,17 +1,18 @@
-//! Effect of a change on the claims of a record, on a store without transactions: the claims that it keeps, has to
-//! take, and has to release.
+//! Effect of a change on the claims (reserved unique values) of a record, on a store without
+//! transactions: which claims it keeps, takes, and releases.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{ChangedRecord, FoundOf, RowOf};
 use crate::views::row::{EntryKey, RowClaims};
 use crate::views::rules::Rules;
 
-/// Returns the claims (reserved unique values) of the row that a change puts. The result lacks the claims
+/// Returns the claims (reserved unique values) of the row that a change puts, without the claims
 /// that the record still has to take.
 ///
-/// The row keeps a claim if the values stay the same. Keeping it is safe: only a later row can release the
-/// claim, and this row is put on condition that there is no later row. If the expiry of the record changes,
-/// the record takes the claim again, because the claim expires with the record.
+/// The row keeps a claim if the values stay the same. This is safe because only a later row can
+/// release the claim, and the conditional write of this row fails if a later row exists. If the
+/// expiry of the record changes, the record takes the claim again, because a claim expires with its
+/// record.
 pub(crate) fn next_claims<A: Arranged>(
     found: &FoundOf<A>,
     after: &ChangedRecord<A::Record>,
@@ -35,17 +36,17 @@ pub(crate) fn next_claims<A: Arranged>(
             claims.held.insert(key.view, *token);
         }
     }
-    // Drop each release whose unique constraint no longer exists. Drop also the release of a claim
-    // that the record takes again: the claim gets a new token, so the old token releases nothing.
+    // Drop the releases of constraints that no longer exist, and of claims that the record takes
+    // again: a new claim has a new token, so a release by the old token would have no effect.
     claims
         .must_release
         .retain(|(key, _)| schema.has_unique(key.view) && !wanted.contains(key));
     claims
 }
 
-/// Returns the claims that a row's record needs and has not taken, in the order in which all writers take
-/// claims. The result includes the claims of an expired record, because the record may be alive on other
-/// clocks.
+/// Returns the claims (reserved unique values) that a record needs and has not taken. They are
+/// sorted, so that all writers take claims in the same order. An expired record still needs its
+/// claims, because it may be alive on other clocks.
 pub fn untaken<A: Arranged>(row: &RowOf<A>, schema: &A) -> Vec<EntryKey<A::Key>> {
     let claims = row.record.as_ref().map(|record| schema.claims(record));
     let mut claims = claims.unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Tables of a collection's unique constraints, which record the owner of each combination of values. See
-//! `docs/format.md`, "Claims".
+//! Tables of a collection's unique constraints, which record who owns each combination of values.
+//! See `docs/format.md`, "Claims".
 //!
-//! Each constraint has its own table, whose partition key is the values. A record has a row there, its *claim*, if none
-//! of its values is null. No other record may have a row with the same values.
+//! Each constraint has its own table, whose partition key is the values. A record has one row in
+//! the table, its *claim*, unless one of its values is null. No other record may have a row with
+//! the same values.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::views::collection::{KeyCells, cell_of, push_canonical};
 use crate::views::misfit::Misfit;
 use crate::views::row::{EntryKey, Token, ViewNumber};
 
-/// Name of the column that stores the owner of unique values. Only the tables of unique constraints have this
-/// column.
+/// Name of the column with the key of the record that owns the unique values. Only tables of unique
+/// constraints have this column.
 pub const OWNER_COLUMN: &str = "recto_owner";
 
 /// Rejection of a change by a store without transactions.
@@ -24,7 +25,8 @@ pub const OWNER_COLUMN: &str = "recto_owner";
 pub struct Refused {
     /// Reason why the change was rejected.
     pub refusal: Refusal,
-    /// Key of the record that has the requested values, if the reason is [`Refusal::Taken`].
+    /// Key of the record that already has the requested values, if the reason is
+    /// [`Refusal::Taken`]; otherwise `None`.
     pub holder: Option<Cells>,
 }
 
@@ -37,7 +39,8 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// Table of one unique constraint. Each row is a claim: it records which record owns a combination of values.
+/// Table of one unique constraint. Each row is a claim: it says which record owns a combination of
+/// values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimsTable {
     number: ViewNumber,
@@ -46,17 +49,18 @@ pub struct ClaimsTable {
 }
 
 impl ClaimsTable {
-    /// Index of the regular column that stores the owner of the values.
+    /// Index (from 0) of the regular column with the key of the record that owns the values.
     pub const OWNER: u16 = 0;
-    /// Index of the regular column that stores the token with which the values were taken.
+    /// Index (from 0) of the regular column with the token, a random id of the write that reserved
+    /// the values.
     pub const TOKEN: u16 = 1;
 
-    /// Returns the table of a collection's unique constraint on these fields. The number of the table is
-    /// never used again, like the numbers of views. `allows_empty` says whether the value of a single field
-    /// may be empty.
+    /// Creates the table of a collection's unique constraint on these fields. `number` is the id of
+    /// the table, which no other view or constraint ever gets. `allows_empty` says whether the
+    /// value of a constraint with one field may be empty.
     ///
     /// # Errors
-    /// One of the fields cannot be part of a key.
+    /// The type of one of the fields is not allowed in keys.
     pub fn new(
         number: ViewNumber,
         collection: &Collection,
@@ -87,7 +91,8 @@ impl ClaimsTable {
         })
     }
 
-    /// Returns the name of a constraint's table: the name of the collection, shortened if necessary, and the number.
+    /// Returns the name of a constraint's table: the collection's name, shortened if necessary, and
+    /// the id.
     pub fn table_name(number: ViewNumber, collection: &str) -> String {
         let end = format!("_unique_{}", number.0);
         let mut name = collection.to_owned();
@@ -95,7 +100,7 @@ impl ClaimsTable {
         name + &end
     }
 
-    /// Returns the number of the constraint's table.
+    /// Returns the id of the constraint's table.
     pub fn number(&self) -> ViewNumber {
         self.number
     }
@@ -105,18 +110,20 @@ impl ClaimsTable {
         &self.table
     }
 
-    /// Returns the indexes of the constraint's fields in the collection.
+    /// Returns the indexes (from 0) of the constraint's fields in the collection.
     pub fn fields(&self) -> &[usize] {
         &self.fields
     }
 
-    /// Returns the claim of a record; `None` if one of its values is null, or if the values cannot be in a key.
+    /// Returns the unique values that a record reserves; `None` if one of them is null, or if they
+    /// cannot be in a key.
     pub(crate) fn claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {
         self.asked_claim(types, record)
             .filter(|claim| self.misfit_of(&claim.key).is_none())
     }
 
-    /// Returns the reason why the values of a record cannot be claimed; `None` if they can, or if one of them is null.
+    /// Returns the reason why a record's unique values cannot be stored in a key; `None` if they
+    /// can, or if one of them is null.
     pub(crate) fn misfit(&self, types: &[Type], record: &Cells) -> Option<Misfit> {
         self.misfit_of(&self.asked_claim(types, record)?.key)
     }
@@ -139,8 +146,8 @@ impl ClaimsTable {
         })
     }
 
-    /// Returns the regular cells of a claim by the record with this [key](Self::owner_key). A claim has no token on a
-    /// store with transactions.
+    /// Returns the regular cells of a claim: the [key](Self::owner_key) of its record, and the
+    /// token. On a store with transactions, a claim has no token.
     pub fn cells(owner: &KeyCells, token: Option<Token>) -> Cells {
         let token = token.map(|token| token.0.to_be_bytes());
         [Some(owner.as_bytes()), token.as_ref().map(|token| &token[..])]
@@ -148,12 +155,13 @@ impl ClaimsTable {
             .collect()
     }
 
-    /// Returns the key of a record in the form that claims store, in the order of the collection's key fields.
+    /// Returns the key of a record in the form in which claims store it: the cells of the key
+    /// fields, in the order of the collection.
     pub fn owner_key(owner: &Cells) -> KeyCells {
         KeyCells::of(owner.iter().flatten())
     }
 
-    /// Returns the unique values that a row of the table claims.
+    /// Returns the unique values that a row of the table reserves.
     pub fn key(&self, row: RowRef<'_>) -> EntryKey<KeyCells> {
         let cells = (0..self.table.key_len()).filter_map(|column| row.get(column));
         EntryKey {
@@ -162,13 +170,14 @@ impl ClaimsTable {
         }
     }
 
-    /// Returns the token with which the values of a row were claimed; `None` if the row has no token.
+    /// Returns the token (random id) of the write that reserved the values; `None` if the row has
+    /// no token.
     pub fn token(&self, row: RowRef<'_>) -> Option<Token> {
         let cell = row.get(self.table.key_len() + usize::from(Self::TOKEN))?;
         Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))
     }
 
-    /// Returns the key of the record that owns the values, from a row of the table; `None` if the cell is damaged.
+    /// Returns the key of the record that owns the values; `None` if the cell is damaged.
     pub fn owner(&self, row: RowRef<'_>) -> Option<Cells> {
         let cell = row.get(self.table.key_len() + usize::from(Self::OWNER))?;
         let key = KeyCells::from_bytes(cell)?;

@@ -1,4 +1,5 @@
-//! Collection of the schema with its views as tables. The engine uses it to maintain views.
+//! Collection of the schema with its views as tables. The engine uses it to compute the view
+//! entries of each record.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -16,7 +17,7 @@ use crate::views::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
 pub use recto_model::schema::MAX_VIEW_KEY_BYTES;
 
-/// Collection in one generation of its schema, with the tables of the views that are written.
+/// Collection under one version of its schema, with the tables of the views that are written.
 ///
 /// ```
 /// use recto_model::{Cells, schema::Schema};
@@ -48,7 +49,7 @@ pub struct ViewedCollection {
     claims: Arc<[ClaimsTable]>,
 }
 
-/// View of a collection, with its table and the content of each column.
+/// View of a collection: its table, and what each column contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewTable {
     number: ViewNumber,
@@ -65,19 +66,19 @@ impl Hash for ViewedCollection {
 /// New cells for some fields of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldCells {
-    /// Indexes of fields, each once.
+    /// Indexes (from 0) of the changed fields, each once.
     pub fields: Vec<usize>,
-    /// Cells of the fields, in the same order.
+    /// New cells, in the order of `fields`.
     pub cells: Cells,
 }
 
-/// Cells of an entry's key, partition columns first, each preceded by its length. Keys are ordered by these
-/// bytes. No table has this order, so it is useful only for sets.
+/// Cells of a key in the table of a view, partition columns first, each preceded by its length. The
+/// `Ord` compares these bytes, which is not the sort order of the table: it serves only for sets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyCells(Box<[u8]>);
 
 impl KeyCells {
-    /// Returns the key that consists of these cells, which are not null.
+    /// Creates the key with these cells, none of which is null.
     pub(crate) fn of<'c>(cells: impl Iterator<Item = &'c [u8]>) -> Self {
         let mut bytes = Vec::new();
         for cell in cells {
@@ -87,12 +88,12 @@ impl KeyCells {
         Self(bytes.into())
     }
 
-    /// Returns the stored form of the key.
+    /// Returns the key in the form in which it is stored.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the key with this stored form; `None` if the bytes are not a key.
+    /// Decodes the stored form of a key; `None` if the bytes are not a key.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         while let Some((_, after)) = split_cell(rest) {
@@ -111,8 +112,8 @@ impl KeyCells {
         })
     }
 
-    /// Returns the partition cells and the clustering cells in the table of the view; `None` if the table's key has
-    /// another number of cells.
+    /// Returns the partition cells and the clustering cells of the key in `table`; `None` if the
+    /// number of cells is not that of the table's key.
     pub fn in_table(&self, table: &Table) -> Option<(Cells, Cells)> {
         let partition = self.cells().take(table.partition().len());
         let clustering = self.cells().skip(table.partition().len());
@@ -120,8 +121,10 @@ impl KeyCells {
         is_key.then(|| (partition.map(Some).collect(), clustering.map(Some).collect()))
     }
 
-    /// Returns the limit that the key violates in a table; `None` if it fits. No key may be too large, and some tables
-    /// do not allow an empty partition. `field_of` returns the field of a column.
+    /// Returns the limit of `table` that the key violates; `None` if it violates none. The key may
+    /// be too large, or the first partition column empty where the table does not allow that.
+    /// `number` is the id of the view or unique constraint, and `field_of` returns the field of a
+    /// column.
     pub(crate) fn misfit(
         &self,
         number: ViewNumber,
@@ -130,8 +133,8 @@ impl KeyCells {
     ) -> Option<Misfit> {
         let bytes = self.cells().map(<[u8]>::len).sum::<usize>();
         if bytes > MAX_VIEW_KEY_BYTES {
-            // Add up the bytes of each field, because a field may have two columns: its sort key
-            // and its text.
+            // Add up the bytes of each field, because a field may have two key columns: its
+            // collation key and its text.
             let mut by_field = BTreeMap::<usize, usize>::new();
             for (column, cell) in self.cells().enumerate() {
                 *by_field.entry(field_of(column)?).or_default() += cell.len();
@@ -156,10 +159,10 @@ fn split_cell(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl ViewedCollection {
-    /// Returns a collection with these views.
+    /// Creates a collection with these views, each with the id of its table.
     ///
     /// # Errors
-    /// A field of a view's key cannot be part of a key.
+    /// The type of a view's key field is not allowed in keys.
     pub fn new<'v>(
         generation: Generation,
         collection: &Collection,
@@ -181,7 +184,7 @@ impl ViewedCollection {
         })
     }
 
-    /// Returns the collection with these tables of its unique constraints.
+    /// Adds the tables of the collection's unique constraints.
     #[must_use]
     pub fn with_unique(self, tables: impl IntoIterator<Item = ClaimsTable>) -> Self {
         Self {
@@ -195,37 +198,37 @@ impl ViewedCollection {
         &self.claims
     }
 
-    /// Returns the table of the unique constraint with this number.
+    /// Returns the table of the unique constraint with this id.
     pub fn claims_table(&self, number: ViewNumber) -> Option<&ClaimsTable> {
         self.claims.iter().find(|claims| claims.number() == number)
     }
 
-    /// Returns the views that are written.
+    /// Returns the views that writers must update.
     pub fn views(&self) -> &[ViewTable] {
         &self.views
     }
 
-    /// Derives the entry of a record in the view with this number; `None` if no view has the number.
+    /// Derives the entry of a record in the view with this id; `None` if no view has the id.
     pub fn outcome(&self, view: ViewNumber, record: &Cells) -> Option<EntryOutcome<KeyCells, Cells>> {
         Some(self.view(view)?.outcome(&self.types, record))
     }
 
-    /// Returns whether a record could be a misfit of a view or of a unique constraint, because its key cannot
-    /// be stored.
+    /// Returns whether the key of some record could be too large, or its partition empty, for a
+    /// view or a unique constraint.
     pub fn can_have_misfits(&self) -> bool {
         let tables = self.views.iter().map(|view| &view.table);
         let mut tables = tables.chain(self.claims.iter().map(ClaimsTable::table));
         tables.any(|table| can_have_misfits(table))
     }
 
-    /// Returns the view with this number.
+    /// Returns the view with this id.
     pub fn view(&self, number: ViewNumber) -> Option<&ViewTable> {
         self.views.iter().find(|view| view.number == number)
     }
 }
 
 impl ViewTable {
-    /// Returns the number of the view.
+    /// Returns the id of the view's table.
     pub fn number(&self) -> ViewNumber {
         self.number
     }
@@ -235,12 +238,13 @@ impl ViewTable {
         &self.table
     }
 
-    /// Returns the content of each column of the table.
+    /// Returns what each column of the table contains, key columns first.
     pub fn holds(&self) -> &[Holds] {
         &self.holds
     }
 
-    /// Returns the regular cells of an entry, including its timestamp.
+    /// Returns the regular cells of an entry (row in a view), with `version` in the hidden version
+    /// column.
     pub fn regular_cells(&self, entry: &Entry<KeyCells, Cells>, version: Version) -> Cells {
         let stamp = version.0.to_be_bytes();
         let mut fields = entry.cells.iter();
@@ -252,12 +256,14 @@ impl ViewTable {
         cells.collect()
     }
 
-    /// Returns the fields that the table's key contains, as they are or as derived values.
+    /// Returns the indexes (from 0) of the fields that the table's key contains, unchanged or as
+    /// derived values.
     pub fn key_fields(&self) -> impl Iterator<Item = usize> {
         (0..self.table.key_len()).filter_map(|column| self.field_of(column))
     }
 
-    /// Returns the regular columns that a writer sets if it knows only some fields: the timestamp, and these fields.
+    /// Returns the indexes (from 0) of the regular columns to set if the writer knows only some
+    /// fields: the version, and these fields.
     pub fn known_columns(&self, is_known: impl Fn(usize) -> bool) -> Vec<u16> {
         let regular = self.holds[self.table.key_len()..].iter().zip(0..);
         let known = regular.filter(|(holds, _)| match **holds {
@@ -267,7 +273,7 @@ impl ViewTable {
         known.map(|(_, column)| column).collect()
     }
 
-    /// Returns the entry in a row of the table; `None` if the row has no timestamp.
+    /// Decodes the entry in a row of the table; `None` if the row has no version.
     pub fn seen(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
         let stamp = self.holds.iter().position(|holds| *holds == Holds::Hidden)?;
         let stamp = row.get(stamp)?.try_into().ok()?;
@@ -277,8 +283,8 @@ impl ViewTable {
         })
     }
 
-    /// Returns the entry in a row of the table, whether or not the row has a timestamp. The version of the returned
-    /// entry is 0.
+    /// Decodes the entry in a row of the table, whether or not the row has a version. The returned
+    /// entry has version 0. Returns `None` if a key column is null.
     pub fn unversioned(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let fields = (key_len..self.holds.len()).filter(|column| self.holds[*column] != Holds::Hidden);
@@ -293,7 +299,7 @@ impl ViewTable {
         })
     }
 
-    /// Derives the entry of a record in this view.
+    /// Derives the entry of a record in this view, and checks that the table can store it.
     fn outcome(&self, types: &[Type], record: &Cells) -> EntryOutcome<KeyCells, Cells> {
         let Some(entry) = self.asked_entry(types, record) else {
             return EntryOutcome::LeftOutByRule;
@@ -305,7 +311,8 @@ impl ViewTable {
         }
     }
 
-    /// Returns the field that a column contains, as it is or as a derived value.
+    /// Returns the index (from 0) of the field that a column contains, unchanged or as a derived
+    /// value.
     fn field_of(&self, column: usize) -> Option<usize> {
         match *self.holds.get(column)? {
             Holds::Field(field) | Holds::Derived(field, _) => Some(field),
@@ -313,12 +320,14 @@ impl ViewTable {
         }
     }
 
-    /// Returns whether a record could be a misfit of this view. Values of a fixed size never cause a misfit.
+    /// Returns whether the key of some record could be too large, or its partition empty, for this
+    /// view. Keys of a fixed size are never too large.
     pub fn can_have_misfits(&self) -> bool {
         can_have_misfits(&self.table)
     }
 
-    /// Returns the entry of a record, whether or not it fits; `None` if the view leaves the record out by rule.
+    /// Returns the entry of a record, even if its key is too large; `None` if the view's rules
+    /// exclude the record.
     fn asked_entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let mut key = Cells::new();
@@ -357,7 +366,7 @@ impl ViewTable {
         })
     }
 
-    /// Returns whether an earlier column of the key says whether the field is null.
+    /// Returns whether an earlier column of the key shows whether the field is null.
     fn tells_nulls_of(&self, field: usize, column: usize) -> bool {
         let derived = self.holds[..column].iter();
         derived
@@ -366,10 +375,10 @@ impl ViewTable {
     }
 }
 
-/// Maximum bytes of a value of a type whose values have a bounded size.
+/// Maximum size of a value with a bounded type such as `int` or `uuid`, in bytes.
 const MAX_BOUNDED_BYTES: usize = 16;
 
-/// Returns whether values of this type have at most [`MAX_BOUNDED_BYTES`] bytes, and are never empty.
+/// Returns whether each value of the type has 1 to [`MAX_BOUNDED_BYTES`] bytes.
 fn is_bounded(ty: &Type) -> bool {
     matches!(
         ty,
@@ -389,14 +398,14 @@ fn is_bounded(ty: &Type) -> bool {
     )
 }
 
-/// Returns whether a key of this table could be too large, or its partition empty.
+/// Returns whether some key could be too large for this table, or its partition empty.
 fn can_have_misfits(table: &Table) -> bool {
     let key = &table.columns()[..table.key_len()];
     key.len() * MAX_BOUNDED_BYTES > MAX_VIEW_KEY_BYTES || !key.iter().all(|column| is_bounded(&column.ty))
 }
 
-/// Returns the cell of a field. A record that was written by an older schema has no cells of fields that were added
-/// since: these fields are null.
+/// Returns the cell of a field; `None` if it is null. A record that was written under an older
+/// schema has no cells for newer fields, so these are null.
 pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     if field < record.len() {
         record.get(field)
@@ -405,16 +414,16 @@ pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     }
 }
 
-/// Appends the canonical form of a cell. Records are validated when they are written. A cell that is nevertheless not
-/// of its type is appended unchanged.
+/// Appends the canonical form of a cell, which keys contain. A cell that does not have the type
+/// `ty` is appended unchanged.
 pub(crate) fn push_canonical(ty: &Type, cell: &[u8], out: &mut Vec<u8>) {
     if cell::canonical_key(ty, cell, out).is_err() {
         out.extend_from_slice(cell);
     }
 }
 
-/// Returns the value that a clustering column stores if its field is null. An earlier column says that the
-/// field is null.
+/// Returns the value that a key column stores if its field is null, because key columns cannot be
+/// null. An earlier column of the key shows that the field is null.
 fn stand_in(ty: &Type) -> &'static [u8] {
     const TIME_UUID: [u8; 16] = [0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0];
     match ty {

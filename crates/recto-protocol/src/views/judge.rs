@@ -1,50 +1,53 @@
-//! Compares an entry of a view with its base row, which was read after the entry. Decides whether the entry is true,
-//! and returns the write that repairs a false entry.
+//! Comparison of a view entry with its base row, which was read after the entry. It decides whether
+//! the entry is correct, and returns the write that repairs a wrong entry.
 //!
-//! Verified pages, `verify`, `repair` and the backfill of a new view use this module.
+//! Pages that verify entries, the commands `verify` and `repair`, and the backfill of a new view
+//! use this module.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::RowOf;
 use crate::views::row::{Entry, EntryKey, Micros, Version, ttl_until};
 use crate::views::rules::{Rule, Rules};
 
-/// Entry as it was read from a view.
+/// Entry of a view (row of a record in the view) as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen<K, C> {
     /// View and key of the entry.
     pub key: EntryKey<K>,
-    /// Write timestamp of the entry: `recto_version`.
+    /// Version of the record in the entry (`recto_version`), which is also the entry's write
+    /// timestamp.
     pub version: Version,
-    /// Other cells of the entry, as far as they were read.
+    /// Other cells of the entry (row in a view), as far as the reader requested them.
     pub cells: C,
 }
 
-/// Consistency of the read of the base row. In either case the base row is read after the entry.
+/// Consistency level at which the base row was read, after the entry (row in a view).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BaseRead {
-    /// Quorum read. It may miss a conditional write that is decided but not yet acknowledged.
+    /// Quorum read. It may miss a conditional write that is decided but not acknowledged.
     Quorum,
-    /// Serial read, which misses no decided conditional write.
+    /// Serial read. It misses no decided conditional write.
     Serial,
 }
 
-/// Result of comparing an entry of a view with its base row.
+/// Result of comparing a view entry with the base row (row in the base table) of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// The record has an entry at this position. Its fields and its version are those of the base row.
+    /// The entry is correct: according to the base row, the record has an entry at this key.
     True,
-    /// The record has no entry at this position. The entry is left over from an earlier version, or a write
-    /// under way will remove it.
+    /// The record has no entry at this key. An earlier version left the entry behind, or a pending
+    /// write will remove it.
     Stale,
-    /// The record has an entry at this position, but has expired on the local clock. A reader neither shows nor removes
-    /// the entry, because the record may be alive on other clocks. The entry expires by itself.
+    /// The record has expired on the local clock. A reader hides the entry, but does not remove it,
+    /// because the record may be alive on another clock. The entry expires by itself.
     Expired,
-    /// The base row that was read is older than the entry. The caller has to read it again, serially.
+    /// The base row is older than the entry, so the reader cannot decide. It must read the base row
+    /// again, with serial consistency.
     Unknown,
 }
 
-/// Returns the verdict on an entry, given the base row of its record. The base row must be read after the entry, and
-/// not concurrently with it.
+/// Compares a view entry with the base row of its record. The base row must be read after the
+/// entry, not concurrently.
 pub fn judge<A: Arranged>(
     seen: &Seen<A::Key, A::Cells>,
     row: Option<&RowOf<A>>,
@@ -80,25 +83,25 @@ fn stands_there<A: Arranged>(schema: &A, record: &A::Record, key: &EntryKey<A::K
     entry.is_some_and(|entry| entry.key == *key)
 }
 
-/// Repair of a view: a plain write, which may be repeated and may arrive late.
+/// Write that repairs a view. It is a plain write, which may be repeated and may arrive late.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Mend<K, C> {
-    /// Deletes an entry that should not exist, at this timestamp.
+    /// Deletes a stale entry (row in a view), with this write timestamp.
     Remove(EntryKey<K>, Version),
-    /// Puts an entry that should exist, at this timestamp, with the operations that
-    /// [`operations`](crate::views::operations) returns.
+    /// Puts a missing entry, with the writes that [`operations`](crate::views::operations) returns.
     Put {
         /// Entry to put.
         entry: Entry<K, C>,
-        /// Write timestamp of the entry.
+        /// Version of the record, and write timestamp of the entry (row in a view).
         version: Version,
-        /// Lifetime of the entry in seconds, from the time that the caller passed; `None`: forever.
+        /// Lifetime of the entry, in seconds from `now` of the function that created this value;
+        /// `None`: forever.
         ttl_seconds: Option<u32>,
     },
 }
 
-/// Returns the removal of an entry that is [`Stale`](Verdict::Stale). It has the entry's own timestamp, so that it
-/// removes no entry of another version.
+/// Returns the deletion of a [`Stale`](Verdict::Stale) entry. Its timestamp is that of the entry,
+/// so that no newer entry is deleted.
 pub fn remove<A: Arranged>(seen: &Seen<A::Key, A::Cells>) -> Mend<A::Key, A::Cells> {
     remove_by::<A>(seen, 0, Rules::default())
 }
@@ -116,11 +119,11 @@ pub(crate) fn remove_by<A: Arranged>(
     Mend::Remove(seen.key.clone(), stamp)
 }
 
-/// Returns the write that puts a record's entry into a view, at the row's version; `None` if the record has no entry
-/// there.
+/// Returns the write that puts a record's entry into a view, with the row's version; `None` if the
+/// view does not contain the record.
 ///
-/// Use it for views that are ready, and to fill a view that all writers know. A writer that does not know the view
-/// would leave the entry behind when the record's key in the view changes.
+/// Use it for views that are ready, or that all writers already know. A writer that does not know
+/// the view would leave the entry behind when the record's key in the view changes.
 pub fn fill<A: Arranged>(
     row: &RowOf<A>,
     view: crate::views::row::ViewNumber,
@@ -130,8 +133,9 @@ pub fn fill<A: Arranged>(
     fill_until(row, row.entries_until(), view, schema, now)
 }
 
-/// Returns the same write as [`fill`], but the entry lives until `until`, without additional time for the difference
-/// between clocks. Use it if the clock that decides when a record expires is also the clock that writes its entries.
+/// Returns the write that puts a record's entry into a view, where the entry lives until `until`.
+/// [`fill`] instead adds time for the difference between clocks. Use this function if the clock
+/// that writes entries also decides when their records expire.
 pub fn fill_until<A: Arranged>(
     row: &RowOf<A>,
     until: Option<Micros>,
@@ -150,23 +154,22 @@ pub fn fill_until<A: Arranged>(
     })
 }
 
-/// Fault of a view at the key of one entry.
+/// Difference between a view and the base table at the key of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Difference {
-    /// A record does not have the entry that it should have.
+    /// The record has no entry (row in a view) at this key, but should have one.
     Missing,
     /// An entry exists, but its record has its entry at another key, or does not exist.
     Orphan,
-    /// An entry has other cells, or another version, than its record.
+    /// The entry (row in a view) has other cells or another version than its record.
     Differing,
 }
 
-/// Compares a view at one key with the base row of the record, and returns the fault; `None` if there is no
-/// fault. `seen` is the entry at that key, read before the row; `None` if there is no entry.
+/// Returns the difference between a view and the base row of a record, at one key; `None` if they
+/// agree. `seen` is the entry at that key, read before the row; `None` if there is no entry.
 ///
-/// If the record has expired, its own entry is not a fault, whether the entry exists or not. A difference
-/// that a write under way will still remove counts as a fault. A caller has to check again to exclude such a
-/// difference.
+/// If the record has expired, its own entry may exist or not. A pending write may still remove a
+/// reported difference, so the caller has to check again.
 pub fn difference<A: Arranged>(
     seen: Option<&Seen<A::Key, A::Cells>>,
     row: Option<&RowOf<A>>,

@@ -1,15 +1,16 @@
-//! Misfits: records that belong in a view or a unique constraint, but whose key the table cannot store.
+//! Misfits: records that belong in a view or a unique constraint whose table cannot store their
+//! key.
 
 use crate::views::row::{Entry, ViewNumber};
 
-/// Outcome of deriving a record's entry in one view.
+/// Result of deriving a record's entry (its row) in one view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryOutcome<K, C> {
-    /// The record has this entry.
+    /// The record has this entry (row in a view).
     Entry(Entry<K, C>),
-    /// The view leaves the record out by rule: a field of the view's key is null.
+    /// The view excludes the record: a field of the view's key is null.
     LeftOutByRule,
-    /// The record belongs in the view, but the table cannot store its key. The record has no entry.
+    /// The record belongs in the view, but the table cannot store its key, so it has no entry.
     DoesNotFit(Misfit),
 }
 
@@ -23,23 +24,25 @@ impl<K, C> EntryOutcome<K, C> {
     }
 }
 
-/// Record that belongs in a view whose table cannot store its key, or whose unique values cannot be stored.
+/// Record that belongs in a view or a unique constraint whose table cannot store the record's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Misfit {
-    /// Number of the view, or of the unique constraint.
+    /// Id of the view's or the constraint's table.
     pub number: ViewNumber,
-    /// Index of the field that is the cause: if the key is too large, the field with the most bytes in it.
+    /// Index (from 0) of the field that causes the misfit. If the key is too large, it is the field
+    /// with the most bytes.
     pub field: usize,
     /// Limit that the record violates.
     pub cause: MisfitCause,
 }
 
-/// Limit that a record violates in a view or a unique constraint.
+/// Limit of a view or of a unique constraint that a record's key violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MisfitCause {
-    /// The only partition column would be empty. A table that an earlier release created does not allow that.
+    /// The only partition column would be empty, which the table does not allow because an earlier
+    /// release created it.
     Empty,
-    /// The key would have this number of bytes, which is more than
+    /// The key would have this many bytes, more than
     /// [`MAX_VIEW_KEY_BYTES`](crate::views::collection::MAX_VIEW_KEY_BYTES).
     TooLarge(usize),
 }

@@ -5,7 +5,8 @@
 //! the reasons.
 //!
 //! # Stores with transactions
-//! [`transaction`] returns the changes of a record and of its entries. The store applies all of them or none.
+//! [`transaction`] computes the changes of a record and of its view entries. The store applies all
+//! of them or none.
 //!
 //! # Cassandra
 //! The *base row* of a record is its row in the base table of the collection. Its *entries* are its rows in the tables
@@ -19,25 +20,25 @@
 //! 3. It writes the entries by plain writes, whose write timestamp is the row's [`Version`].
 //! 4. It answers.
 //!
-//! A process that stops in between leaves an intent. [`Write::resolve`] replaces the row's token, so that no earlier
-//! request can be applied any more, and writes the entries again.
+//! A process that stops before step 4 leaves an intent. [`Write::resolve`] then replaces the row's
+//! token, so that no earlier request can still be applied, and writes the entries again.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`arranged`] | [`Arranged`]: interface of a collection, which returns the entries of each record |
 //! | [`collection`] | [`ViewedCollection`]: the implementation for a collection of the schema |
-//! | [`misfit`] | records that a view should have and cannot hold |
+//! | [`misfit`] | records whose key a view cannot store |
 //! | [`claims`] | tables of unique constraints, which record the owner of each value |
-//! | [`claimed`] | claims that a change keeps, takes and releases |
+//! | [`claimed`] | claims (reserved unique values) that a change keeps, takes and releases |
 //! | [`taking`] | steps by which a record takes claims on a store without transactions |
 //! | [`row`] | stored state of a record: base row, tokens, versions, entries |
 //! | [`change`] | effect of a change on a record, and the entries to put and to remove |
 //! | [`mod@write`] | [`Write`]: a change under way, or the resolution of an intent |
-//! | [`segments`] | segments, in which a process keeps its intents |
+//! | [`segments`] | groups of intents of one process, which are deleted together |
 //! | [`member`] | processes that write: registration, lease, and detection of dead processes |
 //! | [`building`] | steps by which a view is added while records are written |
-//! | [`stored`], [`base`], [`writers`] | encoding of these values, and the tables that store them |
-//! | [`mod@judge`] | whether an entry is true, and the write that repairs it |
+//! | [`stored`], [`base`], [`writers`] | encoding of stored values, and the tables that contain them |
+//! | [`mod@judge`] | check of an entry, and the write that repairs it |
 
 pub mod arranged;
 pub mod base;

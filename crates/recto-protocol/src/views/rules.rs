@@ -1,58 +1,68 @@
-//! Rules of the protocol, by name. A model disables one rule and finds the fault that the rule prevents.
+//! Named rules of the protocol for views. A test disables a rule and shows the fault that the rule
+//! prevents.
 
-/// Rule of the protocol. A release enables all rules.
+/// Rule of the protocol for views. A release enables all rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(
     not(test),
     allow(dead_code, reason = "the release keeps all rules and does not list them")
 )]
 pub(crate) enum Rule {
-    /// A writer stores the intent, a note that it is about to change a record, before it sends the
+    /// A writer stores an intent (note that it will change a record) before it sends the
     /// conditional write.
     IntentFirst,
-    /// A writer sends the conditional write only while its lease is valid.
+    /// A writer sends the conditional write only while its lease (time for which it may write) is
+    /// valid.
     LeaseHolds,
-    /// A writer does not change a row of a newer schema until it has read that schema.
+    /// A writer that finds a row of a newer schema reads that schema before it changes the row.
     NewerRowReloads,
-    /// A writer derives entries with the schema that the row names, even if the process has read a newer schema since.
+    /// A writer computes view entries with the schema that the row names, even if the process has
+    /// read a newer schema since.
     EntriesByRowsSchema,
-    /// If the outcome of a conditional write is unknown, the writer repeats the identical write. It does not start a
-    /// new attempt.
+    /// If the outcome of a conditional write is unknown, the writer sends the identical write
+    /// again, not a new attempt.
     RepeatIdentical,
-    /// If a writer could not send the repetition of a conditional write, the outcome of the first sending
-    /// stays unknown.
+    /// If a conditional write has an unknown outcome and its repetition could not be sent, the
+    /// outcome stays unknown.
     DoubtStays,
-    /// A read after an unknown outcome does not decide the outcome, because the write may still be applied
-    /// later.
+    /// After an unknown outcome, a read does not show that the write failed: it may still be
+    /// applied later.
     ReadDecidesNothing,
-    /// A row keeps the tokens of earlier conditional writes.
+    /// A row keeps the tokens (ids) of earlier conditional writes, so that a writer can find the
+    /// outcome of its write.
     TokensRemembered,
-    /// If a row remembers neither the writer's own token nor the token before it, the outcome is unknown.
+    /// If a row contains neither the token (id) of a writer's own write nor the token before it,
+    /// the outcome of the write is unknown.
     ForgottenIsUnknown,
-    /// A new version of a row still removes the view entries that the previous version had to remove.
+    /// If the view entries that the previous version had to remove are not removed yet, the next
+    /// version of the row removes them.
     MustGoCarried,
     /// A new version of a row removes the view entries of the previous version.
     MustGoOld,
-    /// A new version of a row does not remove entries at the keys at which it puts entries.
+    /// A new version of a row removes no entries at the keys where it puts entries.
     MustGoSparesNew,
-    /// The mark `recto_done` means that no entry is left to remove only if it names the newest version of the
-    /// row.
+    /// The mark `recto_done` says that no view entries are left to remove only if it names the
+    /// newest version of the row.
     DoneByVersion,
-    /// A writer sets the mark `recto_done` after it has written all entries of the version.
+    /// A writer sets the mark `recto_done` only after it has written all view entries of the
+    /// version.
     DoneAfterEntries,
-    /// A write is acknowledged after all entries are written.
+    /// A change is acknowledged only after all of its view entries are written.
     AcknowledgeAfterEntries,
-    /// An intent counts as settled, and may be deleted, only after all entries of its change are written.
+    /// An intent (note of a pending change) counts as settled, and may be deleted, only after all
+    /// view entries of its change are written.
     SettleAfterEntries,
-    /// A new version of a row is greater than the previous version, even if the clock of the writer is behind
-    /// it.
+    /// A new version of a row is greater than the previous version, even if the writer's clock
+    /// shows an earlier time.
     VersionsRise,
-    /// A version is greater than the previous version by at least two, so that there is a timestamp between
-    /// any two versions.
+    /// A version is greater than the previous version by at least 2, so that there is a timestamp
+    /// between any two versions.
     VersionGap,
-    /// The write timestamp of an entry is its row's version, whichever process writes the entry.
+    /// The write timestamp of a view entry is the version of its row, whichever process writes the
+    /// entry.
     EntriesAtVersion,
-    /// A writer chooses the buckets of entries by a range map that it cached before it read the row.
+    /// A writer chooses the buckets of view entries by a range map (which bucket holds which keys)
+    /// that it cached before it read the row.
     #[cfg_attr(
         not(test),
         allow(
@@ -61,73 +71,86 @@ pub(crate) enum Rule {
         )
     )]
     CopyBeforeRow,
-    /// An entry that was sent to one bucket and now belongs to another bucket does not count as written.
+    /// A view entry that was sent to a bucket where its key no longer belongs does not count as
+    /// written.
     MovedIsNotWritten,
-    /// A writer puts an entry that now belongs to another bucket into that bucket only after it has read the
-    /// row again.
+    /// If the key of a view entry now belongs to another bucket, the writer reads the row again
+    /// before it puts the entry there.
     MovedReadsRow,
-    /// If the row that was read again after entries moved to other buckets has a newer version, the writer
-    /// resolves that version.
+    /// If that repeated read of the row finds a newer version, the writer resolves the newer
+    /// version: it completes that version's view entries.
     NewerRowIsResolved,
-    /// A put of an entry with nulls removes the cells that were stored at its key before.
+    /// A put of a view entry with nulls also deletes the cells that were stored at its key before.
     NullsRemoved,
-    /// A process that resolves an intent first replaces the row's token.
+    /// A process that resolves an intent (pending change) first replaces the row's token, so that
+    /// the change can no longer be applied.
     FenceReplacesToken,
-    /// A process that resolves the intent of an absent record writes a deleted row.
+    /// A process that resolves the intent (pending change) of an absent record writes the row of a
+    /// deleted record, so that a late insert is not applied.
     FenceAbsent,
-    /// A process that resolves an intent writes its own generation to the row.
+    /// A process that resolves another process's intent (pending change) writes the id of its own
+    /// schema to the row.
     FenceGeneration,
-    /// A deleted record keeps its base row for a limited time, with the version and the tokens of the
-    /// deletion.
+    /// The base row of a deleted record is kept for a limited time, with its version and tokens, to
+    /// stop late writes.
     DeletedRowStays,
     /// A new view is filled from the base table only when every process that writes knows the view.
     Barrier,
-    /// The barrier before a view is filled waits until the intents of dead processes are resolved.
+    /// Before a view is filled, the intents (pending changes) of dead processes are resolved.
     BarrierSweepsDead,
-    /// A process announces a schema only when none of its writes under way began with an older schema.
+    /// A process announces a schema only when none of its writes under way began with an older
+    /// schema.
     DrainBeforeAnnouncing,
-    /// A process registers before it reads the catalog.
+    /// A process registers before it reads the catalog of schemas.
     RegisterBeforeCatalog,
-    /// A lease counts from the time when its renewal was sent.
+    /// A lease counts from the time when its renewal was sent, not from the response.
     LeaseFromSending,
-    /// A renewal whose repetition was not applied still counts as applied if the stored counter is the
-    /// counter of the renewal.
+    /// If a repeated renewal is not applied, but the stored counter is that of the renewal, an
+    /// earlier sending was applied.
     RenewalRemembered,
-    /// A process is dead when its counter did not change for longer than any lease.
+    /// A process is declared dead only when its counter has not changed for longer than any lease.
     DeathOutlastsLease,
-    /// A conditional write on the counter decides whether a process is dead.
+    /// A process is declared dead by a conditional write on its counter.
     DeathDecidedOnCounter,
-    /// A process deletes a segment of intents only after a renewal succeeded that it sent when all these
-    /// intents were settled.
+    /// A process deletes a segment (group of intents) only after a renewal that it sent after all
+    /// intents of the segment were settled.
     SegmentAfterRenewal,
-    /// A process removes its registration when it has no write under way and all its intents are settled.
+    /// A process removes its registration only when it has no writes under way, and all of its
+    /// intents (pending changes) are settled.
     SettledBeforeLeaving,
-    /// The intents of a dead process are resolved once more before they are deleted.
+    /// The intents (pending changes) of a dead process are resolved a second time before they are
+    /// deleted, because late writes may arrive in between.
     DeadResolvedTwice,
-    /// A reader reads the base row after the entry.
+    /// A reader that checks a view entry reads the base row (row in the base table) after the
+    /// entry.
     BaseAfterEntry,
-    /// A reader removes a false entry with the write timestamp of the entry itself.
+    /// A reader deletes a stale view entry with the write timestamp of the entry, so that no newer
+    /// entry is deleted.
     RemoveAtOwnStamp,
-    /// If an entry is newer than the base row that was read at quorum, the reader does not decide whether the
-    /// entry is true.
+    /// If a view entry is newer than the base row of a quorum read, the reader does not decide
+    /// whether the entry is correct.
     NewerEntryIsUnknown,
-    /// The entries of a record that expires live longer than the record, by the maximum difference between
-    /// two clocks.
+    /// The view entries of an expiring record live longer than the record, by the maximum
+    /// difference between two clocks.
     EntriesOutlive,
-    /// A reader does not remove the entry of an expired record.
+    /// A reader does not delete the view entry of an expired record, because the record may be
+    /// alive on another clock.
     ExpiredIsLeft,
-    /// A writer claims unique values before it writes the row that has them.
+    /// A writer reserves unique values before it writes the row that contains them.
     ClaimBeforeRow,
-    /// Before a writer takes a claim from another record, it replaces the token of that record.
+    /// A writer that takes unique values from another record first replaces the token (id of the
+    /// last write) of that record, so that the record cannot get the values back.
     HolderFenced,
-    /// A record that has a claim takes it again with a new token, even though the claim is its own.
+    /// A record that needs unique values again takes them with a new token (random id), even if it
+    /// already owns them.
     TakenAnew,
-    /// If the outcome of a claim is unknown and the claim is not stored, the writer uses another token. Otherwise one
-    /// token could be stored twice.
+    /// If the outcome of a write that reserves unique values is unknown, and the values are not
+    /// reserved, the writer uses another token. Otherwise one token could be stored twice.
     ClaimTokenOnce,
-    /// A claim is released by the token with which it was taken.
+    /// A reservation of unique values is released only by the token (random id) of the write that
+    /// made it.
     ReleasedByToken,
 }
 
-/// Set of the enabled rules of this protocol.
+/// Set of the enabled rules of the protocol for views.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

@@ -1,34 +1,34 @@
-//! Segments, in which a process stores its intents. A process fills one segment after the other, never opens
-//! a segment again, and deletes each segment as a whole. One deletion therefore removes the intents of
-//! thousands of writes.
+//! Segments: groups of intents (notes of pending changes) of one process. A process fills one
+//! segment after the other, and deletes each segment as a whole. So one tombstone deletes the
+//! intents of thousands of writes.
 
 use std::collections::BTreeMap;
 
 use crate::views::rules::{Rule, Rules};
 
-/// Maximum number of intents in a segment.
+/// Maximum number of intents (notes of pending changes) in a segment.
 pub const MAX_SEGMENT_INTENTS: u32 = 4_096;
-/// Maximum number of segments of a process that are not deleted yet. A process with this number of segments
-/// opens no new segment. When its open segment is full, its writes wait.
+/// Maximum number of segments (groups of intents) of a process that are not deleted. At the limit,
+/// the process opens no new segment. When its open segment is full, its writes wait.
 pub const MAX_SEGMENTS: usize = 1_024;
-/// Time from the first resolution of a dead process's intents until they are resolved again and deleted, in seconds: a
-/// day.
+/// Time between the first and the second resolution of a dead process's pending changes, in
+/// seconds: a day.
 pub const DEAD_SEGMENT_SECONDS: u64 = 24 * 3600;
 
-/// Position of an intent: its segment, and its row in the segment.
+/// Position of an intent (note of a pending change) in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct IntentPlace {
-    /// Number of the segment.
+    /// Id of the segment: a group of intents (pending changes) that are deleted together.
     pub segment: u64,
-    /// Number of the row in the segment.
+    /// Index (from 0) of the intent in the segment.
     pub row: u32,
 }
 
-/// Segments in which one process stores its intents.
+/// Segments (groups of intents) of one process, and the number of unsettled intents in each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Segments {
-    /// Segments that are not deleted; the open segment is the last one. The registration names all of them, because
-    /// other processes find them only through it.
+    /// Segments that are not deleted, by id. The open segment is the last one. The stored
+    /// registration lists all of them, because other processes find them only through it.
     living: BTreeMap<u64, Segment>,
     open: Option<u64>,
     rules: Rules,
@@ -38,17 +38,19 @@ pub struct Segments {
 struct Segment {
     intents: u32,
     unsettled: u32,
-    /// True if all intents of the segment were settled when a renewal was sent that succeeded.
+    /// True if a renewal succeeded that was sent after all intents (pending changes) of the segment
+    /// were settled.
     may_go: bool,
 }
 
-/// Segments that a renewal names. The value belongs to the renewal: it is sent again with the renewal, and is passed to
-/// [`Segments::renewed`] when the renewal succeeds.
+/// Segments that a renewal of the registration lists. The caller repeats the renewal with the same
+/// list, and passes the list to [`Segments::renewed`] when the renewal succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Naming {
-    /// Segments that the registration names, ascending.
+    /// Ids of the listed segments (groups of intents), ascending.
     pub names: Vec<u64>,
-    /// Segments whose intents were all settled, each with its number of intents.
+    /// Ids of the segments whose intents (pending changes) were all settled, each with its number
+    /// of intents.
     settled: Vec<(u64, u32)>,
 }
 
@@ -67,8 +69,8 @@ impl Segments {
         }
     }
 
-    /// Returns the position of a new intent; `None` if no segment that the registration names has room. Then the
-    /// process has to renew its registration first.
+    /// Assigns the position of a new intent (note of a pending change); `None` if the open segment
+    /// is full. Then the process must first renew its registration, which opens a segment.
     pub fn note(&mut self) -> Option<IntentPlace> {
         let open = self.open?;
         let segment = self.living.get_mut(&open)?;
@@ -81,21 +83,21 @@ impl Segments {
         Some(IntentPlace { segment: open, row })
     }
 
-    /// Returns whether the process should renew its registration early, because the open segment is at least
-    /// half full.
+    /// Returns whether the open segment is at least half full, so that the process should renew its
+    /// registration early.
     pub fn is_half_full(&self) -> bool {
         let open = self.open.and_then(|open| self.living.get(&open));
         open.is_none_or(|segment| segment.intents >= MAX_SEGMENT_INTENTS / 2)
     }
 
-    /// Records that an intent is settled.
+    /// Records that an intent (pending change) is completed.
     pub fn settle(&mut self, place: IntentPlace) {
         if let Some(segment) = self.living.get_mut(&place.segment) {
             segment.unsettled = segment.unsettled.saturating_sub(1);
         }
     }
 
-    /// Returns the number of intents that are not settled.
+    /// Returns the number of intents (pending changes) that are not completed.
     pub fn unsettled(&self) -> u64 {
         self.living
             .values()
@@ -103,14 +105,14 @@ impl Segments {
             .sum()
     }
 
-    /// Returns whether no segment contains intents.
+    /// Returns whether no segment contains intents (pending changes).
     pub fn is_clear(&self) -> bool {
         self.living.values().all(|segment| segment.intents == 0)
     }
 
-    /// Returns the segments that the next renewal of the registration names. If the open segment has intents,
-    /// the renewal also names a new segment. Until the renewal succeeds, intents get their position in the
-    /// open segment.
+    /// Returns the segments that the next renewal of the registration lists. If the open segment
+    /// has intents, the list contains a new segment. Until the renewal succeeds, new intents still
+    /// get positions in the open segment.
     pub fn renewing(&self) -> Naming {
         let open = self.open.and_then(|open| self.living.get(&open));
         let is_used = open.is_none_or(|segment| segment.intents > 0);
@@ -125,8 +127,8 @@ impl Segments {
         }
     }
 
-    /// Records that the renewal with these segments succeeded. Its success proves that no other process had
-    /// found this process dead when the renewal was sent.
+    /// Records that the renewal with the segments in `naming` succeeded. So no other process had
+    /// declared this process dead when the renewal was sent.
     pub fn renewed(&mut self, naming: &Naming) {
         let next = naming.names.last().copied();
         if let Some(next) = next.filter(|next| self.open.is_none_or(|open| *next > open)) {
@@ -141,10 +143,10 @@ impl Segments {
         }
     }
 
-    /// Returns the segments of intents that may be deleted. A segment may be deleted if all its
-    /// intents are settled, and this process has renewed its registration since. The caller deletes
-    /// each segment as a whole, at the timestamp of its newest intent. Segments of a process that
-    /// was found dead are not returned, because the processes that resolve its changes need them.
+    /// Returns the ids of the segments that may be deleted: all of their intents are settled, and a
+    /// later renewal of the registration succeeded. The caller deletes each segment as a whole, at
+    /// the timestamp of its newest intent. After another process declared this process dead, no
+    /// renewal succeeds, so the segments stay for the processes that resolve its changes.
     pub fn deletable(&self) -> Vec<u64> {
         let may_go = |segment: &Segment| {
             let is_settled = segment.intents > 0 && segment.unsettled == 0;
@@ -154,25 +156,26 @@ impl Segments {
         segments.map(|(number, _)| *number).collect()
     }
 
-    /// Records that a segment is deleted.
+    /// Records that the caller has deleted a segment (group of intents).
     pub fn deleted(&mut self, segment: u64) {
         self.living.remove(&segment);
     }
 }
 
-/// Next step for a segment of a process that was found dead.
+/// Next step for a segment (group of intents) of a dead process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeadSegment {
-    /// Resolve each intent of the segment.
+    /// Resolve each intent (pending change): decide the outcome of its change, and complete the
+    /// change.
     Resolve,
     /// Wait until [`DEAD_SEGMENT_SECONDS`] have passed since the first resolution.
     Wait,
-    /// Delete the segment with its intents.
+    /// Delete the segment with its intents (pending changes).
     Delete,
 }
 
-/// Returns the next step for a segment of a dead process. All intents of the segment were resolved `resolved` times,
-/// the first time `waited_seconds` ago.
+/// Returns the next step for a segment (group of pending changes) of a dead process. All of these
+/// changes have been resolved `resolved` times, the first time `waited_seconds` ago.
 pub fn dead_segment(resolved: u32, waited_seconds: u64) -> DeadSegment {
     dead_segment_by(resolved, waited_seconds, Rules::default())
 }
@@ -231,8 +234,8 @@ mod tests {
         assert_eq!(segments.note(), Some(place(1, 0)));
     }
 
-    /// An earlier renewal that succeeds does not open a segment that it did not name. It also does not permit the
-    /// deletion of a segment that was settled later.
+    /// An earlier renewal that succeeds opens no segment that it did not list, and permits no
+    /// deletion of segments that were settled later.
     #[test]
     fn a_renewal_stands_for_what_it_said() {
         let mut segments = Segments::default();
@@ -264,7 +267,7 @@ mod tests {
         let naming = segments.renewing();
         segments.settle(places[1]);
         segments.renewed(&naming);
-        // Segment 0 was settled only after the renewal in `naming` was sent, so that renewal does
+        // Segment 0 was settled only after the renewal in `naming` was sent, so the renewal does
         // not permit its deletion.
         assert!(segments.deletable().is_empty());
         renew(&mut segments);

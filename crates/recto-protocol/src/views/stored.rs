@@ -1,8 +1,8 @@
-//! Encoding of a base row's hidden columns, which outlive a process. See `docs/format.md`, "Hidden columns". The other
-//! hidden values are plain CQL.
+//! Encoding of the hidden columns of base rows (rows of a collection's base table) as bytes. See
+//! `docs/format.md`, "Hidden columns". Hidden columns that are not here are plain CQL.
 //!
-//! A decoder accepts only bytes that a writer of a known version wrote. A decoded value is encoded as the same bytes
-//! again.
+//! A decoder accepts only the exact bytes that a writer of a known version produces, so decoding
+//! and encoding returns the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,62 +12,62 @@ use recto_model::schema::HEAD_COLUMN;
 use crate::views::collection::KeyCells;
 use crate::views::row::{EntryKey, Generation, Micros, Row, RowClaims, Token, Tokens, ViewNumber};
 
-/// Version of the format of `recto_tokens`.
+/// Format version of `recto_tokens`: the ids of the last conditional writes of a row.
 pub const TOKENS_FORMAT_VERSION: u8 = 1;
-/// Version of the format of `recto_head`.
+/// Format version of `recto_head`: the state of a record except its fields, without unique values.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
-/// Version of the format of a `recto_head` with claims.
+/// Format version of `recto_head` with claims (reserved unique values).
 pub const HEAD_WITH_CLAIMS_VERSION: u8 = 2;
 
-/// Maximum bytes of a `recto_head`. It has room for more than two keys in each view of a collection with the
-/// maximum number of views, plus the keys that earlier versions had to remove.
+/// Maximum size of `recto_head`, in bytes. It suffices for more than two keys in each view of a
+/// collection with the maximum number of views, plus the keys that earlier versions had to remove.
 pub const MAX_HEAD_BYTES: usize = 2 << 20;
 
 const TOKEN_BYTES: usize = 16;
 const COUNT_BYTES: usize = 4;
-/// Maximum bytes of the fixed fields of `recto_head`: version, lifetime, generation, expiry, and the numbers
-/// of keys, of claims, and of claims to release.
+/// Maximum bytes of the parts of `recto_head` other than keys and claims: version, lifetime, schema
+/// id, expiry, and three counts.
 const MAX_FIXED_BYTES: usize = 30;
-/// Bytes of a claim that the record has: the number of the constraint, and the token.
+/// Bytes of a claim (reserved unique values): the id of the constraint, and the token.
 const HELD_BYTES: usize = 8 + TOKEN_BYTES;
-/// Bytes before the bytes of a key: the number of its view, and its length.
+/// Bytes before the cells of an encoded key: the id of its view, and its length.
 const KEY_HEADER_BYTES: usize = 12;
 
 const LIVES: u8 = 0;
 const DELETED: u8 = 1;
 const EXPIRES: u8 = 2;
 
-/// Reason why stored bytes cannot be read, or cannot be written.
+/// Reason why a hidden column cannot be decoded or encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// The bytes have a version that this release does not know.
+    /// The column or row has a format version that this release does not support.
     #[error("{column} has version {version}, which this release does not support")]
     UnknownVersion {
         /// Name of the column or table.
         column: &'static str,
-        /// Version that the bytes contain.
+        /// Format version that was read.
         version: i32,
     },
-    /// No release wrote these bytes.
+    /// The bytes are not what any release writes.
     #[error("{column} is damaged: {reason}")]
     Damaged {
         /// Name of the column or table.
         column: &'static str,
-        /// Fault of the bytes.
+        /// Fault of the bytes, such as missing bytes.
         reason: &'static str,
     },
-    /// The keys that must be removed from views are too large together. Only the encoding of a row returns
-    /// this error.
+    /// The keys to remove from views are too large together for `recto_head`. Only [`Head::encode`]
+    /// returns this error.
     #[error("keys of {bytes} bytes must be removed from views; at most {MAX_HEAD_BYTES} are possible")]
     TooLarge {
-        /// Number of bytes that `recto_head` would have.
+        /// Size that `recto_head` would have, in bytes.
         bytes: usize,
     },
 }
 
 impl StoredError {
-    /// Returns advice for the user.
+    /// Returns advice for the user, in the imperative.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
@@ -83,7 +83,7 @@ impl StoredError {
         Self::Damaged { column, reason }
     }
 
-    /// Returns the error of a version that this release does not know.
+    /// Returns the error for a version other than the supported one.
     pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
         if version < 1 {
             return Self::damaged(column, "the version is invalid");
@@ -92,7 +92,7 @@ impl StoredError {
     }
 }
 
-/// Encodes tokens as a cell of `recto_tokens`.
+/// Encodes the ids of a row's last conditional writes as a cell of `recto_tokens`.
 pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     let tokens = tokens.as_slice();
     let mut bytes = Vec::with_capacity(1 + tokens.len() * TOKEN_BYTES);
@@ -101,10 +101,10 @@ pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a cell of `recto_tokens`.
+/// Decodes a cell of `recto_tokens`: the ids of a row's last conditional writes.
 ///
 /// # Errors
-/// The cell has another version, or is damaged.
+/// The cell has an unsupported format version, or is damaged.
 pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
     const COLUMN: &str = "recto_tokens";
     let tokens = versioned(COLUMN, TOKENS_FORMAT_VERSION, cell)?;
@@ -118,19 +118,19 @@ pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
         ))
 }
 
-/// Lifetime of a record.
+/// Existence and expiry of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Life {
-    /// The record lives forever.
+    /// The record exists, and never expires.
     Lives,
     /// The record is deleted.
     Deleted,
-    /// The record lives until this time.
+    /// The record exists until this time.
     Expires(Micros),
 }
 
 impl Life {
-    /// Returns the time when the record expires.
+    /// Returns the time when the record expires; `None` if it never expires, or is deleted.
     pub fn expires_at(self) -> Option<Micros> {
         match self {
             Self::Expires(at) => Some(at),
@@ -139,21 +139,23 @@ impl Life {
     }
 }
 
-/// Content of the hidden column `recto_head`: schema, lifetime, keys to remove, and claims of a base row.
+/// Content of the hidden column `recto_head`: schema, existence, entries to remove, and unique
+/// values of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Schema with which the row was written.
+    /// Id of the schema with which the row was written.
     pub generation: Generation,
     /// Existence and expiry of the record.
     pub life: Life,
-    /// Keys of view entries that earlier versions had and this version does not have. They must be removed.
+    /// Keys of view entries that earlier versions had and this version lacks, so that they must be
+    /// removed.
     pub must_go: BTreeSet<EntryKey<KeyCells>>,
-    /// Claims of the record: the unique values that it has reserved.
+    /// Unique values that the record has reserved, and values to release.
     pub claims: RowClaims<KeyCells>,
 }
 
 impl Head {
-    /// Returns the content of `recto_head` for a base row.
+    /// Returns the content of `recto_head` for a base row (row in the base table).
     pub fn of(row: &Row<Cells, KeyCells>) -> Self {
         let life = match (&row.record, row.expires_at) {
             (None, _) => Life::Deleted,
@@ -171,7 +173,7 @@ impl Head {
     /// Encodes the content as a cell of `recto_head`.
     ///
     /// # Errors
-    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: the row must not be written.
+    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: the caller must not write the row.
     pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
         let RowClaims { held, must_release } = &self.claims;
         let key_bytes = |key: &EntryKey<KeyCells>| KEY_HEADER_BYTES + key.key.as_bytes().len();
@@ -218,7 +220,7 @@ impl Head {
     /// Decodes a cell of `recto_head`.
     ///
     /// # Errors
-    /// The cell has another version, or is damaged.
+    /// The cell has an unsupported format version, or is damaged.
     pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
         let damaged = |reason| StoredError::damaged(HEAD_COLUMN, reason);
         if cell.len() > MAX_HEAD_BYTES {
@@ -228,10 +230,10 @@ impl Head {
         read_head(rest, version == HEAD_WITH_CLAIMS_VERSION).map_err(damaged)
     }
 
-    /// Returns the lifetime of the record from a cell, and does not decode the rest of the cell.
+    /// Decodes only the existence and expiry of the record from a cell of `recto_head`.
     ///
     /// # Errors
-    /// The cell has another version, or is damaged before the end of the lifetime.
+    /// The cell has an unsupported format version, or its first bytes are damaged.
     pub fn life(cell: &[u8]) -> Result<Life, StoredError> {
         let (_, mut rest) = head(cell)?;
         let read = read_life(&mut rest);
@@ -241,7 +243,7 @@ impl Head {
 }
 
 impl Life {
-    /// Returns whether the record exists at this time.
+    /// Returns whether the record exists at `now`, by its expiry.
     pub fn lives_at(self, now: Micros) -> bool {
         match self {
             Self::Lives => true,
@@ -296,7 +298,7 @@ fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
     })
 }
 
-/// Reads a count and that number of items, which must be in ascending order.
+/// Reads a count, and then this number of items in ascending order.
 fn read_set<T: Ord>(
     rest: &mut &[u8],
     read: impl Fn(&mut &[u8]) -> Result<T, &'static str>,
@@ -345,14 +347,14 @@ fn split<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], &'static str> {
     Ok(*bytes)
 }
 
-/// Returns the version of a head, and the bytes after the version.
+/// Checks the format version of a `recto_head`, and returns the version and the following bytes.
 fn head(cell: &[u8]) -> Result<(u8, &[u8]), StoredError> {
     let version = cell.first().copied().unwrap_or_default();
     let known = version.clamp(HEAD_FORMAT_VERSION, HEAD_WITH_CLAIMS_VERSION);
     Ok((version, versioned(HEAD_COLUMN, known, cell)?))
 }
 
-/// Checks the version of a cell, and returns the bytes after the version.
+/// Checks that the format version, the first byte, is `known`. Returns the following bytes.
 fn versioned<'c>(column: &'static str, known: u8, cell: &'c [u8]) -> Result<&'c [u8], StoredError> {
     match cell.split_first() {
         None => Err(StoredError::damaged(column, "it is empty")),

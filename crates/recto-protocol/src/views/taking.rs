@@ -1,6 +1,6 @@
-//! State machine that takes unique values for a record, on a store without transactions. The caller
-//! reports each event, and the machine returns the next step. `docs/design/unique.md` gives the
-//! reasons.
+//! State machine that reserves unique values for a record (takes a claim), on a store without
+//! transactions. The caller reports each event, and the machine returns the next step.
+//! `docs/design/unique.md` gives the reasons.
 //!
 //! ```text
 //!           ┌──────── nobody's, or one's own ◄──┐
@@ -11,29 +11,29 @@
 //!           └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A writer first fences the record that has a claim: it replaces the token of that record, so that no
-//! earlier write of the record can be applied any more. The writer then takes the claim, on the condition
-//! that the claim has the same token as before. No token is stored twice. Otherwise the fenced record could
-//! lose the claim and take it again with the same token, and the condition would not detect that. After an
-//! unknown outcome, the record uses another token.
+//! A claim may belong to another record that no longer has the values. The writer first replaces
+//! the token in that record's row, so that no earlier write of the record can still be applied.
+//! Then the writer takes the claim, on condition that the claim still has the same token. No token
+//! is stored twice: otherwise the other record could release the claim and take it again with the
+//! same token, and the condition would not notice. So the writer uses another token after an
+//! unknown outcome.
 
 use crate::views::row::Token;
 use crate::views::rules::{Rule, Rules};
 
-/// Claim: the record that has the values, and the token of the conditional write with which it took
-/// them. Each time that the values are taken, the token is new, even if the same record takes them
-/// again.
+/// Claim: a reservation of unique values for one record. Each time a record takes the values, even
+/// the same record, it uses a new token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim<K> {
-    /// Key of the record that has the values.
+    /// Key of the record that owns the values.
     pub owner: K,
-    /// Random token of the conditional write that took the values.
+    /// Random id of the conditional write that took the values.
     pub token: Token,
 }
 
 impl<K: PartialEq> Claim<K> {
-    /// Returns whether a release of `own` removes this claim. A late release must not remove a
-    /// claim that was taken since.
+    /// Returns whether a release of the claim `own` deletes this stored claim. A late release must
+    /// not delete a newer claim of the same values.
     pub fn is_released_by(&self, own: &Self) -> bool {
         self.is_released_by_rules(own, Rules::default())
     }
@@ -43,50 +43,55 @@ impl<K: PartialEq> Claim<K> {
     }
 }
 
-/// Outcome of the conditional write of a claim.
+/// Outcome of the conditional write of a claim (reservation of unique values).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimDecision<K> {
-    /// The conditional write of the claim is applied.
+    /// The conditional write is applied, so the unique values are reserved.
     Applied,
-    /// The write is not applied, and this claim is stored; `None`: no claim is stored.
+    /// The write is not applied, because this other claim (reservation of the values) is stored;
+    /// `None`: no claim is stored.
     NotApplied(Option<Claim<K>>),
-    /// The write may be applied, now or later.
+    /// The outcome is unknown: the write may be applied, now or later.
     Unknown,
 }
 
-/// Next step of taking a claim, which the caller executes.
+/// Next step of taking a claim (reserving unique values), which the caller executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TakingStep<K> {
-    /// Put the claim if this claim is stored; `None`: if no claim is stored.
+    /// Put the own claim (reservation of the values) on condition that this claim is stored;
+    /// `None`: that no claim is stored.
     Send(Option<Claim<K>>),
-    /// Read the base row of this record at quorum, and report whether the record has the values.
+    /// Read the base row of the record with this key at quorum, and report whether the record has
+    /// the unique values.
     Look(K),
-    /// Replace the token of this record, as the resolution of an intent does, and report whether
-    /// the record had the values at that time.
+    /// Replace the token of the record with this key, so that no earlier write of the record can be
+    /// applied. Report whether the record had the unique values.
     Fence(K),
-    /// The claim is taken: the values belong to the record once the conditional write of its row is applied.
+    /// The claim (reserved unique values) is taken. The record may now be written with the values.
     Held,
-    /// The values are not available, because this record has them.
+    /// The values are not available, because the record with this key has them.
     Taken(K),
-    /// Read the row again, and take the claim with another token. It is unknown whether the claim
-    /// was stored before.
+    /// Start over: read the row of the own record again, and reserve the values with another token.
+    /// It is unknown whether the first reservation was stored.
     Anew,
 }
 
-/// State machine that takes one claim.
+/// State machine that takes one claim (reserves one combination of unique values).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Taking<K> {
     own: Claim<K>,
-    /// Claim that the last attempt found stored.
+    /// Stored claim (reserved unique values) that the last conditional write found; `None`: none
+    /// was found.
     there: Option<Claim<K>>,
-    /// True if a write was sent whose outcome is unknown.
+    /// True if a conditional write of the own claim (reservation) was sent and its outcome is
+    /// unknown.
     in_doubt: bool,
     rules: Rules,
 }
 
 impl<K: Clone + PartialEq> Taking<K> {
-    /// Starts to take a claim for a record, with a token that no other attempt has. The first step
-    /// puts the claim if no claim is stored.
+    /// Starts to reserve unique values by the claim `own`, whose token no other attempt uses. The
+    /// first step puts the claim if no claim is stored.
     pub fn begin(own: Claim<K>) -> (Self, TakingStep<K>) {
         Self::begin_by(own, Rules::default())
     }
@@ -101,16 +106,16 @@ impl<K: Clone + PartialEq> Taking<K> {
         (taking, TakingStep::Send(None))
     }
 
-    /// Returns the claim that the machine puts.
+    /// Returns the claim (reserved unique values) that this machine puts.
     pub fn own(&self) -> &Claim<K> {
         &self.own
     }
 
-    /// Handles the outcome of the conditional write of the claim.
+    /// Handles the outcome of the conditional write of the own claim (reserved unique values).
     pub fn decided(&mut self, decision: ClaimDecision<K>) -> TakingStep<K> {
         match decision {
             ClaimDecision::Applied => TakingStep::Held,
-            // Repeat the same write until its outcome is known.
+            // Send the same write again, until its outcome is known.
             ClaimDecision::Unknown => {
                 self.in_doubt = true;
                 self.send()
@@ -132,7 +137,8 @@ impl<K: Clone + PartialEq> Taking<K> {
         }
     }
 
-    /// Handles the read of the record that has the claim.
+    /// Handles the read of the record that owns the stored claim (reservation of the values).
+    /// `has_values` says whether the record has the values.
     pub fn looked(&mut self, has_values: bool) -> TakingStep<K> {
         match &self.there {
             Some(there) if has_values => TakingStep::Taken(there.owner.clone()),
@@ -141,8 +147,9 @@ impl<K: Clone + PartialEq> Taking<K> {
         }
     }
 
-    /// Handles the replacement of the token of the record that has the claim. No earlier write of
-    /// that record can be applied any more.
+    /// Handles the replacement of the token in the record that owns the stored claim. Earlier
+    /// writes of that record can no longer be applied. `had_values` says whether the record had the
+    /// values.
     pub fn fenced(&mut self, had_values: bool) -> TakingStep<K> {
         match &self.there {
             Some(there) if had_values => TakingStep::Taken(there.owner.clone()),

@@ -1,5 +1,5 @@
-//! State machine of one change of a record, or of the resolution of one intent. The caller reports each event, and the
-//! machine returns the next actions.
+//! State machine of one change of a record, or of the resolution of one intent (pending change of
+//! another process). The caller reports each event, and the machine returns the next actions.
 //!
 //! ```text
 //!            ┌── lost, or of a newer schema ◄───────────────────┐
@@ -9,12 +9,13 @@
 //!                                                   └─ unknown  └─ cannot be told, or out of time ► resolve
 //! ```
 //!
-//! The unique values that the record needs and does not have are claimed before the conditional write
-//! (`write/claiming.rs`).
+//! Before the conditional write, the machine reserves the unique values that the record needs and
+//! does not have (`write/claiming.rs`).
 //!
-//! If views are kept in buckets, the entries of a row may come to belong to other buckets after the row was read. Then
-//! the machine reads the row again. If the row has the same version, the machine writes the entries again, with the
-//! newer range map. If the row has a newer version, the machine resolves that version.
+//! If views are kept in buckets (partitions of key ranges), a key may be moved to another bucket
+//! after the machine read the row. Then the machine reads the row again. If the row has the same
+//! version, the machine writes the entries again, to the new buckets. Otherwise it completes the
+//! newer version.
 
 mod claiming;
 
@@ -30,59 +31,61 @@ use crate::views::rules::{Rule, Rules};
 use crate::views::taking::{Claim, ClaimDecision, TakingStep};
 use claiming::Claiming;
 
-/// State of the process at the time of a step.
+/// Inputs that each step of a [`Write`] needs from the process.
 #[derive(Debug, Clone, Copy)]
 pub struct StepContext<'a, A: Arranged> {
-    /// Definition of the collection in the newest schema that the process has read.
+    /// Collection and views, in the newest schema that the process has read.
     pub schema: &'a A,
-    /// Key of the record, in the form in which claims of unique values store it.
+    /// Key of the record, in the form in which reservations of unique values store it.
     pub owner: &'a A::Key,
-    /// Time of the wall clock.
+    /// Current time of the wall clock, in microseconds since 1970.
     pub now: Micros,
-    /// Fresh random token. Each step gets a new token.
+    /// Fresh random token (id of a conditional write). Each step gets a new token.
     pub token: Token,
-    /// True if the process still has the lease of the registration whose segment contains the
-    /// intent. A process that lost its registration drops all its writes, as if it had crashed,
-    /// before it registers again. Other processes resolve these writes.
+    /// True if the process still has the lease with which the intent was stored. A process that
+    /// lost its registration drops all of its writes before it registers again, as if it had
+    /// crashed. Other processes complete these writes.
     pub has_lease: bool,
 }
 
-/// Event of a [`Write`] that the caller reports.
+/// Event that the caller reports to a [`Write`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R, K> {
-    /// The machine can begin, or can continue after [`Action::Reload`].
+    /// The machine may start, or continue after [`Action::Reload`].
     Begin,
-    /// The base row was read.
+    /// The caller has read the base row (row in the base table).
     Read(Found<R, K>),
-    /// The intent is stored.
+    /// The caller has stored the intent (note of the pending change).
     Noted,
-    /// The read failed, or it is not certain that the intent is stored. The machine of a change ends. The
-    /// machine that resolves an intent waits to [begin](Self::Begin) again.
+    /// The read failed, or the intent may not be stored. A change ends. The resolution of an intent
+    /// waits for [`Begin`](Self::Begin) to start over.
     Failed,
-    /// The conditional write that puts this token ended. The machine ignores the event if it no longer waits for this
-    /// write.
+    /// The conditional write with this token (id) ended. The machine ignores the event if it no
+    /// longer waits for the write.
     Decided(Token, Decision),
-    /// The conditional write of a claim that puts this token ended.
+    /// The conditional write that reserves unique values with this token (id of a write) ended.
     Claimed(Token, ClaimDecision<K>),
-    /// For the claim with this token: the record that has the stored claim was read. The flag says whether that record
-    /// has the values.
+    /// While reserving unique values with this token: the record that owns the values was read. The
+    /// flag says whether it still has them.
     HolderLooked(Token, bool),
-    /// For the claim with this token: the token of the record that has the stored claim was replaced. The flag says
-    /// whether that record had the values.
+    /// While reserving unique values with this token: the token of the record that owns the values
+    /// was replaced. The flag says whether it still had them.
     HolderFenced(Token, bool),
-    /// A step of taking the claim with this token could not be done, and the process gives up.
+    /// A step of reserving unique values with this token (id of a write) failed, and the process
+    /// gives up.
     NotClaimed(Token),
-    /// All entries of [`Action::Write`] are written.
+    /// The caller has written all view entries of [`Action::Write`].
     Written,
-    /// Some entries are not written, because they came to belong to other buckets after the base row was
-    /// read.
+    /// Some view entries are not written, because their keys were moved to other buckets after the
+    /// base row was read.
     Moved,
-    /// The caller that waits for the answer stops waiting.
+    /// The deadline of the change has passed, so no caller waits for an answer any more.
     Deadline,
 }
 
 impl<R, K> Event<R, K> {
-    /// Returns whether the event ends a step of taking the claim with this token.
+    /// Returns whether the event ends a step of reserving unique values with this token (id of a
+    /// write).
     pub(super) fn answers_claim(&self, own: Token) -> bool {
         match self {
             Self::Claimed(token, _) | Self::HolderLooked(token, _) | Self::HolderFenced(token, _) => {
@@ -93,120 +96,130 @@ impl<R, K> Event<R, K> {
     }
 }
 
-/// Outcome of the conditional write of a base row.
+/// Outcome of the conditional write of a base row (row in the base table).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The write is applied.
     Applied,
-    /// The write is not applied, and these tokens are stored.
+    /// The write is not applied, because these tokens (ids of writes) are stored.
     NotApplied(Option<Tokens>),
-    /// The write may be applied, now or later.
+    /// The outcome is unknown: the write may be applied, now or later.
     Unknown,
-    /// The write was not sent, or exceeds a limit. It is not applied, and will not be. An earlier sending of it may be
-    /// applied.
+    /// The write was not sent this time, for example because it exceeds a limit. An earlier sending
+    /// may still be applied.
     NotSent,
 }
 
-/// Action of a [`Write`] that the caller takes.
+/// Action that the caller of a [`Write`] executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<A: Arranged> {
-    /// Read the base row at quorum. If `note`, store an intent concurrently. From the second attempt on, pause first.
+    /// Read the base row (row in the base table) at quorum. If `note`, concurrently store an intent
+    /// (note of the pending change). Before each attempt after the first, pause.
     Look {
-        /// True if the machine stores an intent.
+        /// True if the intent (pending change) is not stored yet.
         note: bool,
-        /// Number of the attempt, from 1.
+        /// Index of the attempt, from 1.
         attempt: u32,
     },
-    /// Read the catalog, then report [`Begin`](Event::Begin).
+    /// Read the catalog of schemas, then report [`Begin`](Event::Begin).
     Reload,
-    /// Send the conditional write, unless the writes to views that it requires exceed a limit of the store.
-    /// They must succeed after the conditional write is applied.
+    /// Send the conditional write of the base row, unless the view entries that it requires exceed
+    /// a limit of the store. These entries could otherwise never be written after the conditional
+    /// write is applied.
     Cas(Conditional<A>),
-    /// Execute a step of claiming these unique values, and report its result.
+    /// Execute a step of reserving unique values, and report its result.
     Claim {
-        /// Unique values to claim.
+        /// Unique values to reserve.
         key: EntryKey<A::Key>,
-        /// Claim to put.
+        /// Claim (reservation of the values) to store.
         own: Claim<A::Key>,
-        /// Step to execute.
+        /// Step to execute, such as a conditional write.
         step: TakingStep<A::Key>,
-        /// Time until which the claim lives; `None`: forever.
+        /// Time until which the reservation lives, in microseconds since 1970; `None`: forever.
         until: Option<Micros>,
     },
-    /// Release claims that were taken and are not needed, each by its token, when this process has a lease. No caller
-    /// waits for the release. If the process loses its registration first, it [releases](Write::releasing) them under
-    /// its next registration.
+    /// Release reserved unique values that are not needed, each by its token, when this process has
+    /// a lease. No caller waits for the release. If the process loses its registration first, it
+    /// executes [`Write::releasing`] under its next registration.
     Release(Vec<(EntryKey<A::Key>, Token)>),
-    /// Write these entries, and repeat until all are written. An entry of a view that is no longer in the catalog, and
-    /// whose table was dropped, counts as written. If a view is in buckets, put entries with the range map that was
-    /// known before the base row was read. Send removals to the buckets to which deletions go now. Also release the
-    /// listed claims.
+    /// Write these view entries, and repeat until all are written. Also release the listed unique
+    /// values.
+    ///
+    /// If a view's table was dropped, its entries count as written. If a view is in buckets, send
+    /// puts by the range map that was known before the base row was read, and deletions by the
+    /// current one.
     Write(EntriesOf<A>),
-    /// Set `recto_done` to the version, with the version as write timestamp. No caller waits for this write.
+    /// Set `recto_done` to the version, with the version as write timestamp. The mark says that all
+    /// view entries of the version are written. No caller waits for the mark.
     MarkDone(Version),
-    /// Send the answer to the waiting caller. The machine returns this action at most once.
+    /// Answer the waiting caller. The machine returns this action at most once.
     Answer(Answer),
-    /// The intent is settled, and the machine has ended.
+    /// The intent (pending change) is settled and may be deleted. The machine has ended.
     Settled,
 }
 
-/// Conditional write of a base row: it sets all columns except `recto_done`, if the tokens are as expected.
+/// Conditional write of a base row. It sets all columns except `recto_done`, if the stored tokens
+/// are as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Conditional<A: Arranged> {
-    /// Expected tokens; `None`: the column is null. The condition is never that the row does not exist,
-    /// because a late mark `recto_done` creates a row without tokens.
+    /// Tokens (ids of the last writes) that must be stored; `None`: the column must be null. The
+    /// condition does not require that the row is absent, because a late mark `recto_done` creates
+    /// a row without tokens.
     pub expected: Option<Tokens>,
-    /// Row to put.
+    /// New base row (row in the base table).
     pub row: RowOf<A>,
-    /// Writes to views that the row requires, derived with the schema with which the row is written.
+    /// View entries that the row requires, computed with the schema with which the row is written.
     pub entries: EntriesOf<A>,
 }
 
-/// Result of a change, for the caller that waits for it.
+/// Result of a change, for the waiting caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// The change is applied, and every view shows it.
+    /// The change is applied, and every view shows it. The value is the new version.
     Done(Version),
-    /// The change is applied. Views will show it later.
+    /// The change is applied, but some views will show it later. The value is the new version.
     Pending(Version),
-    /// The change is rejected. Nothing is written.
+    /// The change is rejected, and nothing is written.
     Refused(Refusal),
     /// Nothing is written, because the process could not write in time.
     NotWritten(NotWritten),
-    /// The change may be applied, or not. Its outcome will be decided later.
+    /// The outcome is unknown now: the change may be applied or not. The process will decide it
+    /// later.
     Unknown,
 }
 
-/// Reason why a process did not write a change.
+/// Reason why a process wrote nothing of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotWritten {
-    /// The deadline of the change passed.
+    /// The deadline of the change passed before the conditional write was sent.
     Deadline,
     /// The lease of the process had expired.
     NoLease,
-    /// The store could not be read, or the intent could not be stored.
+    /// The store could not be read, or could not store the intent (pending change).
     Failed,
 }
 
-/// Change of a record that is under way, or resolution of an intent.
+/// State machine of a change of one record, or of the resolution of an intent (pending change).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write<A: Arranged> {
-    /// The change; `None`: resolve the outcome of an earlier change.
+    /// Requested change; `None`: resolve an earlier change, or this change after its outcome became
+    /// unknown.
     request: Option<Request<A::Record, A::Patch>>,
-    /// True if a caller waits for an answer.
+    /// True if a caller waits for an answer, which was not sent yet.
     is_awaited: bool,
     noted: bool,
     attempt: u32,
-    /// Version whose entries this machine has written itself, before it changes the record. The machine
-    /// remembers the version, because the mark `recto_done` of the version may arrive late.
+    /// Version whose view entries this machine has written itself, before it changes the record.
+    /// The mark `recto_done` of the version may not be visible yet.
     resolved: Option<Version>,
-    /// Version of the change, after it is applied.
+    /// Version of the change, once it is applied.
     applied: Option<Version>,
-    /// Applied write whose entries came to belong to other buckets before all of them were written.
+    /// Applied write whose view entries must be sent again, because their keys were moved to other
+    /// buckets.
     moved: Option<Conditional<A>>,
-    /// Claims that this machine took, each with its token.
+    /// Unique values that this machine has reserved, each with its token (id of a write).
     claimed: BTreeMap<EntryKey<A::Key>, Token>,
-    /// True if the machine deletes a record that has expired.
+    /// True if the machine deletes the record if it has expired.
     ends_expired: bool,
     state: State<A>,
     rules: Rules,
@@ -214,7 +227,7 @@ pub struct Write<A: Arranged> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State<A: Arranged> {
-    /// Not begun, or waiting for the schema.
+    /// Waiting for [`Event::Begin`].
     Waiting,
     Looking {
         generation: Generation,
@@ -223,9 +236,10 @@ enum State<A: Arranged> {
     Claiming(Claiming<A>),
     Deciding {
         conditional: Conditional<A>,
-        /// True if a write was sent whose outcome is unknown.
+        /// True if the conditional write was sent and its outcome is unknown.
         in_doubt: bool,
-        /// True if the conditional write applies the change. If false, it resolves the stored row.
+        /// True if the conditional write applies the change; false if it only replaces the token of
+        /// the row.
         is_change: bool,
     },
     Writing(Conditional<A>),
@@ -235,20 +249,21 @@ enum State<A: Arranged> {
 type Actions<A> = Vec<Action<A>>;
 
 impl<A: Arranged> Write<A> {
-    /// Returns the machine of a change. A change needs a lease.
+    /// Creates the machine of a change. The process needs a lease (time for which it may write) for
+    /// it.
     pub fn change(request: Request<A::Record, A::Patch>) -> Self {
         Self::new(Some(request), Rules::default())
     }
 
-    /// Returns the machine that resolves an intent. It decides the outcome of the earlier change, and makes the views
-    /// equal to the base row. The intent may be deleted when it is settled.
+    /// Creates the machine that resolves an intent: it decides the outcome of another process's
+    /// change, and completes the view entries of the record. Then the intent may be deleted.
     pub fn resolve() -> Self {
         Self::new(None, Rules::default())
     }
 
-    /// Returns the machine that fences a record whose claim conflicts with a change. It [resolves](Self::resolve) the
-    /// record. If the record has expired, it deletes the record, so that no process considers it alive because of
-    /// another clock.
+    /// Creates the machine that [resolves](Self::resolve) a record whose unique values another
+    /// record wants. It replaces the record's token, so that no earlier write can still be applied.
+    /// It deletes an expired record, which might still be alive on other clocks.
     pub fn fencing() -> Self {
         Self {
             ends_expired: true,
@@ -256,9 +271,9 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Returns the machine that releases the claims of a change whose process lost its registration. It runs under the
-    /// next registration. It first [resolves](Self::resolve) the record, because another change of the record may have
-    /// relied on the claims.
+    /// Creates the machine that releases the unique values of a change whose process lost its
+    /// registration. It runs under the next registration. It first [resolves](Self::resolve) the
+    /// record, because another change of the record may rely on the reservations.
     pub fn releasing(claims: impl IntoIterator<Item = (EntryKey<A::Key>, Token)>) -> Self {
         Self {
             claimed: claims.into_iter().collect(),
@@ -282,8 +297,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Returns the claims that this machine took and may still have to release. An intent does not name claims, so
-    /// processes that resolve it do not release them.
+    /// Returns the unique values that this machine reserved and may still have to release. An
+    /// intent does not name them, so processes that resolve the intent do not release them.
     pub fn unreleased(&self, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
         let row = match &self.state {
             State::Writing(conditional) => Some(&conditional.row),
@@ -298,14 +313,14 @@ impl<A: Arranged> Write<A> {
         self.state == State::Over
     }
 
-    /// Returns whether the machine waits to [`Begin`](Event::Begin): at first, after [`Action::Reload`], and after the
-    /// resolution of an intent failed.
+    /// Returns whether the machine waits for [`Begin`](Event::Begin).
     #[cfg(test)]
     pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 
-    /// Handles an event, and returns the next actions. An event for which the machine does not wait changes nothing.
+    /// Handles an event, and returns the next actions of the caller. Ignores an event for which the
+    /// machine does not wait.
     pub fn step(&mut self, event: Event<A::Record, A::Key>, here: &StepContext<'_, A>) -> Vec<Action<A>> {
         match (event, &mut self.state) {
             (Event::Begin, State::Waiting) => self.look(here),
@@ -341,7 +356,7 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Returns whether the machine waits for the conditional write of the change.
+    /// Returns whether the conditional write of the change is under way.
     #[cfg(test)]
     pub(crate) fn sends_change(&self) -> bool {
         matches!(self.state, State::Deciding { is_change: true, .. })
@@ -360,7 +375,8 @@ impl<A: Arranged> Write<A> {
         }]
     }
 
-    /// Continues when the base row is read and the intent is stored.
+    /// Continues the machine once both the base row is read and the intent (note of the change) is
+    /// stored.
     fn act_if_ready(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let State::Looking { generation, found } = &mut self.state else {
             return Vec::new();
@@ -417,7 +433,7 @@ impl<A: Arranged> Write<A> {
             _ => next_row_by(&found, after, here.schema, here.token, here.now, self.rules),
         };
         if matches!(request.change, Change::Raise(_)) {
-            // `Raise` leaves the unique values of the record as they are, so it takes no claims.
+            // `Raise` does not change the unique values of the record, so it reserves none.
             return self.send(found, row, true, here);
         }
         self.claim(found, row, here)
@@ -490,8 +506,8 @@ impl<A: Arranged> Write<A> {
             Decision::NotApplied(current) => {
                 let own = conditional.row.tokens.newest();
                 match fate(own, conditional.expected.as_ref(), current.as_ref()) {
-                    // Unless `in_doubt`, the write was sent only once, and that sending was not
-                    // applied. So it is rejected, even if the stored row has forgotten old tokens.
+                    // Unless `in_doubt`, the write was sent only once, and this sending was not
+                    // applied. So the write failed, even if the stored row has lost old tokens.
                     Fate::Unknown if !*in_doubt => Fate::Refused,
                     fate => fate,
                 }
@@ -572,9 +588,9 @@ impl<A: Arranged> Write<A> {
         actions
     }
 
-    /// Reads the row again after entries came to belong to another bucket. The entries that are put after
-    /// this read are newer than all removals that the other bucket received before the machine knew of that
-    /// bucket.
+    /// Reads the row again after keys of view entries were moved to another bucket. The other
+    /// bucket may have received deletions that this machine does not know. Entries that are put
+    /// after this read are newer than these deletions.
     fn moved(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         if !self.rules.keeps(Rule::MovedIsNotWritten) {
             return self.written(here);
@@ -597,9 +613,9 @@ impl<A: Arranged> Write<A> {
             _ if !self.is_awaited => Vec::new(),
             State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline, here),
             State::Deciding { is_change: true, .. } => self.doubt(here),
-            // The change itself was not sent, so it is not written. The request in progress
-            // resolves the previous row, or puts a claim. Wait for its result, because a claim that
-            // arrived after its release would stay.
+            // The change was not sent, so it is not written. The request under way completes the
+            // previous row, or reserves unique values. Wait for its result, because a reservation
+            // that is stored after its release would stay.
             State::Claiming(_) | State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))
@@ -608,8 +624,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Handles a change whose outcome is unknown: answers [`Answer::Unknown`], and decides the outcome by
-    /// resolving the intent of the change.
+    /// Handles a change of unknown outcome: answers [`Answer::Unknown`], and then decides the
+    /// outcome by resolving the intent (note) of the change.
     fn doubt(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let mut actions = self.answer(Answer::Unknown);
         self.request = None;
@@ -619,16 +635,16 @@ impl<A: Arranged> Write<A> {
 
     fn give_up(&mut self, why: NotWritten, here: &StepContext<'_, A>) -> Actions<A> {
         if self.request.is_none() {
-            // Giving up does not settle the intent, so wait for `Begin`, which starts its
-            // resolution again.
+            // The intent is not settled, so wait for `Begin`, which starts the resolution over.
             self.state = State::Waiting;
             return Vec::new();
         }
         self.end_unclaimed(Answer::NotWritten(why), here)
     }
 
-    /// Ends a change that is not written. Another change of the record may have relied on the claims of this change, so
-    /// the record is fenced before the claims are released. The fence needs no lease. The releases wait for a lease.
+    /// Ends a change that is not written, and releases the unique values that it reserved. Another
+    /// change of the record may rely on them, so the machine first replaces the record's token,
+    /// which needs no lease. The releases wait for a lease.
     fn end_unclaimed(&mut self, answer: Answer, here: &StepContext<'_, A>) -> Actions<A> {
         if self.claimed.is_empty() {
             return self.end(answer);
@@ -655,20 +671,22 @@ impl<A: Arranged> Write<A> {
     }
 }
 
-/// Outcome of a conditional write that was sent several times and whose last sending was not applied.
+/// Outcome of a conditional write that was sent several times, and whose last sending was not
+/// applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// An earlier sending was applied.
     Applied,
-    /// No sending was applied, and none will be.
+    /// No sending was applied, or ever will be.
     Refused,
-    /// The outcome is unknown, because the row has forgotten tokens since.
+    /// The outcome is unknown, because the row no longer has the tokens (ids of writes) of that
+    /// time.
     Unknown,
 }
 
-/// Returns the outcome of a conditional write that puts `own` if `expected` is stored. Its last sending was not
-/// applied, and `current` is stored now. Tokens never recur: a token that is no longer the newest never becomes the
-/// newest again.
+/// Returns the outcome of a conditional write that puts the token `own` if the tokens `expected`
+/// are stored. Its last sending was not applied, and the tokens `current` are stored. Each token is
+/// put only once, so if `expected` is no longer stored, the write can never be applied.
 pub fn fate(own: Token, expected: Option<&Tokens>, current: Option<&Tokens>) -> Fate {
     let Some(current) = current else {
         return Fate::Unknown;

@@ -1,5 +1,6 @@
-//! Tables of processes that write, in plain CQL: `recto_writers`, which stores their registrations, and
-//! `recto_intents`. See `docs/format.md`, "Writers and intents".
+//! Tables of processes that write: `recto_writers` with their registrations, and `recto_intents`
+//! with their pending changes. All columns are plain CQL. See `docs/format.md`, "Writers and
+//! intents".
 
 use std::fmt;
 
@@ -10,31 +11,32 @@ use crate::views::member::Registration;
 use crate::views::row::{Generation, Micros};
 use crate::views::stored::StoredError;
 
-/// Version of the format of a registration, and of the intents in its segments.
+/// Format version of a registration, and of the intents (pending changes) that it lists.
 pub const WRITERS_VERSION: i32 = 1;
-/// Number of partitions that store registrations. It is small, because each partition is read as a whole. It
-/// is more than one, because the conditional writes of renewals in one partition delay each other.
+/// Number of partitions among which registrations are distributed. It is small, because a reader of
+/// registrations reads all partitions. It is more than 1, because conditional writes in one
+/// partition delay each other.
 pub const WRITER_PARTITIONS: u8 = 8;
 
 const WRITERS: &str = "recto_writers";
 const INTENTS: &str = "recto_intents";
-/// Time for which Cassandra keeps tombstones of intents, in seconds. It is longer than the time for which
-/// other nodes keep missed writes for an unreachable node. An intent that reappears later is in a segment
-/// that no process reads.
+/// Time for which Cassandra keeps tombstones of intents, in seconds. It is longer than nodes keep
+/// hints for an unreachable node. An intent that reappears later is harmless: no process reads its
+/// segment.
 const INTENT_GRACE_SECONDS: u32 = 4 * 3600;
 
-/// Random identity of a process. Each start of a process gets a new identity.
+/// Random id of a process. Each start of a process gets a new id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 
 impl Incarnation {
-    /// Returns the partition key of the process's registration.
+    /// Returns the partition key of the process's registration in `recto_writers`.
     pub fn writers_partition(self) -> Cells {
         let partition = i32::from(self.0[0] % WRITER_PARTITIONS).to_be_bytes();
         std::iter::once(Some(&partition[..])).collect()
     }
 
-    /// Returns the partition key of one of the process's segments.
+    /// Returns the partition key of a segment (group of intents) of the process in `recto_intents`.
     pub fn intents_partition(self, segment: u64) -> Cells {
         [Some(&self.0[..]), Some(&segment.to_be_bytes())]
             .into_iter()
@@ -48,29 +50,32 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// Row of `recto_writers`: the registration of a process, with the segments of its intents.
+/// Row of `recto_writers`: the registration of a process, with the list of its segments (groups of
+/// intents).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
-    /// Counter, which rises with each renewal.
+    /// Counter that each renewal increases, which shows other processes that this process is alive.
     pub counter: u64,
-    /// Schema that the process uses for its writes; `None` before it has read a schema.
+    /// Id of the oldest schema with which the process may still write; `None` before it has read a
+    /// schema.
     pub generation: Option<Generation>,
-    /// True if another process found this process dead.
+    /// True if another process declared this process dead.
     pub is_dead: bool,
-    /// Numbers of the segments that contain the intents of the process, ascending.
+    /// Ids of the segments that contain the intents (pending changes) of the process, ascending.
     pub segments: Vec<u64>,
-    /// Number of times that all intents of the process were resolved since the process was found dead.
+    /// How many times all intents (pending changes) of the dead process were resolved.
     pub resolved: u32,
-    /// Time when all intents were first resolved, on the clock of the process that resolved them.
+    /// Time when all intents (pending changes) were first resolved, on the clock of the process
+    /// that resolved them; `None`: not yet.
     pub resolved_at: Option<Micros>,
 }
 
 impl Writer {
-    /// Index of `counter` among the regular columns. Conditional writes on the row of a live process compare
-    /// it.
+    /// Index (from 0) of `counter` among the regular columns. Conditional writes on the row of a
+    /// live process compare it.
     pub const COUNTER: u16 = 1;
-    /// Index of `resolved` among the regular columns. Conditional writes on the row of a dead process compare
-    /// it.
+    /// Index (from 0) of `resolved` among the regular columns. Conditional writes on the row of a
+    /// dead process compare it.
     pub const RESOLVED: u16 = 5;
 
     /// Returns the row that a renewal writes.
@@ -85,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Returns the registration that this row stores, without the segments.
+    /// Returns the registration in this row, without the segments (groups of intents).
     pub fn registration(&self) -> Registration {
         Registration {
             counter: self.counter,
@@ -131,11 +136,11 @@ impl Writer {
         cells
     }
 
-    /// Reads a registration from all columns of a row of the table.
+    /// Decodes a row of `recto_writers`.
     ///
     /// # Errors
-    /// The row has the version of a newer release, or is damaged. The caller must not treat such a row as
-    /// absent, because its process may still write.
+    /// The row has the format of a newer release, or is damaged. The caller must not treat such a
+    /// row as absent, because its process may still write.
     pub fn read(row: RowRef<'_>) -> Result<(Incarnation, Self), StoredError> {
         let read = Columns { table: WRITERS, row };
         let version = i32::from_be_bytes(read.fixed(2)?);
@@ -168,14 +173,15 @@ impl Writer {
     }
 }
 
-/// Row of `recto_intents`: a process is about to change this record.
+/// Row of `recto_intents`: says that a process is about to change a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     /// Name of the collection that contains the record.
     pub collection: String,
     /// Cells of the record's key, in the order of the collection's key fields.
     pub key: Cells,
-    /// Write timestamp of the intent. A segment is deleted at the timestamp of its newest intent.
+    /// Write timestamp of the intent (note of a pending change), in microseconds. A segment is
+    /// deleted at the timestamp of its newest intent.
     pub stamp: Micros,
 }
 
@@ -210,7 +216,7 @@ impl Intent {
         cells
     }
 
-    /// Reads an intent from all columns of a row of the table.
+    /// Decodes a row of `recto_intents`.
     ///
     /// # Errors
     /// The row is damaged. The caller must not treat it as absent.
@@ -280,7 +286,7 @@ impl<'r> Columns<'r> {
         move |cell| cell.try_into().map_err(|_| self.damaged())
     }
 
-    /// Returns the elements of a list column.
+    /// Decodes a list column, and returns its elements.
     fn values(self, column: usize, ty: &Type) -> Result<Vec<Value>, StoredError> {
         let cell = self.optional(column).ok_or(self.damaged())?;
         match cell::decode(ty, cell) {

@@ -1,7 +1,7 @@
-//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement. The proposal
-//! has a counter, a time at which all processes switch to the next bucket, and cached copies of the counter.
-//! The copies are younger than the time until the switch. In the model, clocks are exact, and only requests
-//! can take any time. The model shows four failures.
+//! Model of a design for changing buckets that Recto does not use (article 004, footnote 5). It has
+//! a stored counter of rows, a time at which all processes switch to the next bucket, and cached
+//! copies of the counter. A copy is always younger than the time until the switch. Clocks are exact
+//! in the model, but requests can take any time. The model shows four failures of the design.
 
 use stateright::{Checker, Model, Property};
 
@@ -13,23 +13,24 @@ const OUT_OF_ORDER: &str = "a later row never lies in an earlier bucket";
 const RESET_TWICE: &str = "what was counted is not forgotten";
 const NEXT: &str = "rows go to the next bucket";
 
-/// Number of time steps of the model.
+/// Number of time steps that the model explores.
 const TIMES: u8 = 6;
-/// Number of rows after which the bucket changes. Each row is sampled.
+/// Number of counted rows after which processes use the next bucket.
 const THRESHOLD: u8 = 2;
-/// Maximum age of a cached copy of the counter, in time steps.
+/// Maximum age of a cached counter, in time steps.
 const COPY_AGE: u8 = 1;
-/// Time steps between the decision to use the next bucket and the switch. It is longer than the maximum age of a copy.
+/// Time steps between the decision to use the next bucket and the switch. It is longer than a
+/// counter may be cached.
 const AHEAD: u8 = 2;
 
-/// Row of the store with the state of the bucket.
+/// Stored row that contains the number of the present bucket and the count of its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Counter {
     bucket: u8,
     count: u8,
-    /// Time of the change for which the count was last reset.
+    /// Time of the switch after which the count was last reset.
     last_change: u8,
-    /// Time from which the bucket is used. Until then, the bucket before it is used.
+    /// Time from which `bucket` is used. Until then, the previous bucket is used.
     next_change: u8,
 }
 
@@ -38,13 +39,14 @@ impl Counter {
         self.bucket - u8::from(now < self.next_change)
     }
 
-    /// Returns whether the change of buckets is complete and no agent has reset the count.
+    /// Returns whether the switch to the bucket has happened, and no agent has reset the count
+    /// since.
     fn is_to_be_reset(self, now: u8) -> bool {
         now >= self.next_change && self.last_change < self.next_change
     }
 }
 
-/// Agent that writes rows or reads all rows.
+/// Process of the model, which writes rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Agent {
     copy: Counter,
@@ -57,14 +59,14 @@ struct Agent {
 enum Step {
     #[default]
     Idle,
-    /// A write of the row with this time to this bucket is under way.
+    /// The agent is writing a row of this time to this bucket.
     Writes { time: u8, bucket: u8 },
-    /// The row is stored, but not yet counted.
+    /// The row is stored, and must be counted.
     Counts,
-    /// The agent has seen that the count reached the threshold. A write of the next bucket and its start time is under
-    /// way.
+    /// The count has reached the threshold, and the agent is storing the next bucket and the time
+    /// of the switch.
     Advances { next_change: u8 },
-    /// The agent has seen that the count must be reset. The reset is under way.
+    /// The bucket was switched, and the agent is resetting the count.
     Resets { change: u8 },
 }
 
@@ -73,7 +75,7 @@ enum Happening {
     TimeGoesBy,
     Begins(u8),
     Goes(u8),
-    /// A reader reads all rows, by the cached copy of this agent.
+    /// All rows are read, by the cached counter of this agent.
     Reads(u8),
 }
 
@@ -82,7 +84,7 @@ struct State {
     now: u8,
     counter: Counter,
     agents: [Agent; 2],
-    /// Rows, as pairs of time and bucket.
+    /// Stored rows, each as its time and its bucket.
     rows: Vec<(u8, u8)>,
     broken: Option<&'static str>,
 }
@@ -222,7 +224,7 @@ impl State {
     }
 }
 
-/// Checks that the model can reach this state, and prints the shortest path to it.
+/// Checks that the model can reach the state `name`, and prints the shortest path to it.
 fn goes_wrong(name: &'static str) {
     let any = stateright::HasDiscoveries::AnyOf([name].into());
     let checker = Footnote.checker().finish_when(any).spawn_bfs().join();

@@ -1,5 +1,5 @@
-//! Tests of clearing. Checks that old buckets are cleared, even if their ranges are split repeatedly
-//! meanwhile, and that the number of old buckets stays below its limit.
+//! Tests of the clearing of old buckets (left by splits). Checks that they are cleared even if
+//! their ranges are split again during the wait, and that a range never has too many of them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Cut, Decision, Directory, Protocol, Sampling, Stays,
 };
 
-/// Executes all steps of a split of the last range, ahead of its rows, at a key.
+/// Splits the last range at a key behind its rows, with all steps of the split.
 fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
     let protocol = Protocol::default();
     let cut = Cut {
@@ -26,7 +26,7 @@ fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
     Some(now)
 }
 
-/// Returns the old buckets of the last range.
+/// Returns the old buckets (left by splits) of the last range.
 fn left(directory: &Directory) -> BTreeSet<Bucket> {
     directory
         .pieces
@@ -50,8 +50,9 @@ fn does_not_split_with_too_many_old_buckets() {
     assert_eq!(now.check(b""), Ok(()));
 }
 
-/// Clears old buckets while the last range is split again `cuts` times during each wait. Returns the range
-/// map that is written in the end, and the number of waits.
+/// Clears the old buckets of a range map, while the last range is split `cuts` times during each
+/// wait. Returns the range map that the clearing finally writes (`None`: none), and the number of
+/// waits.
 fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, u32) {
     let mut machine = Clearing::new(Protocol::default());
     let (mut event, mut waits) = (ClearEvent::Begin, 0);
@@ -88,10 +89,11 @@ fn clears_old_buckets_despite_further_splits() {
     let mut at = 1;
     now = cut_ahead(&now, at).unwrap();
     assert_eq!(left(&now), BTreeSet::from([Bucket(0)]));
-    // Without further splits, all old buckets are cleared after all waits.
+    // Without further splits, all old buckets are cleared after the last wait.
     let (put, waits) = clears(&mut now.clone(), &mut at, 0);
     assert_eq!((left(&put.unwrap()).len(), waits), (0, MAX_CLEARING_LOOKS));
-    // With frequent splits, the buckets that were old before the last wait are cleared. Newer old buckets stay.
+    // With frequent splits, buckets that were old before the last wait are cleared, and newer ones
+    // stay.
     let (put, waits) = clears(&mut now, &mut at, 3);
     assert!(waits < MAX_CLEARING_LOOKS, "{waits}");
     let before = left(&now);
@@ -107,7 +109,7 @@ fn frequent_splits_stay_below_the_bucket_limit() {
     for _ in 0..8 {
         at += 1;
         now = cut_ahead(&now, at).unwrap();
-        // Ten splits during a wait of 150 s: one every 15 s.
+        // Ten splits during each wait of 150 s are one split every 15 s.
         let (put, _) = clears(&mut now, &mut at, 10);
         now = put.unwrap();
     }

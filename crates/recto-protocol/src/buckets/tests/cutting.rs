@@ -1,5 +1,6 @@
-//! Model of one row, with writers, deleters and readers of the row, and processes that split its range. For
-//! each rule, a test leaves the rule out and checks that an invariant then breaks.
+//! Model of splits: one row, with processes that write, delete and read the row, and processes that
+//! split its range. For each rule of the protocol, a test disables the rule and finds a broken
+//! invariant.
 
 use super::model::{B1, B2, B3, B4, Config};
 use super::{SAMPLING, usually};
@@ -8,7 +9,7 @@ use crate::buckets::{Cut, Operation, Room, Span, Stays};
 
 use Operation::{Delete, Put};
 
-/// Returns a split at these keys. At a key before the row, the row moves to a new bucket.
+/// Returns a split at these keys. If a key is before the row, the row moves to a new bucket.
 fn cut(edges: &[&str], stays: Stays) -> Cut {
     Cut {
         edges: edges.iter().map(|edge| edge.as_bytes().to_vec()).collect(),
@@ -18,7 +19,8 @@ fn cut(edges: &[&str], stays: Stays) -> Cut {
     }
 }
 
-/// Returns a configuration without faults, with a row that moves to a new bucket, these writers, and a page.
+/// Returns a model without faults: the row moves to a new bucket while these writers and a reader
+/// use it.
 fn moved(writers: &[&[Operation]]) -> Config {
     Config {
         has_row: true,
@@ -29,7 +31,7 @@ fn moved(writers: &[&[Operation]]) -> Config {
     }
 }
 
-/// Returns the configuration of `moved` with a second process that splits, which continues unfinished splits.
+/// Returns the model of `moved` with a second splitting process, which continues unfinished splits.
 fn gone_on(writers: &[&[Operation]]) -> Config {
     let mut config = moved(writers);
     config.splitters.push(None);
@@ -102,10 +104,10 @@ fn cuts_overlap() {
     two(&[Delete]).holds("cuts overlap, with a deleter");
 }
 
-/// Checks that a process can continue the split of one range by its window of the range map. One split makes
-/// three ranges. The last range keeps its bucket, and the middle range contains the row. The second process
-/// sees only the middle range. The middle range may therefore be read in its new bucket while the first and
-/// the last range are still read in the old bucket.
+/// Checks that a process can continue a split although it sees only one window of the range map.
+/// The split makes three ranges. The second process sees only the middle range, which contains the
+/// row. So the middle range may be read in its new bucket while its neighbors are still read in the
+/// old bucket.
 #[test]
 fn a_piece_of_a_cut_is_moved_on_by_its_window() {
     let middle = Span {
@@ -123,8 +125,8 @@ fn a_piece_of_a_cut_is_moved_on_by_its_window() {
     }
 }
 
-/// Checks that a split that is too large for one conditional write uses several conditional writes, followed by one
-/// wait.
+/// Checks that a split that is too large for one conditional write uses several, and only one wait
+/// after the last.
 #[test]
 fn a_cut_is_made_by_several_conditional_writes() {
     for (script, stays) in [(Put, Stays::First), (Put, Stays::Last), (Delete, Stays::First)] {
@@ -194,7 +196,7 @@ fn copies_that_live_long() {
     config.holds("long-lived copies");
 }
 
-/// Returns a configuration with a writer whose clocks stop for too long, and a process that clears old
+/// Returns a model with a writer whose clocks stop for too long, and a process that clears old
 /// buckets.
 fn stood_still() -> Config {
     Config {

@@ -94,7 +94,7 @@ fn only_what_was_changed_is_put() {
     assert_eq!(changed, [&after.pieces[0], &after.pieces[2]]);
 }
 
-/// Returns damaged range maps with the expected errors.
+/// Returns damaged range maps (which bucket holds which keys) with the expected errors.
 fn damages() -> Vec<(Directory, Damage)> {
     let whole = || directory(5, vec![piece(b"", 0), piece(b"c", 1), piece(b"f", 2)]);
     let spoilt = |spoil: &dyn Fn(&mut Directory)| {

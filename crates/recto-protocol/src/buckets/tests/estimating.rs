@@ -1,9 +1,9 @@
-//! Tests of estimates from a few checked ranges, if the contents of ranges differ from their records.
+//! Tests of the estimated number of rows, which is corrected by a few checked ranges.
 
 use crate::buckets::estimating::Several;
 use crate::buckets::{Drawn, Figures, corrected};
 
-/// Deterministic sequence of numbers from 0 to 1 that looks random.
+/// Deterministic pseudorandom numbers from 0 to 1.
 struct Draws(u64);
 
 impl Draws {
@@ -31,8 +31,8 @@ fn rows(rows: f64) -> Figures {
     }
 }
 
-/// Returns the number of rounds, of a hundred, in which the interval contains the true number of rows. Each
-/// range has a recorded number of rows and a current number of rows.
+/// Returns in how many of 100 estimates the error interval contains the true number of rows. Each
+/// range is given by its recorded and its present number of rows.
 fn covered(pieces: &[(f64, f64)], are_distinct: bool) -> f64 {
     let mut draws = Draws(0x9E37_79B9_7F4A_7C15);
     let of = |of: fn(&(f64, f64)) -> f64| pieces.iter().map(|piece| of(piece).round()).sum::<f64>();

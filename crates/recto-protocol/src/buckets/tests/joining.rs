@@ -1,6 +1,6 @@
-//! Model of joins. Three ranges are joined, and one of them has the row. Writers, deleters and a page use the
-//! row meanwhile, and other processes split the ranges or continue the join. For each rule of joins, a test
-//! leaves the rule out and checks that an invariant then breaks.
+//! Model of a join of three ranges, one of which contains the row. Meanwhile, other processes
+//! write, delete and read the row, split the ranges, or continue the join. For each rule of joins,
+//! a test disables the rule and finds a broken invariant.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ use crate::buckets::{
 
 use Operation::{Delete, Put};
 
-/// Returns the roles of a range that is read in one bucket. Another bucket receives deletions.
+/// Returns the buckets of a range that is read in the bucket `read` and is moving to the bucket
+/// `to`.
 fn moving(read: u64, to: u64) -> Roles {
     Roles {
         deletes: [Bucket(to)].into(),
@@ -27,7 +28,7 @@ fn moving(read: u64, to: u64) -> Roles {
     }
 }
 
-/// Returns the roles of a range that has left an old bucket.
+/// Returns the buckets of a range that has moved from the bucket `old` to the bucket `read`.
 fn moved(read: u64, old: u64) -> Roles {
     Roles {
         old: [Bucket(old)].into(),
@@ -67,7 +68,8 @@ fn span(start: &str, end: Option<&str>) -> Span {
 
 const ALL: [(&str, u64); 3] = [("", 0), ("f", 1), ("x", 2)];
 
-/// Returns a configuration in which three ranges are joined. The range in the middle has the row.
+/// Returns a model in which three ranges are joined, while these writers use the row of the middle
+/// range.
 fn joined(writers: &[&[Operation]]) -> Config {
     Config {
         has_row: true,
@@ -81,7 +83,7 @@ fn joined(writers: &[&[Operation]]) -> Config {
     }
 }
 
-/// Returns the configuration of `joined` with a second process, which continues an unfinished join.
+/// Returns the model of `joined` with a second process, which continues an unfinished join.
 fn continued(writers: &[&[Operation]]) -> Config {
     let mut config = joined(writers);
     config.splitters.push(None);
@@ -103,7 +105,7 @@ fn a_writer_and_a_deleter_and_a_lost_request() {
     config.holds("join: a writer, a deleter and a lost request");
 }
 
-/// Checks joins in which the first or the last range has the row.
+/// Checks joins of three ranges, of which the first or the last contains the row.
 fn holds_in_the_first_or_last_range(writers: &[&[Operation]]) {
     for (starts, row_bucket) in [(["", "p", "x"], 0), (["", "c", "f"], 2)] {
         let all: Vec<(&'static str, u64)> = starts.into_iter().zip(0..).collect();
@@ -144,7 +146,7 @@ fn a_lost_request() {
     }
 }
 
-/// Checks joins of a process that dies, and which another process continues.
+/// Checks that another process continues the join of a process that dies.
 fn holds_if_another_process_continues(has_page: bool) {
     for script in [Put, Delete] {
         let config = Config {
@@ -192,7 +194,7 @@ fn two_processes_join_and_old_buckets_are_cleared() {
     }
 }
 
-/// Returns a configuration with a writer whose clocks stop for too long.
+/// Returns a model of a join with a writer whose clocks stop for longer than allowed.
 fn stood_still() -> Config {
     Config {
         standstills: 1,
@@ -207,7 +209,7 @@ fn clocks_that_stood_still() {
     stood_still().holds("join: clocks that stood still");
 }
 
-/// Returns a configuration in which one range is rewritten.
+/// Returns a model in which a join moves the rows of one range to a new bucket without tombstones.
 fn rewritten(writers: &[&[Operation]]) -> Config {
     Config {
         joins: vec![Some(join(&[("f", 1)]))],
@@ -233,7 +235,8 @@ fn one_range_is_rewritten_with_two_writers() {
     rewritten(&[&[Put], &[Delete]]).holds("join: one range is rewritten");
 }
 
-/// Returns a configuration in which two processes continue the join, each by a window.
+/// Returns a model in which two processes continue the join, each by its own window of the range
+/// map.
 fn by_windows(writers: &[&[Operation]]) -> Config {
     let mut config = joined(writers);
     config.splitters.extend([None, None]);
@@ -263,7 +266,7 @@ fn windows_continue_a_join_with_a_writer_or_a_page() {
     }
 }
 
-/// Checks joins that a process continues by a window, which shows only the range with the row.
+/// Checks that a process can continue a join by a window that shows only the range with the row.
 #[test]
 #[ignore = "slow: models with up to 3 million states, minutes"]
 fn a_window_continues_a_join_with_a_writer_and_a_page() {
@@ -296,7 +299,7 @@ fn each_conditional_write_moves_one_range() {
     config.holds("join: each conditional write moves one range");
 }
 
-/// Returns a configuration in which a process splits two of the ranges at any time.
+/// Returns a model in which a process splits two of the joined ranges at any time.
 fn split_meanwhile(writers: &[&[Operation]]) -> Config {
     let mut config = joined(writers);
     config.splitters.push(Some(cut(&["c", "k"], Stays::First)));
@@ -334,7 +337,7 @@ fn a_split_meanwhile_and_cleared() {
     }
 }
 
-/// Returns a configuration in which joined ranges are split before their edges are removed.
+/// Returns a model in which joined ranges are split before the edges between them are removed.
 fn split_before_clearing(writers: &[&[Operation]]) -> Config {
     Config {
         row_bucket: 3,
@@ -377,7 +380,8 @@ fn a_split_while_edges_are_removed() {
     }
 }
 
-/// Returns a configuration in which a process splits a run that continues behind its window.
+/// Returns a model in which a process splits ranges of one bucket, of which its window shows only
+/// some.
 fn split_beyond_window() -> Config {
     Config {
         row_bucket: 1,
@@ -390,7 +394,8 @@ fn split_beyond_window() -> Config {
     }
 }
 
-/// Returns a configuration in which a process joins a part of a run, of which its window shows no other part.
+/// Returns a model in which a process joins ranges of one bucket, of which its window shows only
+/// some.
 fn joined_beyond_window() -> Config {
     Config {
         row_bucket: 1,
@@ -420,7 +425,7 @@ fn without_whole_runs() {
     joined_beyond_window().breaks(Rule::WholeRuns, &[B5]);
 }
 
-/// Returns a configuration in which two processes join ranges, of which one is the same.
+/// Returns a model with two joins that have one range in common.
 fn two_joins(script: &[Operation]) -> Config {
     let mut config = joined(&[script]);
     config.splitters.push(None);
@@ -453,8 +458,8 @@ fn without_joining_only_as_decided() {
     config.breaks(Rule::JoinedAsDecided, &[B6]);
 }
 
-/// Returns a configuration in which bucket 0 has a copy of the row that no process knows of. The row was
-/// deleted in the bucket that is read.
+/// Returns a model in which bucket 0 still has an unknown copy of the row, which was deleted in its
+/// present bucket.
 fn stray() -> Config {
     Config {
         has_row: false,
@@ -465,8 +470,8 @@ fn stray() -> Config {
     }
 }
 
-/// Returns a configuration in which a writer guesses bucket 0. The removal of the row there may arrive at any
-/// time, or never.
+/// Returns a model with a writer that wrongly guesses bucket 0. The deletion of the row there may
+/// arrive late or never.
 fn guessed() -> Config {
     Config {
         guesses: true,
@@ -488,8 +493,8 @@ fn without_removing_edges_last() {
     guessed().breaks(Rule::EdgesGoLast, &[B2]);
 }
 
-/// Returns a configuration in which two ranges were split off bucket 0. The range with the row is still read
-/// from bucket 0. It is in another window than the ranges that are joined.
+/// Returns a model with two ranges that were split off bucket 0. The range with the row is still
+/// read in bucket 0, and is in another window than the joined ranges.
 fn stalled() -> Config {
     Config {
         row_bucket: 0,
@@ -512,7 +517,7 @@ fn without_clearing_by_span() {
     stalled().breaks(Rule::ClearedBySpan, &[B1]);
 }
 
-/// Checks that joins also need the rules of splits.
+/// Checks that joins, too, fail without the rules of splits.
 #[test]
 fn joins_need_the_rules_of_splits() {
     joined(&[&[Put], &[Delete]]).breaks(Rule::DeletionsFirst, &[B2]);
@@ -537,7 +542,8 @@ fn joins_need_the_rules_of_splits() {
     stood_still().breaks(Rule::CopiedBeforeCleared, &[B1]);
 }
 
-/// Returns the range map after all steps that are possible now.
+/// Returns the range map (which bucket holds which keys) after the next step of each unfinished
+/// split or join.
 fn advanced(directory: &Directory) -> Option<Directory> {
     directory.advanced(&directory.being_cut(), true, Room::default(), Protocol::default())
 }
@@ -631,8 +637,8 @@ fn rejects_joins_that_are_not_possible() {
     assert_eq!(window.join(&join(&ALL[1..2]), protocol), None);
 }
 
-/// Checks that a join of a partition without a range map marks the root first, and that a join that does not fit
-/// into one conditional write is left out.
+/// Checks that a join in a partition without a range map first marks bucket 0, so that scans find
+/// the partition. Checks also that a join that does not fit into one conditional write is not made.
 #[test]
 fn a_join_marks_the_root_and_fits_into_one_write() {
     let protocol = Protocol::default();
@@ -672,7 +678,7 @@ fn a_join_marks_the_root_and_fits_into_one_write() {
     assert!(matches!(made, SplitAction::Cas { .. }));
 }
 
-/// Change of a range map, or of a window of it.
+/// Random change of a range map (which bucket holds which keys), or of a window of it.
 #[derive(Debug, Clone)]
 enum Change {
     Cut(Vec<u8>, bool),
@@ -682,7 +688,8 @@ enum Change {
     RemoveEdges,
 }
 
-/// Returns changes, each with the first range and the number of ranges of its window.
+/// Returns random changes, each with the index of the first range and the number of ranges of its
+/// window.
 fn changes() -> impl Strategy<Value = Vec<(Change, usize, usize)>> {
     let edges = proptest::collection::vec(1..60_u8, 1..4);
     let change = prop_oneof![
@@ -696,7 +703,7 @@ fn changes() -> impl Strategy<Value = Vec<(Change, usize, usize)>> {
 }
 
 impl Change {
-    /// Returns the window after the change, if the change is possible.
+    /// Returns the window after the change; `None` if the change is not possible.
     fn applied(self, window: &Directory) -> Option<Directory> {
         let protocol = Protocol::default();
         match self {
@@ -735,7 +742,7 @@ proptest! {
         let protocol = Protocol::default();
         let mut now = Directory::absent(SAMPLING, protocol);
         for (change, from, count) in changes {
-            // Every second change sees the whole range map, and the others see a window.
+            // Half of the changes see the whole range map, and the others only a window.
             let (from, count) = if count % 2 == 0 { (0, now.pieces.len()) } else { (from, count) };
             let from = from.min(now.pieces.len() - 1);
             let end = (from + count).min(now.pieces.len());
@@ -757,7 +764,8 @@ proptest! {
             }
             now = next;
         }
-        // All splits and joins complete if no other begins. Then each bucket is read in one range.
+        // If no more splits and joins begin, all of them complete, and each bucket is then read in
+        // only one range.
         for _ in 0..4 {
             now = advanced(&now).unwrap_or(now);
         }

@@ -1,5 +1,5 @@
-//! Model of the lifetime of a cached range map. A process waits for the end of that lifetime, while clocks
-//! stop or are set.
+//! Model of cached range maps: a process uses a cached range map, and another process waits for its
+//! expiry, while clocks stop or are set.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::buckets::{Clock, Directory, DirectoryCopy, Protocol};
 const OVER: &str = "nobody goes by a copy that was waited for";
 const HELD: &str = "a copy lives while there is no need to wait for it";
 
-/// Duration of the models, in seconds.
+/// Duration of the model, in seconds.
 const SECONDS: u64 = 8;
-/// Seconds by which a clock is set back.
+/// Seconds by which a clock can be set back.
 const SET_BACK_SECONDS: i64 = 5;
 
-/// Clock that never stops alone and is never set. The other clock may do so. Both clocks can stop together.
+/// Clock that is never set, and stops only together with the other clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reliable {
     Boot,
@@ -37,25 +37,26 @@ struct Clocks {
 enum Copy {
     None,
     Asked(Clock),
-    /// The store has answered with the range map from before the change.
+    /// The store has answered with the range map (which bucket holds which keys) from before its
+    /// change.
     Answered(Clock),
     Held(DirectoryCopy),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
-    /// Time since the start, in seconds. All following times are in seconds.
+    /// Seconds since the start of the model.
     now: u64,
     clock: Clock,
     standstill: u64,
     copy: Copy,
-    /// Time when the range map was changed and the change was confirmed.
+    /// Second in which a new range map (which bucket holds which keys) was stored; `None`: not yet.
     changed: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Happening {
-    /// One second passes. In the next three variants, one or both clocks stop, or a clock is set.
+    /// One second passes on both clocks. In the next three events, clocks stop, or one is set back.
     BothGoOn,
     OnlyReliable,
     SetBack,
@@ -127,8 +128,8 @@ impl Model for Clocks {
             Happening::BothGoOn => (boot, wall) = (1, 1),
             Happening::OnlyReliable if self.reliable == Reliable::Boot => boot = 1,
             Happening::OnlyReliable => wall = 1,
-            // Only the unreliable clock is set back, so if the wall clock is the reliable clock,
-            // this event does not happen.
+            // Only the unreliable clock can be set back. This event sets the wall clock, so it is
+            // impossible if the wall clock is reliable.
             Happening::SetBack if self.reliable == Reliable::Boot => (boot, wall) = (1, -SET_BACK_SECONDS),
             Happening::SetBack => return None,
             Happening::NoneGoesOn => next.standstill -= 1,

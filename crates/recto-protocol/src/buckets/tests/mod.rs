@@ -1,8 +1,9 @@
-//! Tests of the protocol of buckets. The models explore all possible events for one row while its range is
-//! split. They use the same step functions as the engine. For each rule, a test leaves the rule out and finds
-//! a sequence of events that breaks an invariant.
+//! Tests of the protocol of buckets. Models explore all possible events for one row while its range
+//! is split, with the step functions of the engine. For each rule of the protocol, a test disables
+//! the rule and finds events that break an invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. Then a model has millions of states,
+//! and takes minutes.
 
 #![expect(clippy::unwrap_used, clippy::float_cmp, reason = "a test says so by failing")]
 #![expect(
@@ -37,7 +38,7 @@ const SAMPLING: Sampling = Sampling {
     mean: 64,
 };
 
-/// Returns a range that has only one bucket.
+/// Returns a key range that begins at `start` and has only one bucket.
 fn piece(start: &[u8], bucket: u64) -> Piece {
     Piece {
         start: start.to_vec(),
@@ -48,7 +49,7 @@ fn piece(start: &[u8], bucket: u64) -> Piece {
     }
 }
 
-/// Returns a complete range map of these ranges.
+/// Returns a complete range map (which bucket holds which keys) with these ranges.
 fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
     Directory {
         version: 7,
@@ -58,13 +59,14 @@ fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
     }
 }
 
-/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
+/// Returns the number of faults that a model explores: `usual`, or `long` if `RECTO_TEST_SCALE` is
+/// at least 2.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Source texts of the models.
+/// Source texts of the models, which must have a test for each rule.
 const MODELS: [&str; 4] = [
     include_str!("cutting.rs"),
     include_str!("joining.rs"),
@@ -72,7 +74,8 @@ const MODELS: [&str; 4] = [
     include_str!("retaining.rs"),
 ];
 
-/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
+/// Checks that each rule is disabled in some test, and that the design record names exactly these
+/// tests.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

@@ -1,4 +1,5 @@
-//! Possible faults of a model, and invariants of its states.
+//! Configuration of the model of buckets: its processes, its faults, and the invariants that must
+//! hold.
 
 use std::time::Instant;
 
@@ -18,68 +19,73 @@ const NEVER_STUCK: &str = "whatever is begun can go on";
 const EDGES_REMOVED: &str = "the edges between joined ranges are removed";
 pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
 
-/// Configuration of a model: its processes, and the number of faults of each kind.
+/// Model of one row in buckets: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// Rule that the model leaves out.
+    /// Disabled rule of the protocol; `None`: all rules are enabled.
     pub(crate) without: Option<Rule>,
-    /// True if the row exists at the start.
+    /// True if the row exists at first.
     pub(crate) has_row: bool,
-    /// For each writer, its operations on the row, one after the other.
+    /// For each writer, its operations on the row, in order.
     pub(crate) writers: Vec<Vec<Operation>>,
-    /// True if the writers have no cached range map at first, and guess bucket 0.
+    /// True if the writers have no range map at first, and guess that the row is in bucket 0.
     pub(crate) guesses: bool,
-    /// True if a page is read concurrently with the writes.
+    /// True if a page is read while the row is written.
     pub(crate) reads: bool,
-    /// Split that each splitter makes. `None`: the splitter continues a split that another process began.
+    /// For each splitting process, the split that it makes; `None`: it continues a split of another
+    /// process.
     pub(crate) splitters: Vec<Option<Cut>>,
-    /// Window of each splitter: the splitter sees only the ranges that start in this span. `None`, or no
-    /// entry: it sees all ranges.
+    /// For each splitting process, the span in which it sees ranges; `None`, or a missing item: it
+    /// sees all ranges.
     pub(crate) windows: Vec<Option<Span>>,
-    /// Size limit of one conditional write of a split.
+    /// Size limits of one conditional write of a split.
     pub(crate) room: Room,
-    /// True if the most recent old bucket is cleared.
+    /// True if a process clears the newest old bucket.
     pub(crate) clears: bool,
-    /// Number of requests whose outcome is reported as unknown.
+    /// Number of requests whose outcome can be unknown.
     pub(crate) losses: u8,
-    /// Number of processes that end in the middle of an operation.
+    /// Number of processes that can stop in the middle of an operation.
     pub(crate) crashes: u8,
-    /// Number of times that a writer uses an expired range map as if it were valid, because its clocks
-    /// stopped for longer than allowed.
+    /// Number of times that a writer can use an expired range map as if it were valid, because its
+    /// clocks stopped for too long.
     pub(crate) standstills: u8,
-    /// Number of times that tombstones that are old enough are purged.
+    /// Number of times that old tombstones can be purged.
     pub(crate) purges: u8,
-    /// True if requests are transactions, on a store that keeps no tombstones.
+    /// True if requests are transactions, in a store without tombstones.
     pub(crate) transacts: bool,
-    /// True if cached copies of the first range map have the long lifetime.
+    /// True if the first range map (which bucket holds which keys) has the long lifetime, because
+    /// no split was expected.
     pub(crate) is_calm: bool,
-    /// Start and roles of each range at the start. Empty: the partition has no range map.
+    /// Start and buckets of each range at first. Empty: there is no range map yet.
     pub(crate) pieces: Vec<(&'static str, Roles)>,
-    /// Number of the bucket that has the row at the start.
+    /// Id of the bucket that has the row at first.
     pub(crate) row_bucket: u64,
-    /// Number of a bucket in which a copy of the row remains that no process knows of.
+    /// Id of a bucket with an unknown copy of the row; `None`: there is no copy.
     pub(crate) stray: Option<u64>,
-    /// True if the row was deleted in its bucket, and the tombstone is purged.
+    /// True if the row was deleted in its bucket before, and the tombstone is purged.
     pub(crate) is_deleted: bool,
-    /// Join that each splitter makes. `None`, or no entry: the splitter makes no join.
+    /// For each splitting process, the join that it makes; `None`, or a missing item: it makes no
+    /// join.
     pub(crate) joins: Vec<Option<Join>>,
-    /// True if the row need not move to another bucket.
+    /// True if the row may stay in its bucket. Otherwise a test fails unless the row can move.
     pub(crate) row_stays: bool,
 }
 
 impl Config {
-    /// Returns the window of the range map that a splitter sees.
+    /// Returns the span in which the splitting process with this index sees ranges; `None`: it sees
+    /// all.
     pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
         self.windows.get(usize::from(splitter))?.as_ref()
     }
 
-    /// Returns the join that a splitter makes.
+    /// Returns the join of the splitting process with this index; `None`: it makes no join.
     pub(crate) fn join(&self, splitter: u8) -> Option<&Join> {
         self.joins.get(usize::from(splitter))?.as_ref()
     }
 
-    /// Returns the maximum number of new buckets, if the splitters only join ranges.
+    /// Returns the maximum number of new buckets; `None` if the model has splits, which may need
+    /// any number.
     fn max_joined_buckets(&self) -> Option<u64> {
         let joins = self.joins.iter().flatten().count() as u64;
         let is_split = self.splitters.iter().any(Option::is_some);
@@ -94,7 +100,7 @@ impl Config {
         }
     }
 
-    /// Checks that no invariant breaks and that a state is reachable in which all work is done.
+    /// Checks that no invariant breaks, and that all work can be completed.
     pub(crate) fn holds(self, name: &str) {
         let started = Instant::now();
         let mut joins = self.joins.iter().flatten();
@@ -118,8 +124,8 @@ impl Config {
         );
     }
 
-    /// Checks that one of the invariants breaks if the model leaves out a rule. The search is depth first: it
-    /// finds a path, although not the shortest one, through a fraction of the states.
+    /// Checks that one of the invariants breaks if the model disables `rule`. A depth-first search
+    /// finds some path to a broken state after a fraction of all states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without = Some(rule);
         let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
@@ -135,8 +141,8 @@ impl Config {
     }
 }
 
-/// Returns a protocol in which a millisecond stands for a second: cached range maps live for two seconds, and
-/// clocks may stop for one second.
+/// Returns protocol parameters in which 1 ms stands for 1 s: cached range maps live for 2 s, and
+/// clocks may stop for 1 s.
 pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     Protocol {
         short_life_ms: 2,
@@ -147,13 +153,13 @@ pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     }
 }
 
-/// Checks that a path to a broken state was found when the model left out this rule.
+/// Checks that a broken state was found when `rule` was disabled, and prints the path to the state.
 pub(crate) fn is_broken<S, A: std::fmt::Debug>(rule: Rule, path: Option<Path<S, A>>) {
     let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
     eprintln!("without {rule:?}:\n{}", told(path));
 }
 
-/// Returns the path to a state as text: one event per line.
+/// Returns the events on a path, one per line.
 pub(crate) fn told<S, A: std::fmt::Debug>(path: Path<S, A>) -> String {
     let happenings = path.into_actions().into_iter().enumerate();
     happenings

@@ -1,11 +1,12 @@
-//! Check of range maps by the buckets that are read now. Releases without joins made this check. It rejects a
-//! join that two windows continue, so models use it in place of the rule `PlacedByDestination`.
+//! Stricter check of range maps than the present one, which earlier releases made. It rejects a
+//! join that is continued by two windows. Models use it to show that the rule `PlacedByDestination`
+//! is needed.
 
 use std::collections::BTreeMap;
 
 use crate::buckets::{Bucket, Damage, Directory, Roles};
 
-/// Checks that no bucket is read permanently in two ranges that are not adjacent.
+/// Checks that two ranges that are not adjacent never stay in one bucket.
 pub(crate) fn check_places_by_read(directory: &Directory) -> Result<(), Damage> {
     let mut stays: BTreeMap<Bucket, usize> = BTreeMap::new();
     let (mut place, mut before) = (0, None);
@@ -20,7 +21,7 @@ pub(crate) fn check_places_by_read(directory: &Directory) -> Result<(), Damage> 
     Ok(())
 }
 
-/// Returns whether the range will soon be read in another bucket.
+/// Returns whether the range will be read in another bucket.
 fn is_leaving(roles: &Roles) -> bool {
     !roles.deletes.is_empty() || roles.next_read().is_some()
 }

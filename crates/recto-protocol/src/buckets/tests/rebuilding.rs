@@ -1,4 +1,5 @@
-//! Tests of rebuilt range maps. Checks that any remains give a valid range map that contains all buckets.
+//! Tests of the reconstruction of damaged range maps. Checks that the result is always valid, and
+//! contains all buckets.
 
 use proptest::prelude::*;
 
@@ -42,7 +43,8 @@ fn read(directory: &Directory) -> Vec<(&[u8], u64)> {
         .collect()
 }
 
-/// Returns three ranges, of which the last one is being split, and the contents of the buckets.
+/// Returns a range map with three ranges, of which the last is being split, and the content of each
+/// bucket.
 fn whole() -> (Directory, Vec<HeldBucket>) {
     let mut moving = piece(b"m", 2);
     moving.roles.writes = [Bucket(1)].into();
@@ -67,8 +69,8 @@ fn keeps_readable_ranges() {
     assert_eq!((raised.version, raised.next_bucket), (8, Bucket(4)));
     assert_eq!(raised.pieces, whole.pieces, "who is at it goes on");
     assert_eq!(raised.longest_ms, Protocol::default().long_life_ms);
-    // Bucket 9 was created after the range map was stored, so the next number must be greater than
-    // 9.
+    // Bucket 9 exists, although the stored next id is lower, so the new next id must be greater
+    // than 9.
     let mut more = held.clone();
     more.push(self::held(9, b"f", b"g"));
     assert_eq!(rebuilt(&remains, &more).next_bucket, Bucket(10));
@@ -81,8 +83,8 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
     remains.pieces[1].columns = None;
     let unreadable = rebuilt(&remains, &held);
     assert_eq!(read(&unreadable), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
-    // If the bucket of the second range is unknown, too, the range gets the newest bucket that has rows in
-    // the range and that no range names. An older bucket may only have rows from before a split.
+    // If the bucket of the second range is unknown, the range gets the newest bucket that has rows
+    // there and that no range names. An older bucket may only have rows from before a split.
     remains.pieces[1].bucket = None;
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
     // The first range is missing, so a range is added that begins at the first key.
@@ -90,12 +92,12 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
     remains.pieces.remove(0);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // Two ranges name the same bucket. The bucket stays with the range in which it has rows.
+    // Two ranges name bucket 2. It stays with the range in which it has rows.
     let mut remains = Remains::from(&whole);
     remains.pieces[0] = PieceRemains::from_bucket(b"", 2);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // No shared column is readable, so the version and the next number get new values.
+    // The shared columns are unreadable, so the version and the next bucket id get new values.
     let nothing = Remains {
         pieces: remains.pieces.clone(),
         ..Remains::default()
@@ -117,7 +119,8 @@ fn keeps_unfinished_joins_as_one_run() {
     assert_eq!(remains.directory(), Ok(whole.clone()));
     remains.next_bucket = Some(1);
     assert_eq!(rebuilt(&remains, &held).pieces, whole.pieces);
-    // The range in the middle lost its join, so only one of the others keeps the new bucket.
+    // The range in the middle has lost its join, so only one of the others may keep the bucket of
+    // the join.
     remains.pieces[1].columns = None;
     let broken = rebuilt(&remains, &held);
     assert_eq!(read(&broken), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
@@ -134,8 +137,8 @@ fn rebuilds_a_missing_range_map_from_buckets() {
         held(2, b"i", b"z"),
         held(4, b"e", b"f"),
     ];
-    // Bucket 0 still has old rows among the keys of the other buckets. Bucket 1 still has old rows
-    // among the keys of bucket 4, which was split from it.
+    // Bucket 0 still has old rows in the ranges of other buckets. So has bucket 1, from which
+    // bucket 4 was split off.
     let rebuilt_of = |held: &[HeldBucket]| rebuilt(&gone, held);
     assert_eq!(
         read(&rebuilt_of(&held)),

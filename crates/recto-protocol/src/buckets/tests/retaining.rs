@@ -1,5 +1,5 @@
-//! Model of retention. It has rows beyond the retention bound, a kept row, a page, and a writer beyond the
-//! bound. A process deletes the old rows, and another process continues if the first process dies. A further
+//! Model of retention: rows beyond a retention bound, a kept row, a reader, and a writer of an old
+//! row. A process deletes the old rows, and another one continues if the first dies. A further
 //! process may join the old range with the kept range.
 
 use std::collections::BTreeSet;
@@ -22,16 +22,16 @@ const CLEAN: &str = "nothing is left in a bucket that nobody knows of";
 const GONE: &str = "the bucket goes";
 const LATE: &str = "a write is refused";
 
-/// Duration of a model, in ticks: two lifetimes of cached range maps with their margins.
+/// Duration of a model, in time steps: two waits for the expiry of cached range maps.
 const TICKS: u64 = 8;
-/// Duration of a model with a join, in ticks: the four waits of a join and a deletion with their margins.
+/// Duration of a model with a join, in time steps: four waits for the expiry of cached range maps.
 const TICKS_OF_JOIN: u64 = 12;
-/// Rows at the start: two rows are too old, and one row is kept. The next constant is the key of a row that
-/// is written and that is also too old.
+/// Keys of the rows at first: two old ones, and one that is kept. `WRITTEN` is the key of another
+/// old row.
 const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
 const WRITTEN: &[u8] = b"c";
 const FLOOR: &[u8] = b"k";
-/// Edge of the window of the deleting process, if it does not see the whole range map.
+/// Edge of the window that the deleting process sees, in models with windows.
 const WINDOW: &[u8] = b"l";
 
 #[derive(Debug, Clone)]
@@ -39,11 +39,11 @@ const WINDOW: &[u8] = b"l";
 struct Drops {
     without: Option<Rule>,
     also_without: Option<Rule>,
-    /// True if the newest keys come first.
+    /// True if the newest rows have the smallest keys.
     is_newest_first: bool,
-    /// True if the kept row is still read from the bucket that is deleted.
+    /// True if the kept row is still read in the bucket of the old rows.
     is_being_cut: bool,
-    /// Split whose last range is unfinished and behind the window of the deleting process; `None`: the
+    /// Unfinished split whose last range is outside the window of the deleting process; `None`: the
     /// process sees the whole range map.
     behind_window: Option<Stays>,
     crashes: u8,
@@ -58,7 +58,7 @@ struct State {
     now: u64,
     directory: Directory,
     rows: BTreeSet<(Bucket, Key)>,
-    /// Deleted spans of buckets. Rows that are written there later are invisible.
+    /// Deleted spans of buckets. Rows that arrive there later are invisible.
     dropped: BTreeSet<(Bucket, Span)>,
     page: Page,
     write: Write,
@@ -70,7 +70,7 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Page {
     None,
-    /// The page is about to read the range map. The rows that it has read count if the range map is
+    /// The reader will read the range map. The rows that it has read are valid if the range map is
     /// unchanged.
     Before(Reading, BTreeSet<Key>),
     Reading {
@@ -85,9 +85,9 @@ enum Page {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Write {
     None,
-    /// The writer is about to read the range map.
+    /// The writer will read the range map (which bucket holds which keys).
     Before(Writing),
-    /// The request is sent to these buckets, and the store has not yet executed it.
+    /// The write was sent to these buckets, and has not arrived.
     Sent(Writing, BTreeSet<Bucket>),
     Acknowledged,
     Refused,
@@ -97,7 +97,7 @@ enum Write {
 struct Dropper {
     machine: Retaining,
     action: RetainAction,
-    /// End of the current wait.
+    /// Time step in which the current wait ends.
     until: u64,
 }
 
@@ -105,7 +105,7 @@ struct Dropper {
 struct Joiner {
     machine: Splitting,
     action: SplitAction,
-    /// End of the current wait.
+    /// Time step in which the current wait ends.
     until: u64,
 }
 
@@ -115,7 +115,7 @@ impl State {
         dropped.any(|(of, span)| *of == bucket && span.has(key))
     }
 
-    /// Writes rows, each to a bucket.
+    /// Writes rows to buckets, except where their keys are deleted.
     fn put(&mut self, rows: impl IntoIterator<Item = (Bucket, Key)>) {
         for (bucket, key) in rows {
             if !self.is_dropped(bucket, &key) {
@@ -157,7 +157,8 @@ impl Drops {
         }
     }
 
-    /// Returns a key in the order of this model.
+    /// Returns a key in the order of the model: with all bits inverted if the newest rows come
+    /// first.
     fn key(&self, key: &[u8]) -> Key {
         if self.is_newest_first {
             key.iter().map(|byte| !byte).collect()
@@ -177,9 +178,9 @@ impl Drops {
         }
     }
 
-    /// Returns a range map of three ranges, of which all were in bucket 0. The range in the middle is split
-    /// off already. The other two are still read from bucket 0, and one of them is about to leave it. The
-    /// kept row is in the range behind the window.
+    /// Returns a range map with three ranges that were split off bucket 0. The middle one has its
+    /// own bucket. The others are still read in bucket 0, and one of them will leave it. The range
+    /// outside the window has the kept row.
     fn stored_behind_window(&self, stays: Stays) -> Directory {
         let moving = |bucket| Roles {
             deletes: [Bucket(bucket)].into(),
@@ -207,7 +208,8 @@ impl Drops {
         }
     }
 
-    /// Returns the part of the range map that the deleting process reads.
+    /// Returns the window of the range map (which bucket holds which keys) that the deleting
+    /// process sees.
     fn window(&self, directory: &Directory) -> Directory {
         if self.behind_window.is_none() {
             return directory.clone();
@@ -619,8 +621,8 @@ fn keeps_a_bucket_that_is_being_split() {
     }
 }
 
-/// Checks that a process which sees one window of a range map keeps the rows of a bucket that a range behind
-/// the window still reads.
+/// Checks that a process that sees only a window of the range map keeps the rows of a bucket which
+/// a range outside the window still reads.
 #[test]
 fn keeps_rows_behind_the_window() {
     for is_newest_first in [false, true] {
@@ -688,8 +690,8 @@ fn a_join_across_the_retention_bound_newest_first() {
     model.holds("a join across the retention bound, newest first");
 }
 
-/// Checks that one of two rules is enough for joins: shared buckets stay, or nothing beyond the retention bound
-/// is joined.
+/// Checks that one of these rules suffices: shared buckets are not deleted as a whole, or old
+/// ranges are not joined.
 #[test]
 #[ignore = "slow: models with many states, minutes"]
 fn joins_need_one_of_two_retention_rules() {
@@ -714,7 +716,8 @@ fn without_joining_only_what_is_kept() {
     }
 }
 
-/// Returns the deletion that follows when a process finds this range map.
+/// Returns the deletion that a process starts when it finds this range map (which bucket holds
+/// which keys).
 fn deletion(mut machine: Retaining, found: Directory) -> RetainAction {
     machine.step(RetainEvent::Begin);
     let wait = machine.step(RetainEvent::Read(found));
@@ -756,7 +759,7 @@ fn deletes_whole_buckets_only_if_they_are_unshared() {
             RetainAction::Delete(vec![(Bucket(0), span)]),
             "{found:?}"
         );
-        // Each time bucket belongs to one range, so a window is enough.
+        // Each time bucket belongs to one range, so a window is enough to delete the whole bucket.
         let deleted = deletion(Retaining::of_time_buckets(floor.clone(), protocol), found.clone());
         assert_eq!(deleted, RetainAction::Delete(vec![(Bucket(0), Span::all())]));
     }

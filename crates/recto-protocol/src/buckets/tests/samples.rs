@@ -1,16 +1,16 @@
-//! Tests of estimates from samples. Checks that the estimates are unbiased, and that intervals contain the
-//! true value, for rows of very different sizes and with deletions.
+//! Tests of estimates from samples. Checks that the estimates are unbiased, and that error
+//! intervals contain the true value, for rows of very different sizes and with deletions.
 
 use super::{SAMPLING, usually};
 use crate::buckets::sampling::hash;
 use crate::buckets::sizing::counted_bytes;
 use crate::buckets::{Sample, Sampling};
 
-/// Bytes of the cells of a row. Half of the rows are small, and half are large.
+/// Sizes of the cells of a row, in bytes. Half of the rows are small, and half are large.
 const CELLS_BYTES: [u64; 2] = [20, 2_000];
 
-/// Returns a bucket of `rows` rows, of which one in `gone` is deleted: its samples, and its true number of rows and
-/// bytes.
+/// Returns a bucket with `rows` rows: its samples, and its true number and bytes of rows. If `gone`
+/// is not 0, one of `gone` rows is deleted.
 fn bucket(sampling: Sampling, number: u64, rows: u64, gone: u64) -> (Vec<Sample>, f64, f64) {
     let (mut samples, mut count, mut bytes) = (Vec::new(), 0.0, 0.0);
     for row in 0..rows {
@@ -34,8 +34,8 @@ fn bucket(sampling: Sampling, number: u64, rows: u64, gone: u64) -> (Vec<Sample>
     (samples, count, bytes)
 }
 
-/// Returns, for rows and for bytes, the mean error of the estimates as a fraction of the true value, and the share of
-/// buckets whose interval contains the true value.
+/// Returns two values for rows, and two for bytes: the mean error of the estimates as a fraction of
+/// the true value, and the share of buckets whose error interval contains the true value.
 fn seen(sampling: Sampling, rows: u64, gone: u64) -> [(f64, f64); 2] {
     let buckets = 400 * u64::from(usually(1, 10));
     let mut off = [0.0, 0.0];
@@ -56,7 +56,7 @@ fn seen(sampling: Sampling, rows: u64, gone: u64) -> [(f64, f64); 2] {
     [0, 1].map(|index| (off[index], held[index]))
 }
 
-/// Returns sampling parameters with the mean row size of the previous bucket.
+/// Returns sampling parameters that know the mean size of a row.
 fn with_mean() -> Sampling {
     Sampling {
         mean: counted_bytes(1_010),
@@ -110,7 +110,8 @@ fn samples_of_pieces_add() {
     assert!(sum.rows_variance >= all.rows_variance);
 }
 
-/// Checks that the hash of keys never changes: every process and release must sample the same rows.
+/// Checks that the hash of keys never changes, because every process and release must sample the
+/// same rows.
 #[test]
 fn the_hash_is_as_ever() {
     assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);

@@ -1,5 +1,6 @@
-//! Tests of shards. Checks that the assignment of rows never changes, that shards have about the same number
-//! of rows, and that the assignment is independent of the choice of sampled rows.
+//! Tests of shards (partitions of the store that share a bucket). Checks that the shard of a key
+//! never changes, that shards have equal numbers of rows, and that shards do not depend on the
+//! choice of sampled rows.
 
 use crate::buckets::sampling::hash;
 use crate::buckets::{Sampling, Shard, Shards};
@@ -34,7 +35,7 @@ fn rows_and_samples_are_spread_over_all_shards() {
         rows[shard] += 1;
         samples[shard] += u32::from(sampling.is_sampled(hash(&key), 1_000));
     }
-    // Each shard is expected to have 8,000 rows and 125 samples. The limits are four standard deviations.
+    // Each shard should have 8,000 rows and 125 samples. The limits are four standard deviations.
     assert!(rows.iter().all(|rows| rows.abs_diff(8_000) < 340), "{rows:?}");
     assert!(
         samples.iter().all(|samples| samples.abs_diff(125) < 45),

@@ -1,4 +1,5 @@
-//! Tests of bucket sizes: compares the computed chances with exact sums, and with simulated buckets.
+//! Tests of bucket sizes. Compares the computed chances with exact sums, and with simulated
+//! buckets.
 
 use bigdecimal::ToPrimitive;
 use num_bigint::BigInt;
@@ -18,9 +19,9 @@ fn assert_near(seen: f64, exact: f64) {
     );
 }
 
-/// For `rows` rows, each sampled with probability 1/`of`, returns the numbers of cases, of `of`^`rows`, with fewer than
-/// `samples` sampled rows and with at least `samples` sampled rows. Both are integers, so that small numbers are exact
-/// too.
+/// Counts the cases of sampling `rows` rows, each with the chance 1/`of`. Of `of`^`rows` equally
+/// likely cases, it returns how many sample fewer than `samples` rows, and how many sample at least
+/// `samples` rows.
 fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     let mut ways = BigInt::from(of - 1).pow(rows);
     let mut fewer = BigInt::from(0);
@@ -32,13 +33,12 @@ fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     (fewer, as_many)
 }
 
-/// Returns the share of `these` in the sum of `these` and `others`, with the full precision of floating
-/// point.
+/// Returns the share of `these` in `these` + `others`, with full floating-point precision.
 fn share(these: &BigInt, others: &BigInt) -> f64 {
     let all = these + others;
     let digits = i32::try_from(64 + all.bits() - these.bits()).unwrap();
     let scaled: BigInt = (these << digits) / all;
-    // Scale in two steps, because the whole power may be too small for a floating-point number.
+    // Scale in two steps, because the whole power of 2 may be too small for floating point.
     scaled.to_f64().unwrap() * 2f64.powi(-digits / 2) * 2f64.powi(digits / 2 - digits)
 }
 
@@ -52,11 +52,11 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         (16, 32, 2_000),
         (40, 64, 41),
         (40, 64, 3_000),
-        // Cases with chances that floating point cannot represent exactly.
+        // Chances that floating point cannot represent exactly.
         (16, 999, 3_000),
         (16, 10_007, 500_000),
         (5, 1_000_003, 200),
-        // Cases far beyond the values in use, with chances of 1e-227, 1e-75, 1e-213 and 1e-274.
+        // Cases far beyond real ones, with chances of 1e-227, 1e-75, 1e-213 and 1e-274.
         (1_024, 64, 20_000),
         (1_024, 64, 110_000),
         (1_024, 2, 1_100),
@@ -66,8 +66,8 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         let buckets = RowsPerBucket::new(samples, 1.0 / f64::from(of)).unwrap();
         assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
         assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
-        // The last row of a bucket is always a sample. Without it, the number of samples would not be
-        // reached.
+        // The last row of a bucket is always sampled: it is the sample at which the bucket is
+        // split.
         let last = cases(rows - 1, samples, of).0 * of - &fewer;
         let exactly = share(&last, &(fewer + as_many - &last));
         assert_near(buckets.exactly(rows.into()), exactly);
@@ -92,8 +92,8 @@ fn the_numbers_of_article_004_are_what_is_said_of_them() {
     }
 }
 
-/// Returns P(Gamma(k, 1) > x) for integer k: the probability that a Poisson process has fewer than k events until x.
-/// Sums the terms from the last term, which is the largest, downward.
+/// Returns P(Gamma(k, 1) > x) for k = `samples`: the chance that a Poisson process has fewer than k
+/// events until x. Sums the terms from the last, which is the largest, downward.
 fn gamma_tail(samples: u32, x: f64) -> f64 {
     let last: f64 = (1..samples).map(|event| (x / f64::from(event)).ln()).sum();
     let shares = (1..samples).rev().scan(1.0, |term, event| {
@@ -114,8 +114,8 @@ fn exceeds_the_target_with_the_given_probability() {
             let quantile = f64::from((1 << 30) - 100) / sizing.bytes_per_sample();
             assert_near(gamma_tail(samples, quantile), epsilon);
         }
-        // Rows that are small compared with the target size behave like single bytes, so the chance
-        // is close to `epsilon`.
+        // Small rows, compared with the target size, behave like single bytes, so the chance is
+        // close to `epsilon`.
         let more = sizing.rows(100).unwrap().more_than(1_000_000);
         assert!(
             more <= epsilon && more > 0.9 * epsilon,
@@ -191,7 +191,8 @@ fn rejects_and_names_invalid_parameters() {
     };
     assert!(Sizing::new(least, 300_000, 1e-6).is_ok());
     assert!(Sizing::new(least - 1, 300_000, 1e-6).is_err());
-    // Every valid sizing can return its distribution of rows, even the sizing with the smallest chance.
+    // Every valid sizing has a distribution of rows, even the one with the smallest chance to
+    // sample a row.
     let fewest = Sizing::with_samples(MAX_TARGET_BYTES, 0, MAX_EPSILON, 1).unwrap();
     assert!(fewest.rows(1).is_ok());
 }

@@ -1,5 +1,5 @@
-//! Tests of splits of any range map, in any order and at any time. Checks that the result is a valid range
-//! map, and that keys keep their buckets until these buckets become old.
+//! Tests of random splits of range maps. Checks that each result is a valid range map, and that
+//! keys move to new buckets only step by step.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,8 @@ fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
     }
 }
 
-/// Returns the range map after all steps of splits that are possible now.
+/// Returns the range map (which bucket holds which keys) after the next step of each unfinished
+/// split.
 fn advanced(directory: &Directory) -> Option<Directory> {
     directory.advanced(&directory.being_cut(), true, Room::default(), Protocol::default())
 }
@@ -247,7 +248,7 @@ enum Step {
     Clear,
 }
 
-/// Returns the range map after all old buckets of ranges that are not being split are cleared.
+/// Returns the range map after the old buckets of all ranges that are not being split are cleared.
 fn cleared(directory: &Directory) -> Option<Directory> {
     directory.cleared(&directory.clearable(&directory.left()))
 }
@@ -284,8 +285,8 @@ proptest! {
             prop_assert_eq!(next.check(b""), Ok(()));
             prop_assert_eq!(next.version, now.version + 1);
             for key in 0..64_u8 {
-                // A process with the previous range map must write to the bucket that a process
-                // with the next range map reads, and the reverse.
+                // Processes with the previous and with the next range map run at the same time. So
+                // each must write to the bucket that the other reads.
                 let takers = now.takers(&[key], Operation::Put, protocol).unwrap();
                 let read = next.piece_of(&[key]).unwrap().roles.read;
                 prop_assert!(takers.contains(&read), "{:?} of {:?}", read, takers);
@@ -295,7 +296,7 @@ proptest! {
             }
             now = next;
         }
-        // All splits complete if no further split begins.
+        // If no more splits begin, all of them complete.
         for _ in 0..4 {
             now = advanced(&now).unwrap_or(now);
         }

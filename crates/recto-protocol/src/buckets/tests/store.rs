@@ -1,4 +1,4 @@
-//! Model of a cluster, for one row: a range map that conditional writes change, buckets that plain
+//! Store of the model, for one row: a range map that conditional writes change, buckets that plain
 //! writes change, and requests under way. Each request may arrive at any time or never.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::SAMPLING;
 use crate::buckets::{Bucket, Directory, Micros, Operation, Piece, Protocol, Span, Version};
 
-/// Key of the row of the model.
+/// Key of the only row of the model.
 pub(crate) const KEY: &[u8] = b"m";
 
-/// Process that waits for an answer.
+/// Process of the model that waits for the reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Process {
     Writer(u8),
@@ -18,16 +18,16 @@ pub(crate) enum Process {
     Clearer,
 }
 
-/// Request to the store that is under way.
+/// Request to the store that has not arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
-    /// Writes or deletes the row.
+    /// Puts or deletes the row in this bucket, with this write timestamp.
     Row(Bucket, Operation, Micros),
-    /// Writes a range map, if the stored range map has this version.
+    /// Replaces the range map (which bucket holds which keys), if the stored version is this one.
     Cas(Version, Arc<Directory>),
 }
 
-/// State of the row in one bucket, with the semantics of Cassandra: the newest timestamps of puts and
+/// State of the row in one bucket, as in Cassandra: the newest timestamps of its puts and
 /// deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Slot {
@@ -38,7 +38,8 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) directory: Arc<Directory>,
-    /// Range map before the last conditional write, while a read that is not serial may still return it.
+    /// Range map before the last conditional write, as long as a read without serial consistency
+    /// may return it.
     pub(crate) missed: Option<Arc<Directory>>,
     pub(crate) is_root_marked: bool,
     buckets: BTreeMap<Bucket, Slot>,
@@ -71,13 +72,13 @@ impl Store {
         self.tidy();
     }
 
-    /// Returns the timestamp of the row in the bucket; `None` if the row does not exist there.
+    /// Returns the write timestamp of the row in a bucket; `None` if the row is not there.
     pub(crate) fn seen(&self, bucket: Bucket) -> Option<Micros> {
         let slot = self.buckets.get(&bucket)?;
         (slot.put > 0).then_some(slot.put)
     }
 
-    /// Returns whether the operation would change nothing.
+    /// Returns whether the operation on the row would change nothing.
     pub(crate) fn is_spent(&self, bucket: Bucket, operation: Operation, stamp: Micros) -> bool {
         let mut after = self.clone();
         after.row(bucket, operation, stamp);
@@ -96,8 +97,8 @@ impl Store {
     }
 }
 
-/// Returns a window of the range map: the ranges that begin in this span, with the start of the next range as
-/// its end. Returns the whole range map if no range begins in the span yet.
+/// Returns the window of the range map with the ranges that begin in `span`, or the whole range map
+/// if no range begins there.
 pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
     let Some(span) = span else {
         return directory.clone();
@@ -120,7 +121,8 @@ pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory
     }
 }
 
-/// Returns the range map with a window of it replaced.
+/// Returns the range map (which bucket holds which keys) after the ranges of a window are replaced
+/// by `window`.
 pub(crate) fn put_window(directory: &Directory, window: &Directory) -> Directory {
     let (first, end) = (&window.pieces[0].start, window.end.as_ref());
     let before = directory.pieces.iter().filter(|piece| piece.start < *first);

@@ -1,4 +1,5 @@
-//! Tests of stored columns. Checks that their format never changes, and that invalid content is an error.
+//! Tests of the stored columns of range maps. Checks that their format never changes, and that
+//! invalid content is an error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
@@ -43,7 +44,7 @@ fn sample() -> Directory {
     }
 }
 
-/// Returns the buckets in a field of the golden file.
+/// Decodes a list of bucket ids from a field of the golden file.
 fn buckets(text: &str) -> std::collections::BTreeSet<Bucket> {
     let numbers = text.split(',').filter(|text| *text != "-");
     numbers
@@ -98,7 +99,8 @@ fn round_trips_a_range_map() {
     assert_eq!(read_directory(stored(&directory), b""), Ok(directory));
 }
 
-/// Returns the error of a range map whose columns were damaged by `spoil`.
+/// Returns the error for a range map (which bucket holds which keys) whose stored columns `spoil`
+/// has damaged.
 fn said(spoil: impl Fn(&mut StaticColumns, &mut PieceColumns)) -> StoredError {
     let mut stored = stored(&sample());
     spoil(&mut stored.shared, &mut stored.pieces[1]);

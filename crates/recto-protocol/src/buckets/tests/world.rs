@@ -1,4 +1,5 @@
-//! State of the model: one row, its writers and deleters, a page, and processes that split its range.
+//! State of the model of buckets: one row, its writers and deleters, a reader, and processes that
+//! split its range.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -15,14 +16,14 @@ use crate::buckets::{
     Splitting, Version, WriteAction, WriteEvent, Writing,
 };
 
-/// Source from which a process gets a range map.
+/// Source from which a process of the model gets a range map (which bucket holds which keys).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MapSource {
-    /// The cached range map of the process.
+    /// The cached range map (which bucket holds which keys) of the process.
     Own,
-    /// A new read of the range map.
+    /// A read of the present range map (which bucket holds which keys).
     Fresh,
-    /// A new read of the range map that misses the last conditional write.
+    /// A read without serial consistency, which misses the last conditional write.
     Missed,
 }
 
@@ -30,12 +31,12 @@ pub(crate) enum MapSource {
 pub(crate) enum Happening {
     Begins(u8),
     Takes(u8, MapSource),
-    /// The request arrives. The flag says whether the cached range map by which it was sent is still valid.
+    /// A request arrives. The flag says whether the range map by which it was sent has not expired.
     Arrives(Option<Process>, Request, bool),
     Lost(Process, Request),
     WriterDies(u8),
     PageTakes(MapSource),
-    /// A slice is read. The flag says whether the cached range map is still valid.
+    /// A slice is read. The flag says whether the range map of the reader has not expired.
     PageReads(bool),
     SplitBegins(u8),
     SplitReads(u8, MapSource),
@@ -48,14 +49,15 @@ pub(crate) enum Happening {
     Purges,
 }
 
-/// Cached range map of a process.
+/// Cached range map (which bucket holds which keys) of a process, and what the model knows about
+/// its expiry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Held {
     copy: Option<DirectoryCopy>,
-    /// True if the cached range map may be valid, because no process has waited for the end of its lifetime.
+    /// True if the range map may not have expired, because no process has waited for its expiry.
     may_live: bool,
-    /// Processes that split and whose wait does not cover this cached range map, because it was read during
-    /// the wait.
+    /// Indexes of splitting processes whose current wait does not cover this range map, because it
+    /// was read during the wait.
     since: BTreeSet<u8>,
 }
 
@@ -82,7 +84,7 @@ struct Page {
     slices: Vec<Slice>,
     next: usize,
     shown: Vec<Micros>,
-    /// Newest write that was acknowledged when the page began or restarted.
+    /// Newest write that was acknowledged when the reader started, or started over.
     acknowledged: Option<(Micros, Operation)>,
 }
 
@@ -90,7 +92,8 @@ struct Page {
 struct Splitter {
     splitting: Option<Splitting>,
     does: Does,
-    /// Version of the range map that the splitter has read last.
+    /// Version of the range map (which bucket holds which keys) that the splitting process last
+    /// read.
     seen: Version,
 }
 
@@ -114,9 +117,9 @@ pub(crate) struct World {
     splitters: Vec<Splitter>,
     clearer: Option<(Clearing, Does)>,
     stamp: Micros,
-    /// Newest acknowledged write.
+    /// Newest acknowledged write of the row.
     acknowledged: Option<(Micros, Operation)>,
-    /// Newest timestamp of a deletion that was sent.
+    /// Newest write timestamp of a deletion that was sent.
     deleting: Micros,
     losses: u8,
     crashes: u8,
@@ -125,8 +128,8 @@ pub(crate) struct World {
     pub(crate) broken: Option<&'static str>,
 }
 
-/// Number of low bits of a timestamp that contain its original number. The model recognizes a copied row
-/// that got another timestamp by these bits.
+/// Number of low bits of a write timestamp that repeat the index of its write. By them, the model
+/// recognizes a copied row even if the copy got another timestamp.
 const STAMP_BITS: u32 = 8;
 
 const ALIVE: Clock = Clock {
@@ -138,17 +141,17 @@ const OVER: Clock = Clock {
     wall_ms: 0,
 };
 
-/// Returns the timestamp with this number.
+/// Returns the write timestamp of the write with the index `count`.
 fn stamp_of(count: Micros) -> Micros {
     count << STAMP_BITS | count
 }
 
-/// Returns the number of the write that made a row with this timestamp.
+/// Returns the index of the write that created a row with this timestamp.
 fn made_by(stamp: Micros) -> Micros {
     stamp & ((1 << STAMP_BITS) - 1)
 }
 
-/// Returns the number of the next new bucket in the first range map of a configuration.
+/// Returns the id of the next new bucket in the first range map (which bucket holds which keys).
 fn next_bucket(config: &Config) -> u64 {
     let roles = config.pieces.iter().map(|(_, roles)| roles);
     let named = roles.flat_map(|roles| roles.further().chain([roles.read]));
@@ -239,7 +242,7 @@ impl World {
         world
     }
 
-    /// Returns the range map with the configured ranges.
+    /// Returns the first range map (which bucket holds which keys), with the configured ranges.
     fn first_directory(config: &Config, absent: &Directory) -> Directory {
         let piece = |(start, roles): &(&str, Roles)| Piece {
             start: start.as_bytes().to_vec(),
@@ -257,12 +260,12 @@ impl World {
         directory
     }
 
-    /// Returns the number of ranges of the range map.
+    /// Returns the number of ranges in the stored range map (which bucket holds which keys).
     pub(crate) fn range_count(&self) -> usize {
         self.store.directory.pieces.len()
     }
 
-    /// Returns the number of buckets that were assigned since the start.
+    /// Returns how many buckets were created since the start.
     pub(crate) fn new_buckets(&self, config: &Config) -> u64 {
         self.store.directory.next_bucket.0 - next_bucket(config)
     }
@@ -271,7 +274,7 @@ impl World {
         self.store.directory.version == 0 || self.store.is_root_marked
     }
 
-    /// Returns whether all work is done and nothing is unfinished.
+    /// Returns whether all processes have ended their work, and no split is unfinished.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_over = |does: &Does| *does == Does::IsOver;
         self.writers
@@ -323,7 +326,8 @@ impl World {
         }
     }
 
-    /// Returns the possible sources of a range map that a process wants.
+    /// Returns the sources from which a process can get the range map (which bucket holds which
+    /// keys) that it wants.
     fn sources(&self, wants: Option<Wants>, held: &Held) -> impl Iterator<Item = MapSource> {
         let own = (wants == Some(Wants::Take) && held.may_live).then_some(MapSource::Own);
         let fresh = wants.map(|_| MapSource::Fresh);
@@ -479,7 +483,8 @@ impl World {
         }
     }
 
-    /// Begins all writes that can begin. Their first step is invisible to other processes, so its time does not matter.
+    /// Starts all writes that can start. Other processes do not see the first step of a write, so
+    /// its time does not matter.
     fn begin_all(&mut self, config: &Config) {
         if !config.protocol().rules.keeps(Rule::StampAfterCopy) || config.guesses {
             return;
@@ -638,8 +643,8 @@ impl World {
         Decision::Applied
     }
 
-    /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
-    /// are sent again.
+    /// Loses the reply to a request, which may still arrive. A conditional write is reported as
+    /// unknown. Other requests are sent again.
     fn loses(&mut self, config: &Config, who: Process, request: &Request) {
         self.losses -= 1;
         self.take_from_air(Some(who), request);
@@ -661,8 +666,8 @@ impl World {
         }
     }
 
-    /// Ends cached range maps of earlier versions, because `ms` milliseconds passed since this version was
-    /// read. Cached range maps with a longer lifetime stay valid.
+    /// Lets range maps before `version` expire, because `ms` milliseconds have passed since a
+    /// process read `version`. Range maps with a longer lifetime do not expire.
     fn ends_copies(&mut self, version: Version, ms: u64, by: Option<u8>) {
         let helds = self.writers.iter_mut().map(|writer| &mut writer.held);
         for held in helds.chain(self.page.iter_mut().map(|page| &mut page.held)) {
@@ -730,7 +735,8 @@ impl World {
         }
     }
 
-    /// Reads the row and sends it to its new bucket, if it is in one of the spans. Returns whether a request was sent.
+    /// Sends the row to its new bucket, if one of the copied spans contains it. Returns whether a
+    /// request was sent.
     fn sends_copies(&mut self, config: &Config, copies: &[Copying], who: Process) -> bool {
         let mut is_sent = false;
         for copying in copies.iter().filter(|copying| copying.span.has(KEY)) {
@@ -801,7 +807,8 @@ impl World {
         }
     }
 
-    /// Records a broken invariant if the shown rows contradict the newest acknowledged write.
+    /// Records a broken invariant if the rows that a reader got contradict the newest acknowledged
+    /// write.
     fn judge(&mut self, shown: &[Micros], acknowledged: Option<(Micros, Operation)>) {
         let is_older = |than: Micros| shown.first().is_some_and(|stamp| made_by(*stamp) < made_by(than));
         let is_deleted = |stamp| self.deleting > stamp;
@@ -855,7 +862,7 @@ impl World {
         self.tell_clearer(config, ClearEvent::Read(directory));
     }
 
-    /// Removes requests that can no longer have an effect.
+    /// Removes requests that can no longer change anything, to reduce the number of states.
     fn tidy(&mut self) {
         let store = &self.store;
         self.air.retain(|(from, request)| match request {

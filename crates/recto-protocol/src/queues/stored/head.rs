@@ -1,4 +1,4 @@
-//! Stored form of a shard manifest (`Head`): one column, next to the version.
+//! Stored form of a shard's manifest (list of live segments): one column, besides its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::queues::head::{Head, Live, Reach, Resting};
 use crate::queues::limits::{MAX_LIVE_SEGMENTS, MAX_REGISTERS, MAX_SEGMENT_MESSAGES};
 use crate::queues::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
 
-/// Version of the stored format of a shard manifest.
+/// Version of the stored format of a shard's manifest (list of live segments).
 pub const HEAD_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "a shard manifest";
@@ -15,7 +15,7 @@ const WHAT: &str = "a shard manifest";
 const FAR: u8 = 1;
 const SEALED: u8 = 2;
 
-/// Encodes a shard manifest as the bytes of its column.
+/// Encodes a shard's manifest (list of live segments) as the bytes of its column.
 pub fn encode_head(head: &Head) -> Vec<u8> {
     let mut bytes = vec![HEAD_FORMAT_VERSION];
     bytes.extend(head.ring.to_be_bytes());
@@ -45,10 +45,10 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a shard manifest from its version and the bytes of its column.
+/// Decodes a shard's manifest (list of live segments) from its version and the bytes of its column.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> {
     let mut reader = Reader::of_register(WHAT, HEAD_FORMAT_VERSION, version, bytes)?;
     let mut head = Head {

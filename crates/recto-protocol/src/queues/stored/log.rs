@@ -1,4 +1,4 @@
-//! Stored form of a log: its static column, and its rows.
+//! Stored form of a segment's log (list of its messages): a header in a static column, and rows.
 
 use super::{Reader, StoredError, push_address};
 use crate::queues::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
@@ -6,10 +6,12 @@ use crate::queues::log::{Entry, Log, LogRow, Origin, Received};
 use crate::queues::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 use crate::queues::rows::Rows;
 
-/// Version of the stored format of a log, and of a row without messages from other queues.
+/// Version of the stored format of a log header, and of a log row without messages from other
+/// queues.
 pub const LOG_FORMAT_VERSION: u8 = 1;
-/// Version of the stored format of a row with a message from another queue. Releases that measure the
-/// retention of such a message from its first send would delete it, so they must not read the row.
+/// Version of the stored format of a log row with a message that came from another queue. Earlier
+/// releases must not read such a row: they would count its retention from the first send, and
+/// delete the message too early.
 pub const ARRIVALS_FORMAT_VERSION: u8 = 2;
 
 const LOG: &str = "a segment log";
@@ -21,7 +23,7 @@ const ORIGIN: u8 = 4;
 const RECEIVED: u8 = 8;
 const ARRIVED: u8 = 16;
 
-/// Encodes the header of a log: the bytes of the static column, which is next to the version.
+/// Encodes the header of a log as the bytes of its static column, without the version of the log.
 pub fn encode_log_header(log: &Log) -> Vec<u8> {
     let mut bytes = vec![LOG_FORMAT_VERSION];
     bytes.extend(log.segment.0.to_be_bytes());
@@ -32,7 +34,7 @@ pub fn encode_log_header(log: &Log) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a row of the log of this segment.
+/// Encodes a row (the messages of one append) of the log of this segment.
 pub fn encode_log_row(segment: Segment, row: &LogRow) -> Vec<u8> {
     let has_arrivals = row.entries.iter().any(|entry| entry.arrived.is_some());
     let mut bytes = vec![if has_arrivals {
@@ -81,10 +83,10 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// Decodes a row of a log, and returns it with its segment.
+/// Decodes a row of a log, and returns the row with its segment.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
     let has_arrivals = bytes.first() == Some(&ARRIVALS_FORMAT_VERSION);
     let version = if has_arrivals {
@@ -157,7 +159,7 @@ fn read_entry(reader: &mut Reader<'_>, may_have_arrived: bool) -> Result<Entry, 
     Ok(entry)
 }
 
-/// Content of the static column of a log.
+/// Header of a log, from its static column: the segment (message batch) and the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogHeader {
     version: Version,
@@ -169,21 +171,21 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
-    /// Returns the number of rows of the log. After them, there may be rows of segments that used the same
-    /// log before.
+    /// Returns the number of rows of the log. Further stored rows belong to earlier segments that
+    /// used the log's cell.
     pub fn rows(&self) -> Seq {
         self.rows
     }
 
-    /// Returns the number of messages that were sent to a segment, and their bytes, if the log belongs to
-    /// this segment.
+    /// Returns the number of messages of a segment, and the bytes of their bodies; `None` if the
+    /// log belongs to another segment.
     pub fn sent_to(&self, segment: Segment) -> Option<(Seq, u64)> {
         (self.segment == segment).then_some((self.next, self.bytes))
     }
 
-    /// Returns the number of the first row that the caller needs in addition to a copy that was read before.
-    /// If the caller did not read the rows from this number on together with this header, it must read both
-    /// again.
+    /// Returns the index (from 0) of the first row that the caller needs, in addition to the rows
+    /// of `copy`, an earlier value of the log. If the caller has not read the rows from this index
+    /// on together with this header, it must read header and rows again.
     pub fn needed_from(&self, copy: &Log) -> Seq {
         let is_before = copy.segment == self.segment
             && copy.version <= self.version
@@ -193,10 +195,10 @@ impl LogHeader {
     }
 }
 
-/// Decodes the header of a log from its version and the bytes of the static column.
+/// Decodes the header of a log from its version, and from the bytes of its static column.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, StoredError> {
     let mut reader = Reader::of_register(LOG, LOG_FORMAT_VERSION, version, bytes)?;
     let header = LogHeader {
@@ -222,11 +224,12 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
     Ok(header)
 }
 
-/// Decodes the log of this header. It consists of the rows of a copy that was read before, and the given
-/// rows, with their numbers, from [`LogHeader::needed_from`] up to [`LogHeader::rows`].
+/// Decodes a log from its header, the rows of `copy` (an earlier value of the log), and `rows`: the
+/// stored rows, each with its index, from [`LogHeader::needed_from`] up to [`LogHeader::rows`].
 ///
 /// # Errors
-/// A row has another version, belongs to another segment, or is damaged, or rows are missing.
+/// A row has an unsupported format version, belongs to another segment, or is damaged, or rows are
+/// missing.
 pub fn decode_log<'b>(
     header: LogHeader,
     copy: &Log,

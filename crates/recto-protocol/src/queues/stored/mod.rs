@@ -1,8 +1,8 @@
-//! Stored forms of queues, which outlive a process: `docs/format.md`, "Queues".
+//! Stored forms of queues as bytes. See `docs/format.md`, "Queues".
 //!
-//! A reader accepts exactly the bytes that a writer of a known version wrote, so writing the result again
-//! gives the same bytes. The version of a versioned cell is in a separate column, which conditional writes
-//! compare.
+//! A decoder accepts only the exact bytes that a writer of a known version produces, so decoding
+//! and encoding returns the same bytes. The version of a versioned cell is in a separate column,
+//! which conditional writes compare.
 
 mod head;
 mod log;
@@ -27,30 +27,30 @@ pub use state::{CROWDED_FORMAT_VERSION, STATE_FORMAT_VERSION, decode_state, enco
 use crate::queues::limits::MAX_VERSION;
 use crate::queues::names::{Address, Place, Shard, Version};
 
-/// Error for stored bytes that cannot be read.
+/// Reason why stored bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// The bytes have a version that this release does not know.
+    /// The bytes have a format version that this release does not support.
     #[error("{what} has version {version}, which this release does not support")]
     UnknownVersion {
-        /// Name of the stored form.
+        /// Name of the stored value.
         what: &'static str,
-        /// Version in the bytes.
+        /// Format version in the bytes.
         version: u8,
     },
-    /// No release wrote these bytes.
+    /// The bytes are not what any release writes.
     #[error("{what} is damaged: {reason}")]
     Damaged {
-        /// Name of the expected stored form.
+        /// Name of the stored value.
         what: &'static str,
-        /// Reason why the bytes are invalid.
+        /// Fault of the bytes.
         reason: &'static str,
     },
 }
 
 impl StoredError {
-    /// Returns a hint that says how to resolve the error.
+    /// Returns advice for the user, in the imperative.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
@@ -69,7 +69,7 @@ fn push_address(bytes: &mut Vec<u8>, address: Address) {
     bytes.extend(address.shard.0.to_be_bytes());
 }
 
-/// Writes a number in the form that [`Reader::compact`] reads.
+/// Writes a number with 7 bits per byte, as [`Reader::compact`] reads it.
 fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -78,14 +78,13 @@ fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reader that decodes bytes from front to back.
 struct Reader<'b> {
     what: &'static str,
     rest: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    /// Returns a reader of bytes that begin with the version of their form.
+    /// Creates a reader, after a check that the first byte is the format version `known`.
     fn new(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<Self, StoredError> {
         let mut reader = Self { what, rest: bytes };
         match reader.u8()? {
@@ -95,7 +94,8 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Returns a reader of a versioned cell, whose version is in a separate column.
+    /// Creates a reader for the bytes of a versioned cell. `version` is the version of the cell,
+    /// from its own column.
     fn of_register(
         what: &'static str,
         known: u8,
@@ -114,7 +114,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Returns an error with the reason unless `is_so` is true.
+    /// Returns an error with this reason, unless `is_so` is true.
     fn check(&self, is_so: bool, reason: &'static str) -> Result<(), StoredError> {
         if is_so { Ok(()) } else { Err(self.damaged(reason)) }
     }
@@ -130,8 +130,8 @@ impl<'b> Reader<'b> {
         self.take().map(u8::from_be_bytes)
     }
 
-    /// Reads a number of 7 bits a byte, the lowest bits first. All bytes except the last have their highest
-    /// bit set. The last byte is not 0, unless it is the only one.
+    /// Reads a number with 7 bits per byte, lowest bits first. All bytes except the last have their
+    /// highest bit set. The last byte is not 0, unless it is the only one.
     fn compact(&mut self) -> Result<u64, StoredError> {
         let (mut number, mut bits) = (0, 0);
         loop {
@@ -182,7 +182,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Checks that no bytes follow.
+    /// Checks that all bytes were read.
     fn end(self) -> Result<(), StoredError> {
         self.check(self.rest.is_empty(), "bytes follow it")
     }

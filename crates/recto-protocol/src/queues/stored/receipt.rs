@@ -1,4 +1,4 @@
-//! Receipts, with which a worker acknowledges a message.
+//! Receipts, by which a worker acknowledges a message that it received.
 
 use super::{Reader, StoredError, push_address};
 use crate::queues::names::{Address, ClaimId, Segment, Seq, Tenure};
@@ -8,24 +8,25 @@ pub const RECEIPT_FORMAT_VERSION: u8 = 1;
 
 pub(super) const WHAT: &str = "a receipt";
 
-/// Receipt: identifies a message and the claim by which a worker received it.
+/// Receipt: identifies a message, and the claim by which a worker received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// Shard that contains the message.
+    /// Shard (part of a queue) that contains the message.
     pub address: Address,
-    /// Epoch of the shard's slot. The receipt is invalid for a queue that uses the slot in another epoch.
+    /// Epoch of the shard's slot (its use by one queue). A later queue in the same slot has a
+    /// greater epoch, and rejects the receipt.
     pub tenure: Tenure,
-    /// Segment that contains the message.
+    /// Segment of the shard that contains the message.
     pub segment: Segment,
-    /// Position of the message in the segment.
+    /// Position of the message in the segment (message batch).
     pub seq: Seq,
-    /// Claim that received the message.
+    /// Id of the claim by which the message was received.
     pub claim: ClaimId,
 }
 
 impl Receipt {
-    /// Returns the bytes of the receipt. The last four bytes are a checksum that detects typing errors. They
-    /// do not protect against forgery: a forger would have to guess the random claim id.
+    /// Returns the receipt as bytes. The last four bytes are a checksum against typing errors.
+    /// Forgery is prevented by the random id of the claim, which a forger would have to guess.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![RECEIPT_FORMAT_VERSION];
         push_address(&mut bytes, self.address);
@@ -37,10 +38,10 @@ impl Receipt {
         bytes
     }
 
-    /// Reads a receipt from bytes.
+    /// Decodes the bytes of a receipt.
     ///
     /// # Errors
-    /// The bytes have another version, or are not a receipt.
+    /// The bytes have an unsupported format version, or are not a receipt.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoredError> {
         let mut reader = Reader::new(WHAT, RECEIPT_FORMAT_VERSION, bytes)?;
         let receipt = Self {

@@ -1,4 +1,4 @@
-//! Stored form of a registry: its static column, and a row for each slot.
+//! Stored form of the registry of queues: a static column, and a row for each slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::queues::names::{Place, QueueId, Tenure, Version};
 use crate::queues::options::{DeadLetters, QueueName, QueueOptions, StoreOptions};
 use crate::queues::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
-/// Version of the stored format of a registry, and of a row whose queue has the default maximum of messages
-/// in flight.
+/// Version of the stored format of a registry, and of each row that needs no newer version.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
-/// Version of the stored format of a row whose queue sets the maximum number of messages in flight.
+/// Version of the stored format of a row whose queue does not have the default of `max_in_flight`.
 pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
-/// Version of the stored format of a row whose queue is paused.
+/// Version of the stored format of a row whose queue is paused: it accepts messages, and delivers
+/// none.
 pub const PAUSED_FORMAT_VERSION: u8 = 3;
 
 const REGISTRY: &str = "the registry of queues";
@@ -37,7 +37,7 @@ const DEAD_LETTERS: u8 = 8;
 const IN_FLIGHT: u8 = 16;
 const PAUSED: u8 = 32;
 
-/// Encodes the static column of a registry, which is next to the version.
+/// Encodes the static column of the registry of queues, without the version of the registry.
 pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     let mut bytes = vec![REGISTRY_FORMAT_VERSION];
     let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
@@ -54,7 +54,7 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the row of a slot.
+/// Encodes a row of the registry of queues, as the bytes of its column.
 pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     let mut bytes = vec![row_version(&row.held)];
     bytes.extend(row.tenure.0.to_be_bytes());
@@ -86,8 +86,8 @@ pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     bytes
 }
 
-/// Returns the lowest format version that can express the content of a slot, so that earlier releases can
-/// read as many rows as possible.
+/// Returns the lowest format version that can express the owner of a slot, so that earlier releases
+/// can read as many rows as possible.
 fn row_version(held: &Held) -> u8 {
     match held {
         Held::Queue(queue) if queue.options.is_paused => PAUSED_FORMAT_VERSION,
@@ -96,7 +96,7 @@ fn row_version(held: &Held) -> u8 {
     }
 }
 
-/// Writes a text of at most 255 bytes.
+/// Writes the length of a text as one byte, and then the text, which has at most 255 bytes.
 fn push_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(text.len() as u8);
     bytes.extend(text.as_bytes());
@@ -128,10 +128,11 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
     }
 }
 
-/// Decodes the registry from its version, the bytes of its static column, and its rows by slot.
+/// Decodes the registry of queues from its version, the bytes of its static column, and the rows of
+/// its slots.
 ///
 /// # Errors
-/// A column or a row has another version or is damaged, or rows are missing.
+/// A column or a row has an unsupported format version or is damaged, or rows are missing.
 pub fn decode_registry<'b>(
     version: Version,
     bytes: &[u8],
@@ -173,7 +174,7 @@ pub fn decode_registry<'b>(
     Ok(registry)
 }
 
-/// Checks the conditions that involve several rows, such as unique names.
+/// Checks conditions on several rows, such as unique names.
 fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredError> {
     let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (.., queue) in registry.queues() {
@@ -200,10 +201,10 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
     reader.check(has_options, "it has queues, but no options")
 }
 
-/// Decodes the row of a slot.
+/// Decodes a row of the registry of queues.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let version = match bytes.first() {
         Some(&version @ (IN_FLIGHT_FORMAT_VERSION | PAUSED_FORMAT_VERSION)) => version,
@@ -238,8 +239,8 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
-        // The row of a temporary queue or of a deletion is never changed after it is written. The version of
-        // its last change therefore equals its epoch.
+        // The row of a temporary queue or of a deletion never changes, so the version of its last
+        // change equals its epoch.
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "its version does not match its epoch")?;

@@ -1,4 +1,5 @@
-//! Stored form of a ring of rotating tables: one column, next to the version.
+//! Stored form of the ring (list of body tables, used in rotation): one column, besides its
+//! version.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::queues::limits::MAX_TABLES;
 use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::ring::{Owner, Phase, Ring};
 
-/// Version of the stored format of a ring.
+/// Version of the stored format of the ring (list of body tables).
 pub const RING_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "the list of tables of message bodies";
@@ -20,7 +21,7 @@ const EMPTYING: u8 = 4;
 const RETIRED: u8 = 5;
 const UNIT: u8 = 6;
 
-/// Encodes a ring as the bytes of its column.
+/// Encodes the ring (list of body tables) as the bytes of its column.
 pub fn encode_ring(ring: &Ring) -> Vec<u8> {
     let mut bytes = vec![RING_FORMAT_VERSION];
     bytes.extend(ring.last.0.to_be_bytes());
@@ -52,10 +53,10 @@ fn push_life(bytes: &mut Vec<u8>, phase: u8, since: Micros, life: Life) {
     bytes.extend(life.0.to_be_bytes());
 }
 
-/// Decodes a ring from its version and the bytes of its column.
+/// Decodes the ring (list of body tables) from its version and the bytes of its column.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> {
     let mut reader = Reader::of_register(WHAT, RING_FORMAT_VERSION, version, bytes)?;
     let mut ring = Ring {

@@ -1,4 +1,4 @@
-//! Stored form of the progress of a segment's messages (`State`): one column, next to the version.
+//! Stored form of a segment's state (progress of its messages): one column, besides its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,11 @@ use crate::queues::names::{Chunk, ClaimId, Micros, Segment, Seq, Version};
 use crate::queues::resolved::Resolved;
 use crate::queues::state::{Pending, Standing, State, Target};
 
-/// Version of the stored format of a state with at most 1,024 pending messages.
+/// Version of the stored format of a state with at most 1,024 pending messages (received or being
+/// moved).
 pub const STATE_FORMAT_VERSION: u8 = 1;
-/// Version of the stored format of a state with more pending messages. This format is compact: four times as
-/// many messages take one and a half to three times as many bytes.
+/// Version of the stored format of a state with more than 1,024 pending messages. The format is
+/// compact: 4,096 messages take 1.5 to 3 times the bytes of 1,024 messages in the other format.
 pub const CROWDED_FORMAT_VERSION: u8 = 2;
 /// Maximum number of pending messages in the stored format of version 1.
 const MAX_PLAIN: usize = 1_024;
@@ -23,7 +24,7 @@ const WAITING: u8 = 1;
 const LEAVING: u8 = 2;
 const MAX_WORDS: u8 = (MAX_SEGMENT_MESSAGES / 64) as u8;
 
-/// Encodes the state of a segment as the bytes of its column.
+/// Encodes the state of a segment (progress of its messages) as the bytes of its column.
 pub fn encode_state(state: &State) -> Vec<u8> {
     let is_plain = state.pending.len() <= MAX_PLAIN;
     let mut bytes = vec![if is_plain {
@@ -47,7 +48,7 @@ pub fn encode_state(state: &State) -> Vec<u8> {
     bytes
 }
 
-/// Minimum times of the pending messages. The stored times of each message are relative to these minimums.
+/// Earliest times of the pending messages. The stored times of each message are relative to them.
 #[derive(Clone, Copy)]
 struct Base {
     first_received: Micros,
@@ -118,10 +119,11 @@ fn push_standing(bytes: &mut Vec<u8>, standing: Standing) {
     }
 }
 
-/// Decodes the state of a segment from its version and the bytes of its column.
+/// Decodes the state of a segment (progress of its messages) from its version and the bytes of its
+/// column.
 ///
 /// # Errors
-/// The bytes have another version, or are damaged.
+/// The bytes have an unsupported format version, or are damaged.
 pub fn decode_state(version: Version, bytes: &[u8]) -> Result<State, StoredError> {
     let is_plain = bytes.first() != Some(&CROWDED_FORMAT_VERSION);
     let form = if is_plain {
@@ -208,8 +210,8 @@ fn read_crowd(
     Ok(all)
 }
 
-/// Reads a pending message. Claims are numbered in the order of their first occurrence. The number of a claim
-/// is therefore at most one more than the maximum number so far.
+/// Reads a pending message in the compact format. Claims have indexes in the order of their first
+/// occurrence, so the index of a claim is at most `next_claim`.
 fn read_compact_pending(
     reader: &mut Reader<'_>,
     claims: &[ClaimId],

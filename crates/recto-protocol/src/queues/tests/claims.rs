@@ -1,5 +1,5 @@
-//! Tests of claims in any state of any log. Checks that a claim returns the same messages as a check of each
-//! message, one after the other.
+//! Tests of claims in random states of random logs. Checks that a claim returns the same messages
+//! as a simple check of each message, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,18 @@ use crate::queues::{
 
 const SEGMENT: Segment = Segment(2);
 const NOW: i64 = 2 * LEASE_MARGIN_MICROS;
-/// Claim id that no other claim has. Other claim ids equal the positions of their messages.
+/// Id of the tested claim, which no other claim has. The id of another claim equals the position of
+/// its message.
 const CLAIM: ClaimId = ClaimId(u128::MAX);
 
-/// Message, as a tuple of:
+/// Random message, as a tuple of:
 ///
 /// 1. its group
 /// 2. whether it is due later
-/// 3. whether it is resolved
-/// 4. its pending state, if it is pending
-/// 5. if segment merging moved it here after a receive, the time from which it can be received again
+/// 3. whether it is resolved (never received again)
+/// 4. if it is pending: its attempts, a time, and its phase
+/// 5. if segment merging moved it here after a receive: the time from which it can be received
+///    again
 type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>, Option<i64>);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {
@@ -59,7 +61,7 @@ fn in_group(group: Option<u8>) -> Entry {
     }
 }
 
-/// Returns the log of these messages, and its state.
+/// Returns the log and the state of a segment (message batch) with these messages.
 fn stored(messages: &[Message]) -> (Log, State) {
     let entries = messages.iter().map(|(group, is_late, _, _, moved_on)| Entry {
         not_before: if *is_late { NOW + 1 } else { NOW },
@@ -104,7 +106,7 @@ fn standing_of(standing: u8) -> Standing {
     }
 }
 
-/// Returns an order by which these groups must wait.
+/// Returns an order in which exactly these message groups must wait.
 fn order_of(blocked: &BTreeSet<u8>) -> Order {
     let mut head = Head::absent();
     head.last = SEGMENT;
@@ -120,7 +122,7 @@ fn order_of(blocked: &BTreeSet<u8>) -> Order {
     Order::of(&head, SEGMENT, |_| Some((&log, &state)), Protocol::default())
 }
 
-/// Returns the messages that a claim must get, by a check of each message.
+/// Returns the messages that a claim must get, found by a check of each message.
 fn expected(
     messages: &[Message],
     state: &State,
@@ -217,11 +219,11 @@ proptest! {
         let (expected, first) = (expects(most, failed_surplus), expects(1, 0));
         let before = state.clone();
         let is_new = |seq: &Seq| !state.pending.contains_key(seq) && messages[usize::from(*seq)].4.is_none();
-        // A claim of one message takes a new message if possible. The value `first` therefore shows whether a
+        // A claim of one message takes a new message if there is one, so `first` shows whether a
         // new message can be claimed.
         let has_new = first.iter().any(is_new);
-        // Check that `may_claim` and `has_new` predict the claim. Check also the claim with only
-        // the part of the order that concerns this segment.
+        // Check that `may_claim` and `has_new` predict the claim. Check also that the part of the
+        // order that concerns this segment gives the same claim.
         prop_assert_eq!(before.may_claim(&context), !first.is_empty());
         prop_assert_eq!(before.has_new(&context), has_new);
         if let Some(order) = &order {
@@ -244,7 +246,7 @@ proptest! {
             let attempts = before.pending.get(&delivery.seq).map_or(moved_on, |pending| pending.attempts);
             prop_assert_eq!(delivery.attempts, attempts + 1);
         }
-        // A repeated command has the same response and changes nothing.
+        // A repeated command gets the same response, and changes nothing.
         let (after, again) = (state.clone(), state.work_out(&wish, true, &context));
         prop_assert_eq!(again, answer);
         prop_assert_eq!(&state, &after);

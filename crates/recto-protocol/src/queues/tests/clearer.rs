@@ -1,4 +1,5 @@
-//! Process in the models that deletes the queue, clears its slot, and creates another queue in the slot.
+//! Process of the models that deletes the queue, clears its slot (row of the registry), and creates
+//! another queue there.
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
@@ -11,25 +12,25 @@ use crate::queues::{
     RegistryWish, Released, Segment, ShardAction, ShardEvent, Tenure,
 };
 
-/// Process that deletes the queue, and sends to the next queue of its slot.
+/// Process that deletes the queue, and then sends a message to the next queue in its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Clearer {
     name: u8,
     is_begun: bool,
     clearing: Option<Clearing>,
-    /// Epoch of the slot that began with the deletion.
+    /// Epoch of the slot (row of the registry) that began when the queue was deleted.
     deletion: Tenure,
-    /// Segment that is being cleared.
+    /// Segment that is being removed, and its location.
     here: Option<(Segment, Live)>,
     log: Option<Log>,
-    /// True if the last command went to the state of the segment that is being cleared.
+    /// True if the last command went to the state of the segment that is being removed.
     purges: bool,
     driver: Driver,
     sender: Option<Sender>,
 }
 
 impl Clearer {
-    /// Message that the first of these processes sends to the next queue.
+    /// Id of the message that the first of these processes sends to the next queue.
     pub(crate) const FIRST: MessageId = MessageId(9);
 
     pub(crate) fn new(name: u8) -> Self {

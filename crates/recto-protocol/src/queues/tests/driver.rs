@@ -1,5 +1,5 @@
-//! Common part of all processes of the models: the compare-and-set loops of their versioned cells. A process
-//! waits for one loop at a time.
+//! Common part of all processes of the models: their compare-and-set loops for versioned cells. A
+//! process waits for only one loop at a time.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,28 @@ use crate::queues::{
     StateContext, StateWish, Ticket, Version,
 };
 
-/// Compare-and-set loops of a process.
+/// Compare-and-set loops of a process, each for one versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Driver {
-    /// Ring as the process knows it: its version and its open table.
+    /// Ring (list of body tables) as the process knows it: its version, and its open table.
     pub(crate) known: (Version, BodyTable),
-    /// Deduplication ids in the logs of the segments before the segment to which the process appends.
+    /// Deduplication ids in segments (message batches) before the one to which the process appends.
     pub(crate) recent: Recent,
-    /// Log of the segment from which the process claims messages. The next field has the order of its groups.
+    /// Log of the segment from which the process claims messages. `order` has the groups that must
+    /// wait there.
     pub(crate) log_of_claims: Option<Log>,
     pub(crate) order: Option<Order>,
     waits: Waits,
     heads: BTreeMap<Address, Round<Head>>,
-    /// Log of the segment that received the last log command.
+    /// Loop of the log that received the last command.
     log: Option<(Address, Segment, Live, Round<Log>)>,
-    /// State that received the last state command.
+    /// Loop of the state that received the last command.
     state: Option<(Spot, Round<State>)>,
     ring: Option<Round<Ring>>,
     registry: Option<Round<Registry>>,
 }
 
-/// Location of the state of a segment.
+/// Location of the state of a segment (progress of its messages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Spot {
     pub(crate) address: Address,
@@ -40,23 +41,23 @@ pub(crate) struct Spot {
     pub(crate) register: RegisterNumber,
 }
 
-/// Response for which the process waits.
+/// Response for which a process waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Waits {
     Nothing,
-    /// Responses to this number of commands to a manifest.
+    /// Responses of this shard's manifest (list of live segments) to this number of commands.
     Head(Address, usize),
     Log,
     State(ResolvedBy),
     Ring,
     Registry,
-    /// Entry of a segment in a manifest.
+    /// Entry of this segment in a shard's manifest (list of live segments).
     Found(Segment),
-    /// Value of the ring that is being read.
+    /// The ring (list of body tables).
     Reading,
 }
 
-/// Next step of a process.
+/// Next step of a process: a request to the store, or a response to handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     Asks(Request),
@@ -64,7 +65,7 @@ pub(crate) enum Next {
     State(StateAnswer),
     Ring(RingAnswer),
     Registry(RegistryAnswer),
-    /// The driver did not request this reply.
+    /// Reply to a request that the driver did not send.
     Other(Reply),
 }
 
@@ -84,17 +85,17 @@ impl Driver {
         }
     }
 
-    /// Returns the known value of a shard's manifest.
+    /// Returns the last known manifest (list of live segments) of a shard.
     pub(crate) fn head(&self, address: Address) -> Option<&Head> {
         self.heads.get(&address)?.copy()
     }
 
-    /// Returns the segment that received the last log command.
+    /// Returns the segment (message batch) whose log received the last command.
     pub(crate) fn segment(&self) -> Option<Segment> {
         self.log.as_ref().map(|(_, segment, ..)| *segment)
     }
 
-    /// Returns the known value of the state that received the last command, and forgets it.
+    /// Removes the state that received the last command, and returns its last known value.
     pub(crate) fn forgets_state(&mut self) -> Option<State> {
         let (_, round) = self.state.take()?;
         round.copy().cloned()
@@ -151,12 +152,12 @@ impl Driver {
         self.tells_registry(asked([wish]), now)
     }
 
-    /// Returns the known value of the ring; `None` before the first command to the ring.
+    /// Returns the last known ring (list of body tables); `None` before the first command to it.
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.ring.as_ref()?.copy()
     }
 
-    /// Returns the known value of the registry; `None` before the first command to the registry.
+    /// Returns the last known registry of queues; `None` before the first command to it.
     pub(crate) fn registry(&self) -> Option<&Registry> {
         self.registry.as_ref()?.copy()
     }
@@ -183,7 +184,7 @@ impl Driver {
         }
     }
 
-    /// Makes the process use this ring from now on.
+    /// Makes the process use this ring (list of body tables) from now on.
     pub(crate) fn learns(&mut self, ring: &Ring) {
         self.known = (ring.version, ring.open().expect("a table is open"));
     }
@@ -301,17 +302,17 @@ impl Driver {
     }
 }
 
-/// Returns these commands as one event of a loop, in this order.
+/// Returns these commands as one event of a compare-and-set loop.
 fn asked<R: Register>(wishes: impl IntoIterator<Item = R::Wish>) -> Event<R> {
     Event::Asked((0..).map(Ticket).zip(wishes).collect())
 }
 
-/// Returns the last action: the action to execute, or the response to the last command.
+/// Returns the last of the actions: an action to execute, or the response to the last command.
 fn last<R: Register>(actions: Vec<Action<R>>) -> Action<R> {
     actions.into_iter().last().expect("it goes on")
 }
 
-/// Returns a reply as an event of a cell's loop.
+/// Converts a reply of the store to an event of a compare-and-set loop.
 fn event_of<R: Replied>(reply: Reply) -> Event<R> {
     match reply {
         Reply::Decided(version, decision) => Event::Decided(version, decision),
@@ -319,7 +320,7 @@ fn event_of<R: Replied>(reply: Reply) -> Event<R> {
     }
 }
 
-/// Versioned cell whose value a reply can contain.
+/// Versioned cell whose value a reply of the store can contain.
 trait Replied: Register {
     fn of(reply: Reply) -> Option<Self>;
 }

@@ -1,5 +1,5 @@
-//! Tests of fairness: failing messages do not prevent the delivery of other messages. The tests claim
-//! messages of a segment in which some messages fail on every receive.
+//! Tests of fairness: messages that always fail do not prevent the delivery of others. The tests
+//! repeatedly claim messages of one segment.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ const NEW: &str =
 const IN_TURN: &str = "no failed message comes twice before each other that was due came";
 const ORDERED: &str = "a group is received in order, one message at a time";
 const ALL: &str = "each message is received in time";
-/// Duration of a claim.
+/// Time for which a claim is valid, in microseconds.
 const VISIBILITY: Micros = 30;
 
-/// Step of a test: a pause, and then a claim of at most `most` messages. Failed messages are available again
-/// after `delay`. `None`: failed messages are never given back.
+/// Step of a test: a pause, and then a claim of at most `most` messages. Failed messages can be
+/// received again after `delay` microseconds; `None`: they are never given back.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     most: u16,
@@ -30,17 +30,17 @@ struct Step {
     delay: Option<Micros>,
 }
 
-/// Segment of a test, with the deliveries of its messages so far.
+/// Segment of a test, and its deliveries so far.
 struct Run<'a> {
-    /// For each message, whether it fails on every receive.
+    /// For each message, whether it fails whenever it is received.
     fails: &'a [bool],
     is_ordered: bool,
     log: Log,
     state: State,
     now: Micros,
     protocol: Protocol,
-    /// For each failed message, the messages that were also due at its last receive and that were not
-    /// received since.
+    /// For each failed message, the messages that were also due when it was last received, and have
+    /// not been received since.
     passed_over: BTreeMap<Seq, Vec<Seq>>,
 }
 
@@ -86,13 +86,14 @@ impl<'a> Run<'a> {
         self.state.resolved().has(seq)
     }
 
-    /// Returns whether no unresolved message of the same group precedes this message.
+    /// Returns whether all earlier messages of the same group are resolved (completed).
     fn is_first(&self, seq: Seq) -> bool {
         let group = |seq: Seq| self.log.message(seq).and_then(|(_, entry)| entry.group);
         !self.is_ordered || (0..seq).all(|other| self.is_resolved(other) || group(other) != group(seq))
     }
 
-    /// Returns the messages that can be received: first the new messages, then the failed messages.
+    /// Returns the positions of the messages that can be received: the new ones, and the failed
+    /// ones.
     fn receivable(&self) -> (Vec<Seq>, Vec<Seq>) {
         let all = (0..self.log.next()).filter(|seq| !self.is_resolved(*seq) && self.is_first(*seq));
         let is_due = |seq: &Seq| {
@@ -108,7 +109,7 @@ impl<'a> Run<'a> {
             .partition(|seq| !self.state.pending().contains_key(seq))
     }
 
-    /// Executes a step. Returns the property that its claim breaks; `None` if it breaks none.
+    /// Executes a step. Returns the property that its claim violates; `None` if it violates none.
     fn takes(&mut self, number: usize, step: Step) -> Option<&'static str> {
         self.now += step.pause;
         let (new, failed) = self.receivable();
@@ -152,7 +153,7 @@ impl<'a> Run<'a> {
     }
 
     fn settle(&mut self, deliveries: &[Delivery], step: Step) {
-        // Advance the clock, because messages are settled later than they are claimed.
+        // Advance the clock, because messages are processed after they are claimed.
         self.now += 1;
         for Delivery { seq, claim, .. } in deliveries.iter().copied() {
             if !self.fails[usize::from(seq)] {
@@ -165,15 +166,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Executes these steps and further claims. Returns the property that a claim breaks; `None` if none
-    /// breaks.
+    /// Executes these steps, and then further claims. Returns the property that a claim violates;
+    /// `None` if none does.
     fn ends(mut self, steps: &[Step]) -> Option<&'static str> {
         for (number, step) in steps.iter().enumerate() {
             if let Some(broken) = self.takes(number, *step) {
                 return Some(broken);
             }
         }
-        // Each further claim must get a new message, as long as one can be received.
+        // Each further claim must get a new message, as long as there is one.
         let last = Step {
             most: 1,
             pause: 1,
@@ -211,8 +212,8 @@ proptest! {
     }
 }
 
-/// Checks that a property breaks if the rule is left out, in a segment with three failing messages and one
-/// message that succeeds.
+/// Checks that the property `broken` is violated without `rule`, in a segment with three failing
+/// messages and one that succeeds.
 fn breaks(rule: Rule, broken: &str) {
     let fails = [true, true, true, false];
     let step = |most| Step {

@@ -1,5 +1,5 @@
-//! Tests of segments and tables that a shard's manifest names but that do not exist. Processes may be late,
-//! and versioned cells may be from different points in time.
+//! Tests of segments and body tables that a shard's manifest lists but that do not exist. Processes
+//! may be late, and tables may be restored from different times.
 
 use super::{HERE, SOURCE, TENURE, entry};
 use crate::queues::{
@@ -11,8 +11,8 @@ use crate::queues::{
 
 const CHUNK: Chunk = Chunk(1);
 
-/// Returns a manifest that was restored from a backup, and a segment in it whose versioned cell belongs to
-/// another segment.
+/// Returns a manifest that was restored from a backup, and a segment that it lists although the
+/// segment's cell belongs to another segment.
 fn restored() -> (Segment, Live, Head) {
     let context = HeadContext {
         ring: 1,
@@ -125,8 +125,8 @@ fn moving_ends_if_a_named_segment_is_missing() {
             );
             let found = hears(ShardEvent::Found(Some(live)));
             assert_eq!(found, MoveAction::Over(Moved::Damaged));
-            // If the missing segment is in another shard, a segment with the same number in this shard is a
-            // different segment, so the move continues.
+            // If the missing segment is in another shard, a segment with the same id in this shard
+            // is a different one, so the move continues.
             let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
             let is_damaged = opened == MoveAction::Over(Moved::Damaged);
             assert_eq!(is_damaged, address == HERE, "{opened:?}");
@@ -164,7 +164,7 @@ fn elsewhere() -> Address {
     }
 }
 
-/// Returns a move of a message that is already marked as leaving for the target.
+/// Returns a move of a message whose source is already marked with `target`.
 fn marked(target: Target) -> Moving {
     let mut moving = moving();
     let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
@@ -249,8 +249,8 @@ fn rehoming_ends_if_a_named_source_is_missing() {
             assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
         }
     }
-    // The target table of the copy is missing, so the ring is read again. The copy goes to the open table of
-    // the ring, or is postponed if the open table is the missing table.
+    // The body table that should get the copies is missing, so the ring is read again. The copy
+    // goes to its open table. If that is the missing table, the copy is postponed.
     let mut rehoming = begun();
     let gone = || KeepEvent::TableGone(BodyTable(2));
     assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
@@ -262,7 +262,8 @@ fn rehoming_ends_if_a_named_source_is_missing() {
     assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), KeepAction::Over);
 }
 
-/// Returns a sealed log to which two messages were moved, and its state, in which all messages are resolved.
+/// Returns the sealed log of a segment into which two messages were moved, and its state, in which
+/// both are resolved.
 fn received(segment: Segment) -> (Log, State) {
     let origin = |seq| Some(crate::queues::Origin { seq, ..SOURCE });
     let moved = [0, 1].map(|seq| Entry {
@@ -306,7 +307,7 @@ fn releasing_goes_on_where_it_failed() {
         has_ids: false,
     }));
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
-    // `Begin` repeats a command that failed. A command that has a response is not repeated.
+    // `Begin` repeats a command that failed. A command that got a response is not repeated.
     for (event, action) in [
         (ReleaseEvent::Begin, settles(1)),
         (ReleaseEvent::Begin, settles(1)),
@@ -325,7 +326,7 @@ fn releasing_goes_on_where_it_failed() {
     ] {
         assert_eq!(releasing.step(event.clone()), action, "{event:?}");
     }
-    // A segment with unresolved messages is not released. A purge resolves its messages first.
+    // A segment with unresolved messages is not released. A purge first resolves them.
     state.resolved = crate::queues::Resolved::default();
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     assert_eq!(
@@ -355,8 +356,8 @@ fn releasing_goes_on_where_it_failed() {
     clearing.step(ReleaseEvent::Source(StateAnswer::Done));
     let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
     assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
-    // A purge does not release an open segment. It also does not release a segment whose versioned cell still
-    // contains the log of the previous segment.
+    // A purge releases neither an open segment, nor a segment whose cell still has the log of the
+    // previous segment.
     let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {
         is_sealed: false,

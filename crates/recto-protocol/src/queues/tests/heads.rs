@@ -1,4 +1,4 @@
-//! Tests of a shard's manifest, command by command: its live segments, and the choice of versioned cells.
+//! Tests of a shard's manifest, command by command: its live segments, and their versioned cells.
 
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol, WINDOW_MICROS};
 use crate::queues::rules::{Rule, Rules};
@@ -44,8 +44,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
         other => panic!("{other:?}"),
     };
-    // A manifest that does not exist yet does not know which tables are closing, so it opens no segment
-    // before a `Fence` command.
+    // A new manifest does not know which body tables are closing, so it opens no segment before a
+    // `Fence` command.
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
     assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
     assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
@@ -69,13 +69,13 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
-    // The versioned cell of the released segment must not be reused yet, so the shard is still full.
+    // The versioned cell of the released segment must rest before its reuse, so the shard is still
+    // full.
     assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
     assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
     assert_eq!(head.before(Segment(4), rested).len(), 1);
-    // The versioned cell stays unused for longer than the deduplication window. Otherwise, clocks
-    // that differ could shorten that time to less than the window.
+    // The cell rests for longer than the deduplication window, because clocks differ.
     let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
     assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
     assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
@@ -96,8 +96,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
 }
 
-/// Returns the response to a process that opens a segment by an old registry, after another queue got the
-/// slot.
+/// Returns the response to a process with an old registry that opens a segment after another queue
+/// got the slot.
 fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut head = Head::absent();
     let protocol = Protocol {

@@ -1,4 +1,4 @@
-//! Process in the models that seals and releases segments.
+//! Process of the models that seals and releases segments.
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
@@ -10,8 +10,8 @@ use crate::queues::{
     Segment, ShardAction, ShardEvent,
 };
 
-/// Process that goes through all live segments `passes` times. It seals open segments, if configured, and releases
-/// segments.
+/// Process that visits all live segments `passes` times. It releases segments, and seals open ones
+/// if the model says so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Keeper {
     address: Address,
@@ -108,7 +108,7 @@ impl Keeper {
         if now.config.movers == 0 {
             return self.looks_at_another(now);
         }
-        // The segment is sealed now. Check it again, to release it if possible.
+        // The segment is sealed now. Visit it again, to release it if possible.
         let (_, live) = self.left.last_mut()?;
         live.count = Some(0);
         self.looks_at_next(now)

@@ -1,5 +1,5 @@
-//! Model of a claim, the process that gave it, and another process that wants the message. Checks that no
-//! process hands out a message that another process could already claim.
+//! Model of a claim: the process that gave it, and another process that wants its message. Checks
+//! that no worker gets a message that another process could already claim.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -9,7 +9,7 @@ use crate::queues::{Claim, ClaimId, Clock, Leases, Micros, Segment};
 
 /// Length of a time step, in microseconds.
 const TICK: Micros = LEASE_MARGIN_MICROS;
-/// Number of time steps.
+/// Number of time steps that the model explores.
 const TICKS: u8 = 8;
 const VISIBILITY: Micros = 2 * TICK;
 const CLAIM: Claim = (Segment(1), 0, ClaimId(1));
@@ -27,13 +27,13 @@ struct Lease {
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct State {
     ticks: u8,
-    /// Clock when the claim was sent, and the recorded end of the claim.
+    /// Clocks when the claim was sent, and the stored end of the claim; `None`: not sent.
     sent: Option<(Clock, Micros)>,
     is_stored: bool,
     leases: Leases,
     is_heard: bool,
     is_handed_out: bool,
-    /// True if another process has claimed the message.
+    /// True if the other process has claimed the message.
     is_taken: bool,
     is_late: bool,
 }
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// Returns whether another process may claim the message.
+    /// Returns whether the other process may claim the message.
     fn may_be_taken(&self, lease: &Lease) -> bool {
         let others = Leases::new(Rules::without([lease.without, None]));
         let clock = Clock {
@@ -139,7 +139,7 @@ impl Model for Lease {
     }
 }
 
-/// Returns the model with another process whose clock is ahead by the maximum difference.
+/// Returns a model in which the clock of the other process is ahead by the maximum difference.
 fn lease(without: Option<Rule>) -> Lease {
     Lease {
         without,
@@ -176,7 +176,7 @@ fn claims_that_lapsed_are_forgotten() {
         assert!(leases.holds(claim(number), now));
         assert!(leases.known() <= 3, "{} are known", leases.known());
     }
-    // An extended claim replaces its earlier lease, so it is stored once, with its new end.
+    // An extended claim replaces its earlier lease, so it is stored only once, with its new end.
     let now = at(99 * TICK);
     leases.given(claim(99), 100 * VISIBILITY, now, now);
     leases.given(claim(100), VISIBILITY, at(150 * TICK), at(150 * TICK));

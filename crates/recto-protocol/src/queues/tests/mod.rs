@@ -1,7 +1,9 @@
-//! Models of all possible events for a few messages. They use the same step functions as the engine. For each rule, a
-//! test leaves the rule out and finds the shortest sequence of events that breaks an invariant.
+//! Models that explore all possible events for a few messages, with the step functions of the
+//! engine. For each rule of the protocol, a test disables the rule and finds the shortest path to a
+//! broken invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. Then a model has millions of states,
+//! and takes minutes.
 
 #![expect(
     clippy::print_stderr,
@@ -55,14 +57,14 @@ const HERE: Address = Address {
     place: Place(0),
     shard: Shard(0),
 };
-/// Epoch of the slot that began when the queue of the models was created.
+/// Epoch that began when the queue of the models got its slot.
 const TENURE: Tenure = Tenure(1);
-/// Second shard of some models.
+/// Second shard, which some models have.
 const THERE: Address = Address {
     shard: Shard(1),
     ..HERE
 };
-/// Identifier of the queue of the models.
+/// Id of the queue of the models.
 const QUEUE: QueueId = QueueId(1);
 /// Location of the message that the models move.
 const SOURCE: Origin = Origin {
@@ -72,17 +74,18 @@ const SOURCE: Origin = Origin {
 };
 
 thread_local! {
-    /// Number of messages that were looked up in logs.
+    /// Number of log entries that were looked up, which tests of efficiency compare.
     pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
+/// Returns the number of faults that a model explores: `usual`, or `long` if `RECTO_TEST_SCALE` is
+/// at least 2.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Returns a log entry with this identifier and size. Its other fields have no meaning.
+/// Returns a log entry with this id and body size. Its other fields do not matter.
 fn entry(id: u128, size: u32) -> Entry {
     Entry {
         id: MessageId(id),
@@ -98,7 +101,7 @@ fn entry(id: u128, size: u32) -> Entry {
     }
 }
 
-/// Returns the context of a process that gave no claims, at time 0.
+/// Returns the inputs of a state's commands for a process that gave no claims, at time 0.
 fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> StateContext<'a> {
     StateContext {
         segment: Segment(1),
@@ -128,7 +131,7 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     }
 }
 
-/// Source texts of the models.
+/// Source texts of the models, which must have a test for each rule.
 const MODELS: [&str; 8] = [
     include_str!("fairness.rs"),
     include_str!("heads.rs"),
@@ -140,7 +143,8 @@ const MODELS: [&str; 8] = [
     include_str!("segment.rs"),
 ];
 
-/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
+/// Checks that each rule is disabled in some test, and that the design record names exactly these
+/// tests.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

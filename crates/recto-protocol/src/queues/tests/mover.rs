@@ -1,4 +1,4 @@
-//! Process in the models that moves the message of the first segment to another segment.
+//! Process of the models that moves the message of the first segment to another segment.
 
 use super::driver::{Driver, Next, Spot};
 use super::store::{Reply, Request, ResolvedBy};
@@ -10,7 +10,7 @@ use crate::queues::{
     Shard,
 };
 
-/// Process that moves the message, or finds that it is already moved.
+/// Process that moves the message, or finds that it is moved already.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Mover {
     name: u8,
@@ -48,7 +48,7 @@ impl Mover {
             self.tries -= 1;
             let chunk = Chunk(100 + u128::from(self.name));
             let (entry, protocol) = (entry_of(1, now), now.config.protocol());
-            // The log of the source segment contains the message's deduplication id, so the id
+            // The log of the source segment contains the deduplication id of the message, so the id
             // counts as recent.
             let before = entry.deduplication.map(|id| (id, (entry.id, entry.sent)));
             self.driver.recent.extend(before);
@@ -93,7 +93,7 @@ impl Mover {
     }
 }
 
-/// Returns the log of the source segment, as read by a process that moves the message to a later segment.
+/// Returns the log of the source segment (message batch) for a move within the shard.
 fn log_of_source(entry: Entry) -> Log {
     let (chunk, entries) = (Chunk(0), [entry].into());
     Log {
@@ -104,8 +104,8 @@ fn log_of_source(entry: Entry) -> Log {
     }
 }
 
-/// Returns the location of the state of a moved message: the first segment has the first versioned
-/// cell.
+/// Returns the location of the state of the source segment, which uses the first versioned cells of
+/// its shard.
 pub(crate) fn spot_of(origin: Origin) -> Spot {
     Spot {
         address: origin.address,

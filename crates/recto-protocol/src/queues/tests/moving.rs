@@ -1,5 +1,5 @@
-//! Models of two processes that move a message of a sealed segment, workers that receive the message in the source or
-//! in the target, and a process that releases segments.
+//! Models of moves: two processes move the message of a sealed segment, while workers receive
+//! messages, and another process releases segments.
 
 use super::world::Config;
 use super::{HERE, Q2, SOURCE, TENURE, THERE, TWICE, entry, usually};
@@ -10,7 +10,7 @@ use crate::queues::{
     StateAnswer, StateWish, Target,
 };
 
-/// Returns a configuration with two processes that move the message (movers).
+/// Returns a model with two processes that move the message (movers).
 fn moving() -> Config {
     Config {
         movers: 2,
@@ -20,7 +20,7 @@ fn moving() -> Config {
     }
 }
 
-/// Returns a configuration with two movers, and a sender that may fill the target segment.
+/// Returns a model with two movers, and a sender that may fill the target segment (message batch).
 fn moving_to_what_is_full() -> Config {
     Config {
         senders: vec![vec![2]],
@@ -29,8 +29,8 @@ fn moving_to_what_is_full() -> Config {
     }
 }
 
-/// Returns a configuration in which a mover stopped halfway. The message is received and acknowledged in its target,
-/// whose segment is then released. Another mover continues the move.
+/// Returns a model in which a mover stopped halfway. A worker acknowledges the message in its
+/// target, and the target segment is released. Then another mover continues the move.
 fn moving_and_releasing() -> Config {
     Config {
         movers: 1,
@@ -43,8 +43,8 @@ fn moving_and_releasing() -> Config {
     }
 }
 
-/// Returns a configuration in which a mover stopped halfway. The target segment is purged. Another mover continues the
-/// move.
+/// Returns a model in which a mover stopped halfway, and the target segment is purged. Then another
+/// mover continues the move.
 fn moving_and_purging() -> Config {
     Config {
         movers: 1,
@@ -57,8 +57,8 @@ fn moving_and_purging() -> Config {
     }
 }
 
-/// Returns a configuration with two movers that move the message to two different shards. Each mover may
-/// continue the move of the other mover by its mark.
+/// Returns a model with two movers that move the message to different shards. Each may continue the
+/// move of the other, by the mark in the source.
 fn moving_apart() -> Config {
     Config {
         moves_apart: true,
@@ -66,7 +66,7 @@ fn moving_apart() -> Config {
     }
 }
 
-/// Returns the configuration of `moving_apart` in which the segment in the second shard, which may contain
+/// Returns the model of `moving_apart` in which the segment of the second shard, which may contain
 /// the message, is purged.
 fn moving_apart_and_purging() -> Config {
     Config {
@@ -79,7 +79,7 @@ fn moving_apart_and_purging() -> Config {
     }
 }
 
-/// Returns a configuration with a mover, a worker, and a process that purges the source segment.
+/// Returns a model with a mover, a worker, and a process that purges the source segment.
 fn moving_and_purging_the_source() -> Config {
     Config {
         movers: 1,
@@ -92,7 +92,7 @@ fn moving_and_purging_the_source() -> Config {
     }
 }
 
-/// Returns a configuration with a mover and two workers. A worker may be so late that its claim ends.
+/// Returns a model with a mover and two workers. A worker may be so late that its claim ends.
 fn moving_and_working() -> Config {
     Config {
         movers: 1,
@@ -141,9 +141,8 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
-/// Checks that a process continues only moves of its own kind. A message that is moved within its shard keeps
-/// its number of receives. A message that is moved to another shard does not keep it. A process that makes
-/// moves of one kind therefore does not continue a move of the other kind.
+/// Checks that a process continues only moves of its own kind: within the shard, or to another
+/// shard. A message keeps its number of receives only when it is moved within its shard.
 #[test]
 fn a_mark_is_gone_on_with_as_it_was_meant() {
     let received = Some(Received {
@@ -180,7 +179,7 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
         };
         MoveEvent::Source(StateAnswer::Leaving(target, received))
     };
-    // Returns the entry that a move appends to the target segment.
+    // Returns the log entry that a move appends to the target segment.
     let entry_of = |mut moving: Moving, address| {
         moving.step(marked(address));
         moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));

@@ -1,4 +1,5 @@
-//! Models of a queue that is deleted while a process sends to it. Its slot goes to another queue.
+//! Models of a queue that is deleted while a process sends to it, and whose slot another queue
+//! gets.
 
 use super::world::Config;
 use super::{OTHERS, Q1, usually};
@@ -10,8 +11,8 @@ use crate::queues::{
     State, Tenure, expired_by, is_expired,
 };
 
-/// Returns a configuration with a sender that knows only the old queue, and a process that deletes that queue
-/// and creates another queue.
+/// Returns a model with a sender that knows only the old queue, and a process that deletes it and
+/// creates another queue in its slot.
 fn clearing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -22,8 +23,8 @@ fn clearing() -> Config {
     }
 }
 
-/// Returns the configuration of `clearing` with two processes that clear the slot. Each of these processes
-/// sends to the next queue.
+/// Returns the model of `clearing` with two processes that clear the slot. Each sends to the next
+/// queue.
 fn clearing_twice() -> Config {
     Config {
         senders: vec![vec![1]],
@@ -67,7 +68,7 @@ fn without_clearing_heads() {
     clearing().breaks(Rule::ClearedWhenEmpty, OTHERS);
 }
 
-/// Returns a log of the first segment, with one message that has these times.
+/// Returns the log of a segment (message batch) with one message that has these times.
 fn log_of(sent: i64, not_before: i64, arrived: Option<i64>) -> Log {
     let entry = Entry {
         id: MessageId(1),

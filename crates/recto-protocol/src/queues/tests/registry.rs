@@ -1,4 +1,4 @@
-//! Tests of queues that are created, changed and deleted, and of the options that users state.
+//! Tests of the registry: queues are created, changed and deleted, with options that users state.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn a_queue_is_made_once() {
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.registry.version(), 1);
     assert_eq!(registries.registry.options, Some(StoreOptions::default()));
-    // Repeat the command from the client that missed the first response, and send it from other
+    // Repeat the command of the client that missed the response, and send the command from other
     // clients.
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.is_told(create(2, "a", &options)), Exists(Place(0)));
@@ -140,8 +140,8 @@ fn options_are_changed_by_who_knows_them() {
         (Tenure(1), &slower),
         "it is the same use"
     );
-    // The change was applied, but its sender missed the response and sends it again. The response is
-    // therefore `Changed`, and not `Outdated`.
+    // The change was applied, but its sender missed the response and repeats it. So the response is
+    // `Changed`, not `Outdated`.
     assert_eq!(
         registries.is_told_after(change(1, Some(1), &slower), true),
         Changed(3)
@@ -241,13 +241,13 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     let row = registries.registry.place(Place(0)).expect("it is being cleared");
     assert_eq!((row.deleting(), row.changed), (Some(Tenure(2)), 2));
 
-    // The client that created the queue missed the response, and sends the command again. It gets
-    // the first response, and the queue is not created again.
+    // The client that created the queue missed the response, and repeats the command. It gets the
+    // first response, and no second queue is created.
     assert_eq!(
         registries.is_told_after(create(1, "a", &wide), true),
         Created(Place(0))
     );
-    // The name of the deleted queue is available at once. Its slot is not, so the new queue gets
+    // The name of the deleted queue is free at once, but its slot is not. So the new queue gets
     // another slot.
     assert_eq!(registries.is_told(create(2, "a", &options)), Created(Place(1)));
     assert_eq!(
@@ -280,10 +280,10 @@ fn a_place_is_taken_over_when_it_is_cleared() {
 
     assert_eq!(registries.is_told(create(3, "b", &options)), Created(Place(0)));
     let (_, row, _) = registries.registry.named("b").expect("it was made");
-    // The new queue has four shards. The row still lists the 16 shards of the earlier queue, so that the
-    // manifests of these shards, too, learn which tables are closing.
+    // The new queue has 4 shards, but the row still lists the 16 shards of the earlier queue,
+    // because their manifests exist and must learn which body tables are closing.
     assert_eq!((row.tenure, row.shards().last()), (Tenure(5), Some(Shard(15))));
-    // A process that cleared the slot for the first queue reports this too late, so the new queue
+    // A process reports too late that it cleared the slot for the first queue, so the new queue
     // stays.
     assert_eq!(
         registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
@@ -351,7 +351,7 @@ fn a_queue_of_dead_letters_stays_while_it_is_needed() {
     assert!(registries.registry.named("dead").is_some());
     registries.is_told(change(1, None, &QueueOptions::default()));
     assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(2))), Done);
-    // A queue that is being deleted accepts no dead letters of another queue.
+    // A queue that is being deleted accepts no dead letters of other queues.
     let error = registries.is_refused(change(1, None, &sends_dead_letters_to("dead")));
     assert_eq!(error, missing);
 
@@ -411,7 +411,7 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     assert_eq!(registries.is_told(begin(8, 2, "unit")), Created(Place(3)));
     assert_eq!(registries.is_told(begin(9, 2, "other")), Full);
 
-    // After the end of a temporary queue, another temporary queue can begin, even with the same name.
+    // After a temporary queue has ended, another one can begin, even with the same name.
     assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), Done);
     assert!(registries.registry.unit(QueueId(1), "unit").is_none());
     assert_eq!(
@@ -503,7 +503,7 @@ fn changes_options_of_the_whole_store() {
             field
         );
     }
-    // The first queue of a store does not change options that were set before it was created.
+    // The first queue of a store does not change options that were set before.
     registries.is_told(create(1, "a", &QueueOptions::default()));
     assert_eq!(registries.registry.options(), good);
     let many = QueueTableSettings {
@@ -553,7 +553,7 @@ fn an_ordered_queue_has_one_shard_by_default() {
     assert_eq!(shards(two), Ok(2));
 }
 
-/// Checks that each of two changes affects only the options that it names, even if the registry changed
+/// Checks that a change affects only the options that it names, even if the registry changed
 /// between a process's read and its write.
 #[test]
 fn a_change_of_options_changes_what_it_names() {
@@ -576,7 +576,7 @@ fn a_change_of_options_changes_what_it_names() {
         ..StoreOptions::default()
     };
     assert_eq!(registries.registry.options(), both);
-    // 42 tables and the 7 units that another change has set exceed the limit of 48 together.
+    // The 42 tables, and 7 work units of another change, exceed their common limit of 48.
     let tables = QueueTableSettings {
         tables: Some(42),
         ..QueueTableSettings::default()

@@ -1,5 +1,5 @@
-//! Models of senders, and of processes (keepers) that maintain a ring of two tables. Tables are closed,
-//! emptied, and opened again.
+//! Models of the ring (list of body tables): keepers close, empty and reopen tables while senders
+//! send.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::queues::{
     RingWish,
 };
 
-/// Returns a configuration with a sender, and keepers with these tasks.
+/// Returns a model with a sender, and keepers that do these tasks with body tables.
 fn keeping(keepers: &[&[Task]]) -> Config {
     Config {
         senders: vec![vec![1]],
@@ -24,8 +24,8 @@ fn keeping(keepers: &[&[Task]]) -> Config {
     }
 }
 
-/// Returns a configuration in which the first table is closed, emptied and opened again while senders send. One process
-/// may crash.
+/// Returns a model in which the first body table is closed, emptied and opened again while senders
+/// send. One process may crash.
 fn turning() -> Config {
     Config {
         senders: (1..=usually(1, 2)).map(|message| vec![message]).collect(),
@@ -34,7 +34,7 @@ fn turning() -> Config {
     }
 }
 
-/// Returns the configuration of `turning` in which the outcome of emptying is unknown.
+/// Returns the model of `turning` in which the outcome of emptying a table is unknown.
 fn turning_in_doubt() -> Config {
     Config {
         losses: 1,
@@ -43,7 +43,7 @@ fn turning_in_doubt() -> Config {
     }
 }
 
-/// Returns a configuration with two keepers. One keeper considers the other keeper dead.
+/// Returns a model with two keepers, one of which considers the other dead.
 fn retiring() -> Config {
     keeping(&[
         &[Roll(1), Fence(1), Empty(1), Roll(2)],
@@ -51,8 +51,8 @@ fn retiring() -> Config {
     ])
 }
 
-/// Returns a configuration in which bodies are copied to a table that is closed, emptied and opened again meanwhile.
-/// Other tasks of the copying process read the ring, too.
+/// Returns a model in which bodies are copied to a table that is closed, emptied and reopened
+/// meanwhile. The copying process also reads the ring for other tasks.
 fn rehoming() -> Config {
     Config {
         tables: 3,
@@ -64,7 +64,8 @@ fn rehoming() -> Config {
     }
 }
 
-/// Returns a configuration in which the first table is retired and dropped. The sender has seen the table open.
+/// Returns a model in which the first body table is retired and dropped, after the sender has seen
+/// it open.
 fn dropping() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -73,8 +74,8 @@ fn dropping() -> Config {
     }
 }
 
-/// Returns a configuration with a keeper that counts the references to a table. The result is so late that
-/// the table is closed for the second time by then.
+/// Returns a model in which a keeper counts the segments in a body table so slowly that the table
+/// has been closed a second time.
 fn counting_late() -> Config {
     Config {
         tables: 3,
@@ -85,8 +86,8 @@ fn counting_late() -> Config {
     }
 }
 
-/// Returns a configuration with a keeper that fences a table. It reports the fence so late that the table is
-/// closing for the second time by then.
+/// Returns a model in which a keeper reports so late that all shards know of a closing table that
+/// the table is closing a second time.
 fn fencing_late() -> Config {
     Config {
         tables: 3,
@@ -97,7 +98,7 @@ fn fencing_late() -> Config {
     }
 }
 
-/// Returns a configuration in which a table is emptied while a process that knows an old ring creates a
+/// Returns a model in which a body table is emptied while a process with an old ring creates a
 /// queue.
 fn making() -> Config {
     Config {
@@ -106,8 +107,8 @@ fn making() -> Config {
     }
 }
 
-/// Returns a configuration in which a temporary queue begins while another process searches for ended
-/// temporary queues and empties their tables.
+/// Returns a model in which a temporary queue begins while another process searches for ended
+/// temporary queues, and empties their tables.
 fn beginning() -> Config {
     Config {
         senders: vec![],
@@ -209,7 +210,7 @@ fn without_leaving_an_owner_alone() {
     retiring().breaks(Rule::NoTakeOver, Q5);
 }
 
-/// Ring that executes one command after the other.
+/// Ring (list of body tables) that executes one command after the other.
 struct Rings {
     ring: Ring,
     now: i64,
@@ -288,14 +289,15 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
-    // A repeated command finds its change applied, so the next table stays open.
+    // A repeated command finds that its change is applied, so the next table stays open.
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
-    // A late command refers to an ended lifetime, so it does not close the table that is open now.
+    // A late command names an ended lifetime of the table, so it does not close the table that is
+    // open now.
     assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
     assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
-    // The ring does not accept a fact that was found in another lifetime of the table.
+    // The ring rejects facts about another lifetime of the table.
     assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
     assert_eq!(
@@ -335,7 +337,7 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
         life: Life(3),
     };
     assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
-    // The number of a dropped table is never used again.
+    // The id of a dropped table is never used again.
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!(
         (rings.ring.next(), rings.ring.tables().len()),

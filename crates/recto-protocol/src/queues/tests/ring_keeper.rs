@@ -1,4 +1,4 @@
-//! Process in the models that maintains the ring.
+//! Process of the models that maintains the ring (list of body tables).
 
 use super::HERE;
 use super::driver::{Driver, Next};
@@ -9,14 +9,14 @@ use crate::queues::{
     Phase, Rehoming, Ring, RingWish, ShardAction, ShardEvent,
 };
 
-/// Task of a keeper for the table with this number. The keeper skips a task that is not possible.
+/// Task of a keeper for the body table with this id. The keeper skips a task that is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
     Roll(u32),
     Fence(u32),
     Rehome(u32),
     Empty(u32),
-    /// Retire the table: the process that empties it is considered dead.
+    /// Retire the table, because the process that empties it is considered dead.
     Retire(u32),
     Drop(u32),
 }
@@ -44,13 +44,14 @@ enum Doing {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RingKeeper {
     name: u8,
-    /// Tasks that are left. The next task is at the end.
+    /// Tasks that the keeper has not started, in reverse order.
     tasks: Vec<Task>,
     task: Option<Task>,
     doing: Option<Doing>,
-    /// Lifetime of the table for which the keeper fences the manifests.
+    /// Lifetime of the table of which the keeper informs the shard manifests (lists of live
+    /// segments).
     life: Option<Life>,
-    /// True if the next step is to count the references of a manifest.
+    /// True if the next step is to count the segments that a manifest has in the table.
     counts: bool,
     driver: Driver,
 }
@@ -153,7 +154,8 @@ impl RingKeeper {
         }
     }
 
-    /// Fences all manifests. There is one manifest, or none before the queue has its slot.
+    /// Informs all shard manifests of the closing table. There is one manifest, or none before the
+    /// queue has its slot.
     fn fences(&mut self, is_placed: bool, now: &Now<'_>) -> Option<Request> {
         let table = self.task?.table();
         if !is_placed {

@@ -1,5 +1,5 @@
-//! Tests of the compare-and-set loop of one versioned cell. Checks that waiting commands share a write, and
-//! that responses describe the stored value.
+//! Tests of the compare-and-set loop of one versioned cell. Checks that waiting commands share a
+//! write, and that responses match the stored value.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn log_context(recent: &Recent, protocol: Protocol) -> LogContext<'_> {
     }
 }
 
-/// Returns the value that a conditional write puts. Panics if there is any other action.
+/// Returns the value that the only action, a conditional write, puts.
 fn put<R: crate::queues::Register>(actions: &[Action<R>]) -> R {
     match actions {
         [Action::Cas { put, .. }] => put.clone(),
@@ -58,7 +58,7 @@ fn batches_waiting_commands() {
             .step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context)
             .is_empty()
     );
-    // The outcome of another conditional write has no effect.
+    // The outcome of a different conditional write has no effect.
     assert!(
         round
             .step(Event::Decided(7, Decision::Applied), &context)
@@ -105,8 +105,8 @@ fn a_round_carries_so_much_and_no_more() {
         round.step(Event::Decided(2, Decision::Refused), &context),
         vec![Action::Read]
     );
-    // The conditional write with the command was rejected, so the command was certainly not
-    // executed, and can be withdrawn.
+    // The conditional write with the command was rejected, so the command was not executed, and can
+    // be withdrawn.
     assert!(round.withdraw(Ticket(3)));
     round.step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context);
     assert!(round.withdraw(Ticket(4)));
@@ -147,8 +147,8 @@ fn a_segment_is_sealed_when_it_is_full() {
     }
 }
 
-/// Sends an acknowledgment with a valid receipt to a process that knows an old state. Returns the actions of
-/// its loop.
+/// Sends an acknowledgment with a valid receipt to a process that knows only an old state. Returns
+/// the actions of its loop.
 fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
     let mut log = Log::absent();
     log.segment = Segment(1);
@@ -254,7 +254,7 @@ fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
         round.step(Event::Asked(wishes.collect()), &context);
         let first = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(first.next(), expected, "{carried_bytes}");
-        // The next conditional write carries the commands that did not fit into the first conditional write.
+        // The next conditional write carries the commands that did not fit into the first.
         if expected < 3 {
             let told = round.step(Event::Decided(1, Decision::Applied), &context);
             assert!(put(&told[usize::from(expected)..]).next() > expected);
@@ -283,7 +283,7 @@ fn rewrites_a_reused_versioned_cell_completely() {
     round.step(Event::Asked(vec![append(1, &[entry(1, 1), entry(2, 1)])]), &of(1));
     let first = put(&round.step(Event::Read(Log::absent()), &of(1)));
     round.step(Event::Decided(1, Decision::Applied), &of(1));
-    // The log of the next segment has no more rows than the previous log. Its row must be written
+    // The log of the next segment has as many rows as the previous log. Its row must be written
     // nevertheless.
     let second = put(&round.step(Event::Asked(vec![append(3, &[entry(3, 1)])]), &of(2)));
     assert_eq!(round.copy(), Some(&first));

@@ -4,7 +4,7 @@ use super::entry;
 use crate::queues::rows::Rows;
 use crate::queues::{Chunk, LogRow, Seq};
 
-/// Returns rows of one to three messages, with their positions.
+/// Returns rows with one to three messages, each with the position of its first message.
 fn rows(count: u128) -> Vec<(Seq, LogRow)> {
     let mut first = 0;
     let row = |number: u128| {

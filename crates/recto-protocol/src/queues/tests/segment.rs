@@ -1,12 +1,12 @@
-//! Models of senders, workers and keepers (processes that release segments) of one shard, whose versioned
-//! cells are reused.
+//! Models of the segments of one shard, with senders, workers, and keepers (processes that release
+//! segments). Segments reuse versioned cells.
 
 use super::worker::Act;
 use super::world::Config;
 use super::{HELD, Q1, Q3, Q4, Q6, Q7, TWICE, usually};
 use crate::queues::rules::Rule;
 
-/// Returns a configuration with two senders. A segment has room for one message.
+/// Returns a model with two senders, and segments (message batches) with room for one message.
 fn sending() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -16,7 +16,7 @@ fn sending() -> Config {
     }
 }
 
-/// Returns a configuration with two workers. One worker may consider the other worker dead.
+/// Returns a model with two workers. One may consider the other dead.
 fn working() -> Config {
     Config {
         senders: vec![vec![1]],
@@ -27,8 +27,8 @@ fn working() -> Config {
     }
 }
 
-/// Returns a configuration with two workers that first do this action with a message. One worker may consider
-/// the other worker dead.
+/// Returns a model with two workers that first do `act` with a message. One may consider the other
+/// dead.
 fn giving_back(act: Act) -> Config {
     Config {
         workers: vec![2, 2],
@@ -37,7 +37,8 @@ fn giving_back(act: Act) -> Config {
     }
 }
 
-/// Returns a configuration with two messages, of which only one at a time can be pending.
+/// Returns a model with two messages, of which only one at a time can be pending (claimed or given
+/// back).
 fn full_of_pending() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -49,7 +50,7 @@ fn full_of_pending() -> Config {
     }
 }
 
-/// Returns a configuration in which two segments use the same versioned cell, one after the other.
+/// Returns a model in which two segments use the same versioned cells, one after the other.
 fn recurring() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -64,8 +65,8 @@ fn recurring() -> Config {
     }
 }
 
-/// Returns the configuration of `recurring` in which a response is lost and the second message is not
-/// received.
+/// Returns the model of `recurring` in which a response is lost, and no worker receives the second
+/// message.
 fn recurring_in_doubt() -> Config {
     Config {
         workers: vec![1],
@@ -75,7 +76,7 @@ fn recurring_in_doubt() -> Config {
     }
 }
 
-/// Returns a configuration with a full segment and a second segment.
+/// Returns a model in which a full segment is released while a second segment is open.
 fn releasing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -86,7 +87,7 @@ fn releasing() -> Config {
     }
 }
 
-/// Returns a configuration with three messages of a group, in two segments.
+/// Returns a model with three messages of one group, in two segments (message batches).
 fn ordered() -> Config {
     Config {
         senders: vec![vec![1, 2, 3]],
@@ -98,7 +99,7 @@ fn ordered() -> Config {
     }
 }
 
-/// Returns the configuration of `ordered` with two messages, in one segment.
+/// Returns the model of `ordered` with two messages in one segment (message batch).
 fn ordered_in_one() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -107,8 +108,8 @@ fn ordered_in_one() -> Config {
     }
 }
 
-/// Returns a configuration with two messages that have the same deduplication id, and a process that seals
-/// the segment of the first message.
+/// Returns a model in which two messages have the same deduplication id, and a process seals the
+/// segment of the first.
 fn deduplicating() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -120,8 +121,8 @@ fn deduplicating() -> Config {
     }
 }
 
-/// Returns the configuration of `deduplicating` with one sender. The segment of the first message is
-/// released.
+/// Returns the model of `deduplicating` with one sender, in which the segment of the first message
+/// is released.
 fn deduplicating_released() -> Config {
     Config {
         senders: vec![vec![1, 2]],

@@ -1,4 +1,4 @@
-//! Process in the models that sends messages. It uses the state machines of the engine, one request after the
+//! Process of the models that sends messages with the engine's state machine, one request after the
 //! other.
 
 use super::driver::{Driver, Next};
@@ -10,10 +10,10 @@ use crate::queues::{
     Sending, ShardAction, ShardEvent, Tenure, reach,
 };
 
-/// Sender of a few messages, each in its own request.
+/// Process that sends a few messages, each in its own request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Sender {
-    /// Messages still to send. The next message is at the end.
+    /// Messages that are not sent yet, in reverse order.
     messages: Vec<u8>,
     message: u8,
     sending: Option<Sending>,
@@ -21,10 +21,10 @@ pub(crate) struct Sender {
     is_unplaced: bool,
     /// Epoch of the queue's slot, as the sender knows it.
     tenure: Tenure,
-    /// Body table of the temporary queue to which the process sends; `None`: it sends to the queue of the
-    /// models.
+    /// Body table of the temporary queue to which the process sends; `None`: it sends to the usual
+    /// queue.
     table: Option<BodyTable>,
-    /// Action to execute after the logs of earlier segments were read.
+    /// Action to execute once the logs of earlier segments (message batches) are read.
     asks: Option<ShardAction>,
     unread: Vec<(Segment, RegisterNumber)>,
 }
@@ -46,7 +46,7 @@ impl Sender {
         }
     }
 
-    /// Returns a sender to a queue whose slot has this epoch.
+    /// Creates a sender to a queue whose slot has this epoch.
     pub(crate) fn by(tenure: Tenure, messages: &[u8]) -> Self {
         Self {
             tenure,
@@ -54,13 +54,13 @@ impl Sender {
         }
     }
 
-    /// Makes the process send to a temporary queue with this body table.
+    /// Makes the process send to a temporary queue with this table for message bodies.
     pub(crate) fn in_table(mut self, table: BodyTable) -> Self {
         self.table = Some(table);
         self
     }
 
-    /// Handles a reply. Returns the next request.
+    /// Handles a reply of the store, and returns the next request.
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         match reply {
             Reply::Start if now.config.is_new && self.is_unplaced => {
@@ -172,7 +172,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether the sender has no more work.
+    /// Returns whether the sender has sent all messages.
     pub(crate) fn is_over(&self) -> bool {
         self.messages.is_empty() && self.sending.is_none()
     }

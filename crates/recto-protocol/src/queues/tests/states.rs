@@ -1,5 +1,4 @@
-//! Tests of the state of a segment, command by command: which messages can be received, and the results of
-//! receivers.
+//! Tests of the state of a segment (progress of its messages), command by command.
 
 use super::{HERE, entry, state_context};
 use crate::queues::limits::Protocol;
@@ -9,7 +8,8 @@ use crate::queues::{
     Received, Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
 };
 
-/// State of three messages that executes one command after the other.
+/// State of a segment (message batch) with three messages, which executes one command after the
+/// other.
 struct States {
     state: State,
     log: Log,
@@ -59,7 +59,7 @@ impl States {
         answer
     }
 
-    /// Returns the receives that a moved message keeps, after one receive.
+    /// Returns the data that a message keeps when it is moved after its first receive.
     fn received_once(&self, seq: u16) -> Option<Received> {
         let pending = self.state.pending().get(&seq)?;
         Some(Received {
@@ -113,7 +113,8 @@ fn returned_messages_are_claimed_again_when_due() {
     states.clock.wall = 100;
     assert_eq!(states.claims(3, 9), [(0, 2)]);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Stale);
-    // A message that is given back reached no receiver, so this attempt does not count.
+    // A message that is given back with `GiveBack` did not reach its receiver, so the attempt does
+    // not count.
     let claim = ClaimId(3);
     assert_eq!(
         states.is_told(StateWish::GiveBack { seq, claim }),
@@ -180,8 +181,8 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
         StateAnswer::Done
     );
     assert_eq!(states.claims(3, 9), [(2, 1)]);
-    // The state belongs to the next segment now, so the first segment was released, and all its
-    // messages are resolved.
+    // The state belongs to the next segment now, so segment 1 was released, and all of its messages
+    // are resolved.
     states.state.segment = Segment(2);
     assert_eq!(
         states.is_told(StateWish::Ack {
@@ -192,7 +193,8 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
     );
 }
 
-/// Returns a state in which these messages are resolved, with a log of `count` messages.
+/// Returns a segment of `count` messages in which the messages at these positions are resolved
+/// (completed).
 fn resolved(places: impl Iterator<Item = u16>, count: usize) -> States {
     let mut states = States::new(Protocol::default());
     let entries = vec![entry(1, 1); count].into();
@@ -220,7 +222,7 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let every_other = (0..4_096).step_by(2);
     assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
     assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
-    // A claim looks up only pending messages that can be received.
+    // A claim looks up only those pending messages that can be received.
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
     assert_eq!(looks(&mut states, 10), (10, 10));
@@ -244,7 +246,7 @@ fn stops_the_search_at_the_first_due_message() {
     };
     assert_eq!(looks(&resolved(0..4_000, 4_096)), (Some(0), 1));
     assert_eq!(looks(&resolved(0..4_096, 4_096)), (None, 0));
-    // The search looks up the ten claimed messages, and ends at the free message after them.
+    // The search looks up the ten claimed messages, and ends at the next message, which is free.
     let mut states = resolved(0..4_000, 4_096);
     states.claims(1, 10);
     assert_eq!(looks(&states), (Some(0), 11));
@@ -280,8 +282,8 @@ fn messages_that_leave_count_as_pending() {
     let leave = |seq, claim| StateWish::Leave { seq, claim, target };
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
-    // A receiver has the message, so only a command with its claim can move the message. A claimed message is
-    // already pending, so its move needs no further place within the limit of pending messages.
+    // A receiver has the message, so only a command with its claim can move it. The message is
+    // already pending, so the limit of pending messages does not prevent the move.
     assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
     let received = states.received_once(0);
     assert_eq!(
@@ -293,8 +295,8 @@ fn messages_that_leave_count_as_pending() {
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Leaving(target, None));
 }
 
-/// Checks that a message that is moved within its shard keeps its data. A message that a receiver has is not
-/// moved, and the number of attempts continues in the target segment.
+/// Checks that a message keeps its number of attempts when it is moved within its shard, and that a
+/// claimed message is not moved.
 #[test]
 fn moved_messages_keep_their_attempts() {
     let mut states = States::new(Protocol::default());
@@ -307,8 +309,8 @@ fn moved_messages_keep_their_attempts() {
     assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
     assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
     assert_eq!(states.claims(1, 1), [(0, 1)]);
-    // The receiver may be about to acknowledge the message, however long ago the claim was. The message is
-    // therefore not moved.
+    // The receiver may still be about to acknowledge the message, even long after the claim, so the
+    // message is not moved.
     states.clock.wall = 1_000_000_000;
     states.clock.monotonic = 1_000_000_000;
     assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
@@ -352,7 +354,8 @@ fn moved_messages_keep_their_attempts() {
         StateAnswer::Done
     );
     assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
-    // The message is moved once more before it was received in its target segment, and keeps its attempts.
+    // The message is moved once more before it is received in its target segment, and keeps its
+    // attempts.
     let mut there = States::new(Protocol::default());
     let entries = [Entry {
         received,
@@ -424,12 +427,13 @@ fn a_group_waits_for_earlier_and_unread_segments() {
     done.resolved.add(0);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
-    // This process has not read the log of the earlier segment, or has read the log of another
-    // segment, so no message can be claimed.
+    // Without the log of the earlier segment, no message can be claimed, because earlier messages
+    // of its group may exist there.
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
     let other = log_of(9, &[]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
-    // The manifest is older than the segment, and may lack earlier segments, so no message can be claimed.
+    // The manifest is older than the segment, and may lack earlier segments, so no message can be
+    // claimed.
     let older = Head {
         last: Segment(1),
         ..head.clone()
@@ -447,7 +451,7 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(StateWish::Remove(0)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
-    // The receiver of the removed message uses its receipt, and finds the message resolved.
+    // The receiver of the removed message uses its receipt, and finds that the message is resolved.
     let (seq, until) = (0, 90);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
@@ -459,8 +463,8 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(give_back), StateAnswer::Done);
     let nack = StateWish::Nack { seq, claim, until };
     assert_eq!(states.is_told(nack), StateAnswer::Stale);
-    // `Remove` rejects a position that has no message yet. If it resolved the position, the next message
-    // would be lost.
+    // `Remove` rejects a position that has no message yet. Otherwise, the message that gets the
+    // position later would be lost.
     assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
     let target = Target {
         address: HERE,
@@ -497,7 +501,7 @@ fn expires_what_nobody_has() {
         not_before,
         ..entry(id, 1)
     };
-    // The second message is due later than it was sent. The third message is leaving.
+    // The second message became due later than it was sent. The third message is being moved.
     let entries = [due(1, 10, 0), due(2, 10, 30), due(3, 10, 0), due(4, 11, 0)].into();
     let chunk = Chunk(1);
     states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
@@ -546,11 +550,11 @@ fn expires_what_is_given_back_and_not_what_is_in_flight() {
         [0, 1, 2].map(|seq| is_resolved(&states, seq)),
         [false, true, false]
     );
-    // The third message failed in its last attempt, so it goes to the dead-letter queue, and does
+    // The third message failed in its last attempt. So it goes to the dead-letter queue, and does
     // not expire.
     states.most_attempts = Some(1);
     assert_eq!(states.is_told(nack(2, 0)), StateAnswer::Done);
-    // The claim of the first message has ended, and was its last attempt, so this message does not
+    // The claim of the first message was its last attempt, and has ended. So the message does not
     // expire, either.
     states.clock.wall = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
     assert_eq!(states.is_told(expire), StateAnswer::Done);
@@ -586,8 +590,8 @@ fn claims_no_expired_message() {
     states.expired_by = Some(30);
     assert_eq!(states.state.due(&states.context()), None);
     assert_eq!(states.claims(2, 9), []);
-    // The first message may not have expired yet by another clock, so its group waits until the
-    // message is resolved.
+    // The first message may not have expired on another clock, so its group waits until the message
+    // is resolved.
     states.state = State::absent();
     states.expired_by = Some(10);
     let order = Order::default();

@@ -1,5 +1,5 @@
-//! Store of the models, with versioned cells, which conditional writes change, and bodies. It checks the
-//! invariants of each change.
+//! Store of the models: versioned cells, which conditional writes change, and message bodies. It
+//! checks the invariants at each change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,31 +19,31 @@ pub(crate) enum Request {
     ReadLog(Address, RegisterNumber),
     ReadState(Address, RegisterNumber),
     CasHead(Address, Version, Head),
-    /// The last value says whether the write sets the cell up for another segment than the segment that was
-    /// read.
+    /// Replaces a log. The last value says whether the write sets the cell up for another segment.
     CasLog(Address, RegisterNumber, Version, Log, SetsUp),
     CasState(Address, RegisterNumber, Version, State, ResolvedBy),
     Write(BodyTable, Address, Segment, Chunk),
-    /// Gives the queue its slot. From then on, processes that maintain tables find the queue.
+    /// Gives the queue its slot (row of the registry). From then on, processes that maintain body
+    /// tables find it.
     TakePlace,
     ReadPlaces,
     ReadRing,
     CasRing(Version, Ring),
     ReadRegistry,
     CasRegistry(Version, Registry),
-    /// Copies a segment's bodies from one table to another.
+    /// Copies the bodies of a segment (message batch) from the first table to the second.
     Copy(Address, Segment, BodyTable, BodyTable),
     Empty(BodyTable),
 }
 
-/// Reason for which messages are resolved.
+/// Cause for which a write resolves messages (so that they are never received again).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ResolvedBy {
     Claim(ClaimId),
-    /// A purge of the messages of this epoch of the slot, or of older epochs. It counts as an acknowledgment
-    /// of these messages only.
+    /// A purge by a process that knows this epoch of the slot. For messages of newer epochs, it
+    /// does not count as an acknowledgment.
     Purge(Tenure),
-    /// The messages are moved, or no message is resolved.
+    /// The messages are moved, or the write resolves none.
     Nobody,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Reply {
     State(State),
     Ring(Ring),
     Registry(Registry),
-    /// Outcome of the conditional write that puts this version.
+    /// Outcome of the conditional write of this version.
     Decided(Version, Decision),
     Written,
     TableGone,
@@ -67,7 +67,7 @@ pub(crate) enum Reply {
     Places(bool),
 }
 
-/// Content of the store, and facts for the invariants.
+/// Content of the store, and facts that the invariants need.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) is_placed: bool,
@@ -75,14 +75,15 @@ pub(crate) struct Store {
     pub(crate) registry: Registry,
     pub(crate) shards: BTreeMap<Address, Registers>,
     pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
-    /// Messages that are durably acknowledged or purged.
+    /// Messages that are acknowledged or purged.
     pub(crate) acked: BTreeSet<MessageId>,
-    /// Epoch in which each live segment was opened, if another queue had the slot before.
+    /// Epoch (use of the slot by one queue) in which each live segment was opened, after the first
+    /// queue.
     opened_by: BTreeMap<(Address, Segment), Tenure>,
-    /// Messages of released segments.
+    /// Messages of released segments (message batches).
     pub(crate) released: Vec<Copy>,
-    /// Holder of each message, and the end of its claim. Before that time, only the holder may release the
-    /// message, regardless of the stored values.
+    /// For each claimed message, the claim, and its end. Until then, only the claim's holder may
+    /// release the message, whatever the store contains.
     held: BTreeMap<(Address, Segment, Seq), (ClaimId, Micros)>,
     pub(crate) broken: Option<&'static str>,
 }
@@ -114,7 +115,8 @@ impl Registers {
 }
 
 impl Store {
-    /// Creates a store with a ring of `tables` tables, and `shards` shards.
+    /// Creates a store with `tables` body tables, of which the first is open, and with `shards`
+    /// shards.
     pub(crate) fn new(tables: u32, shards: u16) -> Self {
         let phase = |table| match table {
             1 => Phase::Open {
@@ -155,14 +157,14 @@ impl Store {
         }
     }
 
-    /// Returns the store without the manifest, as it is before the queue is created.
+    /// Removes the shard's manifest (list of live segments), as before the queue is created.
     pub(crate) fn without_a_head(mut self) -> Self {
         self.is_placed = false;
         self.at(HERE).head = Head::absent();
         self
     }
 
-    /// Adds a message to the first segment, which is sealed.
+    /// Adds a message to the first segment (message batch), which is sealed.
     pub(crate) fn with_a_message(mut self, entry: Entry) -> Self {
         let live = Live {
             register: RegisterNumber(0),
@@ -174,8 +176,8 @@ impl Store {
         self
     }
 
-    /// Adds a copy of the message to the second segment, as a process leaves it that stopped before it
-    /// resolved the message in the first segment.
+    /// Adds a copy of the message to the second segment. A process that moved the message stopped
+    /// before it resolved the original.
     pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
         let (segment, chunk) = (Segment(2), Chunk(100));
         let live = Live {
@@ -205,7 +207,7 @@ impl Store {
         self
     }
 
-    /// Adds a live segment with this message to the store.
+    /// Adds a live segment (message batch) with one message to the store.
     fn puts(&mut self, segment: Segment, live: Live, chunk: Chunk, entry: Entry) {
         let registers = self.at(HERE);
         registers.head.last = segment;
@@ -225,7 +227,7 @@ impl Store {
         self.shards.get_mut(&address).expect("a shard")
     }
 
-    /// Executes a request.
+    /// Executes a request, and returns the reply.
     pub(crate) fn executes(&mut self, request: &Request, rules: Rules, now: Micros) -> Reply {
         match request {
             Request::ReadHead(address) => Reply::Head(self.shards[address].head.clone()),
@@ -305,7 +307,7 @@ impl Store {
         }
     }
 
-    /// Returns whether a request can no longer change the store, at any time.
+    /// Returns whether the request can never change the store any more.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
             Request::ReadHead(_)
@@ -335,8 +337,8 @@ impl Store {
         }
     }
 
-    /// Returns the reply to the sender of a request with an unknown outcome; `None` for a request that
-    /// decides nothing.
+    /// Returns the reply when the outcome of a request is unknown; `None` if the request is simply
+    /// repeated.
     pub(crate) fn unknown(request: &Request) -> Option<Reply> {
         let version = match request {
             Request::CasHead(.., put) => put.version(),
@@ -350,7 +352,8 @@ impl Store {
         Some(Reply::Decided(version, Decision::Unknown))
     }
 
-    /// Returns the messages of all live segments, each with its segment, its position, and whether it is resolved.
+    /// Returns the messages of all live segments (message batches), with their positions, and
+    /// whether they are resolved.
     pub(crate) fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         let live = self.shards.iter().flat_map(|(address, registers)| {
@@ -376,8 +379,8 @@ impl Store {
         messages
     }
 
-    /// Checks Q4: only segments that are sealed and resolved are removed from the manifest, and added
-    /// segments are new.
+    /// Checks invariant Q4: only sealed segments whose messages are resolved leave the manifest,
+    /// and segment ids are never reused.
     fn check_head(&mut self, address: Address, before: &Head, put: &Head) {
         for (segment, live) in &before.live {
             if put.live.contains_key(segment) {
@@ -410,7 +413,8 @@ impl Store {
             .retain(|(at, segment), _| *at != address || put.live.contains_key(segment));
     }
 
-    /// Checks Q2, Q6 and Q7 for the messages that a conditional write claims and resolves.
+    /// Checks the invariants Q2, Q6 and Q7 for the messages that a conditional write claims or
+    /// resolves.
     fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: ResolvedBy) {
         let (address, register) = at;
         let mut messages = self.messages();
@@ -462,7 +466,8 @@ impl Store {
         }
     }
 
-    /// Checks that no process holds a message that is claimed now, or that the holder's claim has ended.
+    /// Checks that a message is claimed only when its earlier claim has ended, with the maximum
+    /// clock difference.
     fn check_claims(&mut self, address: Address, before: &State, put: &State, by: ResolvedBy, now: Micros) {
         let at = |seq: &Seq| (address, put.segment, *seq);
         for (seq, pending) in &put.pending {
@@ -485,7 +490,7 @@ impl Store {
     }
 }
 
-/// Returns a registry with the queue of the models.
+/// Returns a registry that contains the queue of the models.
 fn registry() -> Registry {
     let context = RegistryContext {
         now: 0,
@@ -506,14 +511,14 @@ fn registry() -> Registry {
     registry
 }
 
-/// Message as it was sent (false), or as it was moved (true). Each of the two may exist once.
+/// Id of a message, and whether it is a moved copy of the message. Each of the two may exist once.
 pub(crate) type Copy = (MessageId, bool);
 
 fn copy_of(entry: &Entry) -> Copy {
     (entry.id, entry.origin.is_some())
 }
 
-/// Message of a live segment.
+/// Message of a live segment (message batch), as the invariants need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) id: MessageId,

@@ -1,5 +1,5 @@
-//! Tests of the encodings that outlive a process. Checks that they never change, and that invalid bytes are
-//! an error.
+//! Tests of the stored forms of queues. Checks that formats never change, and that invalid bytes
+//! are an error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
@@ -17,7 +17,7 @@ use crate::queues::{
     Standing, State, Target, Tenure,
 };
 
-/// Version in the column next to the bytes. Any value is valid in these tests.
+/// Version of a cell, from its own column. Any value is valid in these tests.
 pub(super) const VERSION: u64 = 77;
 
 pub(super) fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -34,7 +34,7 @@ pub(super) fn hex(text: &str) -> u128 {
     u128::from_str_radix(text, 16).expect("hexadecimal digits")
 }
 
-/// Returns the text of a field; `None` if the field is `-`.
+/// Returns the text of a field in a golden file; `None` if the field is `-`.
 pub(super) fn optional(text: &str) -> Option<&str> {
     (text != "-").then_some(text)
 }
@@ -46,7 +46,7 @@ fn address(place: &str, shard: &str) -> Address {
     }
 }
 
-/// Returns the parts of a field; `-` is an empty list.
+/// Returns the parts of a field in a golden file; `-` is an empty list.
 pub(super) fn each(text: &str, between: char) -> Vec<&str> {
     optional(text).map_or_else(Vec::new, |text| text.split(between).collect())
 }
@@ -241,15 +241,14 @@ fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
 fn reads_and_writes_each_golden_version() {
     let logs = lines(include_str!("golden/log-v1.txt")).filter(|line| line[0] == "log");
     for line in logs {
-        // The golden file has only the header of the log, so make up rows that add up to its
-        // counts.
+        // The golden file has only the header of the log, so make up rows that match its counts.
         let entry = |size| Entry {
             size,
             ..golden_row("00,0,0,0,0,-,-,-")
         };
         let (messages, count): (Seq, Seq) = (number(line[2]), number(line[3]));
         let row = |number: Seq| {
-            // Each row has one message, except the last row, which has all remaining messages.
+            // Each row has one message, except the last, which has all remaining messages.
             let is_last = number + 1 == count;
             let entries = vec![entry(1); usize::from(if is_last { messages - number } else { 1 })];
             let row = LogRow {
@@ -305,7 +304,7 @@ fn reads_and_writes_each_golden_version() {
     assert_eq!(counts, (5, 5, 3, 4, 3));
 }
 
-/// Decodes a log without a known earlier copy.
+/// Decodes a log without an earlier value of the log.
 fn decode_whole<'b>(
     version: u64,
     bytes: &[u8],
@@ -314,7 +313,7 @@ fn decode_whole<'b>(
     decode_log(decode_log_header(version, bytes)?, &Log::absent(), rows)
 }
 
-/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
+/// Checks that the bytes are invalid, or that the decoded value is encoded as the same bytes.
 fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(log) = decode_whole(VERSION, bytes, []) {
         prop_assert_eq!(encode_log_header(&log), bytes);
@@ -341,7 +340,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
     let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
     let rings = golden_rings().into_iter().map(|(_, bytes)| bytes);
     for bytes in rows.chain(states).chain(heads).chain(rings) {
-        // Truncate and alter long bytes only at some places, to keep the test short.
+        // Truncate and alter long bytes only at some positions, to keep the test short.
         let step = 1 + bytes.len() / 1_024;
         for length in (0..bytes.len()).step_by(step) {
             is_strict(&bytes[..length])?;
@@ -349,7 +348,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
         let longer = [&bytes[..], &[0]].concat();
         assert!(decode_head(1, &longer).is_err() && decode_state(1, &longer).is_err());
         assert!(decode_log_row(&longer).is_err() && decode_ring(1, &longer).is_err());
-        // Try further format versions here, because no single bit flip turns version 1 into 2.
+        // Try other format versions here, because no single bit flip turns version 1 into 2.
         for version in 0..=3 {
             is_strict(&[&[version], &bytes[1..]].concat())?;
         }
@@ -467,7 +466,8 @@ fn only_rows_that_a_copy_does_not_have_are_needed() {
         (log(VERSION - 1, 9, std::slice::from_ref(&first)), 1),
         (newest.clone(), 2),
         (Log::absent(), 0),
-        // All rows are needed if the copy belongs to another segment or is newer than the header.
+        // All rows are needed if the known log belongs to another segment, or is newer than the
+        // header.
         (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
         (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
     ] {

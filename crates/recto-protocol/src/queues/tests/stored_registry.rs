@@ -1,4 +1,4 @@
-//! Tests of the encoding of a registry.
+//! Tests of the stored form of the registry of queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn golden_row(text: &str) -> PlaceRow {
     }
 }
 
-/// Returns the registries of the golden files, each with its bytes and the bytes of its rows.
+/// Returns the registries of the golden files, each with its bytes, and the bytes of its rows.
 fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
     let mut registries: Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let of_each = [
@@ -127,7 +127,7 @@ fn reads_and_writes_each_golden_version() {
     assert_eq!((golden.len(), rows), (7, 13));
 }
 
-/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
+/// Checks that the bytes are invalid, or that the decoded value is encoded as the same bytes.
 fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(registry) = decode_registry(VERSION, bytes, []) {
         prop_assert_eq!(encode_registry(&registry), bytes);
@@ -149,7 +149,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
             let longer = [&bytes[..], &[0]].concat();
             assert!(decode_registry(VERSION, &longer, []).is_err());
             assert!(decode_registry_row(&longer).is_err());
-            // Try further format versions here, because no single bit flip turns version 1 into 2.
+            // Try other format versions here, because no single bit flip turns version 1 into 2.
             for version in 0..=4 {
                 is_strict(&[&[version], &bytes[1..]].concat())?;
             }
@@ -192,7 +192,7 @@ fn rows_that_are_not_of_one_registry_are_refused() {
     let (registry, bytes, rows) = golden().swap_remove(3);
     let decoded = |version, rows: &[Vec<u8>]| decode_registry(version, &bytes, by_place(rows));
     assert!(decoded(VERSION, &rows).is_ok());
-    // One row was changed in the stored version, so the rows do not fit an earlier version.
+    // The stored version of the registry changed a row, so the row does not fit an earlier version.
     assert!(decoded(VERSION - 1, &rows).is_err());
     assert!(decoded(VERSION, &rows[..5]).is_err());
     assert!(decoded(VERSION, &[&rows[..], &rows[2..3]].concat()).is_err());
@@ -280,7 +280,7 @@ fn held() -> impl Strategy<Value = Held> {
         proptest::option::of(1..=1_000_u16),
     );
     let queue = queue.prop_map(|(name, created, options, attempts)| {
-        // This name is a placeholder. The name of another queue replaces it when all queues of the
+        // The name is a placeholder. The name of another queue replaces it when all queues of the
         // registry are known.
         let queue = QueueName::new("name", "x").expect("a name");
         let dead_letters = attempts.map(|attempts| DeadLetters { queue, attempts });

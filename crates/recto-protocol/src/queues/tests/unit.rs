@@ -1,5 +1,5 @@
-//! Processes in the models that begin a temporary queue and send to it, and processes that close the tables
-//! of ended temporary queues. The temporary queue uses the slot of the models.
+//! Processes of the models that begin a temporary queue and send to it, and processes that close
+//! the body tables of ended temporary queues.
 
 use super::QUEUE;
 use super::driver::{Driver, Next};
@@ -65,7 +65,7 @@ impl UnitSender {
     }
 }
 
-/// Process that searches once for ended temporary queues.
+/// Process that searches once for ended temporary queues, to close their tables for message bodies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct UnitEnder {
     is_begun: bool,

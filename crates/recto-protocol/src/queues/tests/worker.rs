@@ -1,4 +1,4 @@
-//! Process in the models that receives messages, and acknowledges them or gives them back.
+//! Process of the models that receives messages, and acknowledges them or gives them back.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Config, Ghost, Now};
 use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
 
-/// Action of a worker on a received message.
+/// Action of a worker on a message that it received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Act {
     Ack,
-    /// Gives the message back, so that it can be received again at once.
+    /// Give the message back, so that it can be received again at once.
     Nack,
-    /// Extends the claim and continues.
+    /// Extend the claim, and continue.
     Extend,
     GiveBack,
 }
 
-/// Worker that receives messages from all live segments, `passes` times. It finally acknowledges each
-/// received message.
+/// Process that receives messages from all live segments (message batches), `passes` times. It
+/// finally acknowledges each message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     name: u8,
     passes: u8,
     claims: u8,
-    /// Logs and states of the earlier segments of an ordered queue, as the worker has read them.
+    /// Logs and states of earlier segments, as the worker has read them. Only in ordered queues.
     seen: BTreeMap<Segment, (Log, State)>,
     head: Head,
     left: Vec<(Segment, Live)>,
     driver: Driver,
     has: Vec<Delivery>,
-    /// Actions on received messages. The next action is at the end.
+    /// Actions on received messages that are still to be done, in reverse order.
     acts: Vec<Act>,
     acting: Option<(Act, ClaimId)>,
 }
@@ -68,8 +68,8 @@ impl Worker {
                     .collect();
                 self.left.reverse();
                 if !self.seen.is_empty() {
-                    // Read only the newest segment. For the other segments, the worker uses the logs and
-                    // states that it read before.
+                    // Read only the newest segment. The worker has already read the logs and states
+                    // of the others.
                     self.left.truncate(1);
                 }
                 self.head = head;
@@ -143,8 +143,8 @@ impl Worker {
         let answer = match next {
             Next::Asks(request) => return Some(request),
             Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
-                // The worker processes the message now, and acknowledges it later, so it sends
-                // nothing yet.
+                // The worker processes the messages now, and acknowledges them later, so it sends
+                // no request yet.
                 self.has = deliveries;
                 return None;
             }
@@ -152,7 +152,7 @@ impl Worker {
             other => panic!("{other:?}"),
         };
         match (answer, self.acting.take()) {
-            // The worker continues to process the message, so it sends nothing yet.
+            // The worker continues to process the message, so it sends no request yet.
             (StateAnswer::Done, Some((Act::Extend, _))) => return None,
             (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
             _ => {}

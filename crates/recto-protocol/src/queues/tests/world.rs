@@ -1,4 +1,4 @@
-//! State of the models: processes that share a shard, and all possible events.
+//! State of the models of queues: the store, the processes that share it, and all possible events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,66 +23,69 @@ use crate::queues::{
     Version,
 };
 
-/// Configuration of a model: its processes, and the number of faults of each kind.
+/// Model of a queue: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
     pub(crate) without: Option<Rule>,
-    /// Messages that each sender sends.
+    /// For each sender, the messages that it sends.
     pub(crate) senders: Vec<Vec<u8>>,
-    /// For each worker, the number of times that it goes through all segments.
+    /// For each worker, how many times it visits all segments (message batches).
     pub(crate) workers: Vec<u8>,
-    /// First actions of each worker on received messages, one after the other. Afterwards, the worker acknowledges.
+    /// First actions of each worker on received messages, in order. Afterwards, it acknowledges
+    /// messages.
     pub(crate) acts: Vec<Act>,
-    /// For each keeper, the number of times that it goes through the segments of the shard in the next field.
+    /// For each keeper, how many times it visits the segments of the shard `kept`, to release them.
     pub(crate) keepers: Vec<u8>,
     pub(crate) kept: Address,
-    /// Number of processes that move the message (movers). If there is a mover, the message exists at the
-    /// start.
+    /// Number of processes that move the message (movers). If there are any, the message exists at
+    /// first.
     pub(crate) movers: u8,
-    /// True if each mover has its own target shard. The first mover moves the message within its shard.
+    /// True if each mover has its own target shard. The first one moves the message within its
+    /// shard.
     pub(crate) moves_apart: bool,
-    /// True if the movers move the message to a later segment of its shard.
+    /// True if the movers move the message to a later segment (message batch) of its shard.
     pub(crate) goes_on: bool,
-    /// True if an earlier process began the move and stopped.
+    /// True if an earlier process began the move, and stopped.
     pub(crate) is_half_moved: bool,
-    /// True if a process begins a temporary queue and sends to it, and another process looks for
-    /// ended temporary queues.
+    /// True if a process begins a temporary queue and sends to it, and another process searches for
+    /// ended ones.
     pub(crate) has_unit: bool,
-    /// Number of processes that delete the queue and create another queue.
+    /// Number of processes that delete the queue, and create another queue in its slot.
     pub(crate) clearers: u8,
-    /// For each keeper of the ring, its tasks.
+    /// For each keeper of the ring (list of body tables), its tasks.
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
     pub(crate) registers: usize,
-    /// Maximum number of pending messages of a segment.
+    /// Maximum number of pending messages (claimed, given back, or being moved) of a segment.
     pub(crate) pending: usize,
-    /// Number of tables of the ring.
+    /// Number of tables for message bodies.
     pub(crate) tables: u32,
-    /// Number of requests whose outcome is reported as unknown.
+    /// Number of requests whose outcome can be unknown.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// Number of time steps. A step is so long that leases end and versioned cells have rested.
+    /// Number of time steps. In one step, all leases end, and all released versioned cells become
+    /// reusable.
     pub(crate) ticks: u8,
-    /// True if all messages belong to one group, in order.
+    /// True if all messages belong to one group, and must be received in order.
     pub(crate) is_ordered: bool,
     /// True if all messages have the same deduplication id.
     pub(crate) deduplicates: bool,
-    /// True if keepers seal open segments.
+    /// True if keepers seal open segments (message batches).
     pub(crate) seals: bool,
-    /// True if keepers purge all segments except the segment of the moved message.
+    /// True if keepers purge all segments (message batches), except that of the moved message.
     pub(crate) purges: bool,
-    /// True if keepers also purge the segment of the moved message.
+    /// True if keepers also purge the segment (message batch) of the moved message.
     pub(crate) purges_source: bool,
     /// Number of processes whose replies can be lost.
     pub(crate) lossy: u8,
-    /// True if only replies about emptying are lost.
+    /// True if only replies about the emptying of body tables can be lost.
     pub(crate) only_emptying_is_lost: bool,
-    /// True if keepers of the ring know each change of the ring at once.
+    /// True if keepers of the ring (list of body tables) learn of each change at once.
     pub(crate) shares_ring: bool,
-    /// True if the first sender creates the queue.
+    /// True if the queue does not exist at first, and the first sender creates it.
     pub(crate) is_new: bool,
-    /// Flag that is set when an invariant is found broken.
+    /// Flag that is set when a broken invariant is found.
     pub(super) found: Option<Arc<AtomicBool>>,
 }
 
@@ -123,16 +126,16 @@ impl Default for Config {
     }
 }
 
-/// Knowledge of a process at a step.
+/// Facts that a process of the model needs in a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now<'a> {
     pub(crate) config: &'a Config,
     pub(crate) micros: Micros,
-    /// Version of the ring of body tables, which take new messages in turn, and the table that takes them now.
+    /// Version of the ring (list of body tables), and its open table.
     pub(crate) ring: (Version, BodyTable),
 }
 
-/// Result that a process received, for the invariants.
+/// Result that a process received, which the invariants need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ghost {
     Sent(Placed, MessageId),
@@ -141,7 +144,7 @@ pub(crate) enum Ghost {
     Unknown,
     TableGone,
     Acked(ClaimId),
-    /// The shard's manifest is older than the versioned cells that it names.
+    /// A shard's manifest is older than the versioned cells of a segment that it lists.
     Damaged,
 }
 
@@ -169,7 +172,7 @@ struct Process {
 pub(crate) struct World {
     store: Store,
     processes: Vec<Process>,
-    /// Requests under way for whose replies no process waits.
+    /// Requests that may still arrive, but for whose replies no process waits.
     late: Vec<Request>,
     now: Micros,
     losses: u8,
@@ -181,18 +184,18 @@ pub(crate) struct World {
     /// True if a process received the reply that the queue was deleted.
     has_no_queue: bool,
     is_unknown: bool,
-    /// True if a sender received the reply that a table is dropped.
+    /// True if a sender received the reply that a table for message bodies was dropped.
     is_dropped: bool,
 }
 
-/// Event of the model.
+/// Event of the model, which changes its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
-    /// A process begins its next step.
+    /// The process with this index starts its next step.
     Starts(u8),
-    /// The store executes the request of a process, and the process receives the reply.
+    /// The store executes a request of this process, and the process receives the reply.
     Answered(u8, Request),
-    /// The reply to a request is lost. The request is still under way.
+    /// The reply to a request of this process is lost. The request may still arrive.
     Lost(u8, Request),
     Late(Request),
     Crashes(u8),
@@ -314,8 +317,8 @@ impl World {
         }
     }
 
-    /// Checks Q1: each confirmed message is settled, or it is in the segment that the manifest names, with
-    /// its body.
+    /// Checks invariant Q1: each message of which the sender was informed is acknowledged, or is in
+    /// a live segment with its body.
     fn keeps_what_was_sent(&self) -> bool {
         let messages = self.store.messages();
         self.sent.iter().all(|id| {
@@ -324,7 +327,7 @@ impl World {
         })
     }
 
-    /// Checks Q5: no request under way empties a table that may be written.
+    /// Checks invariant Q5: no request that may still arrive empties a body table that is in use.
     fn empties_nothing_in_use(&self) -> bool {
         let requests = self
             .processes
@@ -338,8 +341,8 @@ impl World {
         emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open { .. })))
     }
 
-    /// Checks that no message exists twice, and that no two messages have the same deduplication id within
-    /// the deduplication window.
+    /// Checks that no message exists twice, and that no two messages have the same deduplication id
+    /// in the deduplication window.
     fn has_each_once(&self, config: &Config) -> bool {
         let messages = self.store.messages();
         let copies = messages.iter().map(|message| (message.id, message.is_moved));
@@ -352,7 +355,8 @@ impl World {
         ids.len() == count && (!config.deduplicates || config.ticks > 0 || first <= 1)
     }
 
-    /// Checks that all messages in a slot belong to the queue that has the slot.
+    /// Checks that all messages in a slot (row of the registry) belong to the queue that has the
+    /// slot.
     fn keeps_queues_apart(&self) -> bool {
         let is_others = self.store.registry.queue(QUEUE).is_none();
         let is_free = self
@@ -364,7 +368,8 @@ impl World {
         !(is_others && is_free) || messages.iter().all(|message| message.id >= Clearer::FIRST)
     }
 
-    /// Returns whether time must pass: a claim has not ended, or a versioned cell still rests.
+    /// Returns whether time must pass, because a claim has not ended, or a versioned cell must not
+    /// be reused yet.
     fn waits_for_time(&self) -> bool {
         let mut shards = self.store.shards.values();
         shards.any(|registers| {
@@ -380,7 +385,7 @@ impl World {
 }
 
 impl Config {
-    /// Returns the store at the start.
+    /// Returns the store as it is at first.
     fn store(&self) -> Store {
         let shards = if self.moves_apart {
             u16::from(self.movers)
@@ -427,7 +432,7 @@ impl Config {
         self.is_ordered.then_some(Fingerprint(1))
     }
 
-    /// Checks that no invariant breaks, and that these states are reachable.
+    /// Checks that no invariant breaks, and that each of the states `seen` can be reached.
     pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
         let started = Instant::now();
         let checker = self.checker().spawn_bfs().join();
@@ -447,8 +452,8 @@ impl Config {
         }
     }
 
-    /// Checks that this invariant breaks if the model leaves out a rule, and that no other invariant breaks
-    /// earlier. Prints the shortest path to the broken state.
+    /// Checks that without `rule` this invariant breaks, and no other invariant earlier. Prints the
+    /// shortest path to the broken state.
     pub(crate) fn breaks(mut self, rule: Rule, invariant: &'static str) {
         self.without = Some(rule);
         self.found = Some(Arc::new(AtomicBool::new(false)));
@@ -474,7 +479,7 @@ impl Config {
         world.store.broken != Some(invariant) || !self.is_first()
     }
 
-    /// Returns whether to report a broken invariant: always, or only for the first broken invariant, whose
+    /// Returns whether a broken invariant is to be reported: always, or only the first one, whose
     /// path is the shortest.
     fn is_first(&self) -> bool {
         let found = self.found.as_ref();
@@ -531,7 +536,8 @@ impl Model for Config {
         match happening {
             Happening::Starts(index) => {
                 next.hears(index, Reply::Start, self);
-                // A first read can be executed at once, because no other process can observe the time of the start.
+                // The first read of a process can be executed at once, because no other process
+                // sees when the process starts.
                 let first = next.processes[usize::from(index)].request.clone();
                 if let Some(first) =
                     first.filter(|first| matches!(first, Request::ReadHead(_) | Request::ReadRing))

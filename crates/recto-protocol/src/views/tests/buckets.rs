@@ -1,9 +1,9 @@
-//! Model of a view in buckets: the ranges that contain its entries are split while the record moves between
-//! the ranges.
+//! Model of a view in buckets (partitions of key ranges): key ranges are split while a record moves
+//! between them.
 //!
-//! `recto_protocol::buckets` has the models of a split itself, for one row and its writers. This model
-//! assumes that splits work as those models show. It checks the entries of a view. Unlike other rows, their
-//! write timestamp is the version of the record, and not the time of the write.
+//! Models of a split itself are in `recto_protocol::buckets`. This model assumes that splits work.
+//! It checks view entries, which differ from other rows: their write timestamp is the version of
+//! the record, not the time of the write.
 
 use super::model::{Config, I1, I2, Script};
 use super::reader::PAGES;
@@ -14,29 +14,31 @@ use super::world::{Process, World};
 use crate::views::row::{EntryKey, ViewNumber};
 use crate::views::rules::Rule;
 
-/// Cached range map of a process: for each split, the step that the range map shows.
+/// Cached range map (which bucket holds which keys) of a process: the step of each split, as the
+/// process knows it.
 pub(crate) type Steps = Vec<u8>;
 
-/// Split of the range of one key, from bucket 0 to bucket 1.
+/// Split that moves the rows of one key from bucket 0 to bucket 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     key: TinyKey,
     step: u8,
-    /// Oldest step that a process with a valid cached range map may use.
+    /// Oldest step that a process may still assume, because its cached range map has not expired.
     oldest: u8,
-    /// Row of bucket 0 that is being copied to bucket 1.
+    /// Row that was read in bucket 0, and will be written to bucket 1; `None`: no row is being
+    /// copied.
     copying: Option<Slot>,
 }
 
-/// Last step of a split. In step 0, bucket 1 is unused. From step 1 on, it receives deletions; from step 2
-/// on, also writes; from step 3 on, it is read. In step 4, bucket 0 receives no writes any more.
+/// Last step of a split. Bucket 1 is unused in step 0. It receives deletions from step 1, writes
+/// from step 2, and is read from step 3. In step 4, bucket 0 receives no more writes.
 const LEFT: u8 = 4;
 
 fn read(step: u8) -> u8 {
     u8::from(step >= 3)
 }
 
-/// Returns the buckets that receive a put or a removal in this step of a split.
+/// Returns the buckets that receive a put or a deletion in this step of a split.
 fn takers(step: u8, is_put: bool) -> &'static [u8] {
     match (step, is_put) {
         (0, false) | (0 | 1, true) => &[0],
@@ -66,26 +68,28 @@ impl Store {
         cuts.find(|(_, cut)| cut.key == *key)
     }
 
-    /// Returns the current steps of all splits.
+    /// Returns the present steps of all splits.
     pub(super) fn steps(&self) -> Steps {
         self.cuts.iter().map(|cut| cut.step).collect()
     }
 
-    /// Returns the cached range map of a process, with the current step for each split whose cached step is
-    /// no longer valid.
+    /// Returns the range map of a process after expired parts of it were read again: the step of
+    /// each split.
     pub(super) fn living_or_read(&self, copy: &Steps) -> Steps {
         let cuts = self.cuts.iter().zip(copy);
         cuts.map(|(cut, step)| if *step >= cut.oldest { *step } else { cut.step })
             .collect()
     }
 
-    /// Returns the buckets to which a cached range map sends an entry.
+    /// Returns the buckets to which a process with this range map sends a put or a deletion of an
+    /// entry.
     pub(super) fn takers(&self, key: &TinyKey, is_put: bool, copy: &Steps) -> &'static [u8] {
         let cut = self.cut_of(key);
         cut.map_or(&[0], |(index, _)| takers(copy[index], is_put))
     }
 
-    /// Returns whether a writer that used a cached range map to write to these buckets may report success.
+    /// Returns whether a writer with this range map that has written to `buckets` may report
+    /// success.
     fn is_done(&self, key: &TinyKey, is_put: bool, copy: &Steps, buckets: &[u8]) -> bool {
         let Some((index, cut)) = self.cut_of(key) else {
             return true;
@@ -97,8 +101,8 @@ impl Store {
                 .all(|bucket| buckets.contains(bucket))
     }
 
-    /// Returns the bucket from which a key is read. With `oldest`, the reader has the oldest valid cached
-    /// range map.
+    /// Returns the bucket in which a key is read. If `oldest`, the reader has the oldest range map
+    /// that has not expired.
     pub(super) fn reads(&self, key: &TinyKey, oldest: bool) -> u8 {
         let cut = self.cut_of(key);
         cut.map_or(0, |(_, cut)| read(if oldest { cut.oldest } else { cut.step }))
@@ -112,8 +116,7 @@ impl Store {
             cut.step += 1;
             self.copy_to(&key, 1, &row);
         } else if cut.oldest < cut.step {
-            // Record that no process uses an older step of the split any more, before the next step
-            // begins.
+            // Record that no process uses an older step of the split, before the next step begins.
             cut.oldest = cut.step;
         } else if cut.step == 2 {
             cut.copying = Some(there);
@@ -123,22 +126,22 @@ impl Store {
     }
 }
 
-/// Entry whose write is under way, with its target buckets.
+/// Request that writes an entry (row in a view), and the buckets that receive it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Routed {
     request: Request,
     buckets: Vec<u8>,
 }
 
-/// State of a process: its cached range maps, and its entries whose writes are under way.
+/// Range maps and requests of a process that writes entries (rows in views).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Routes {
-    /// Cached range map that the process had when it began to read the row.
+    /// Range map that the process had when it started to read the base row (row in the base table).
     pub(super) looked: Steps,
-    /// Cached range map by which the process removes entries.
+    /// Range map by which the process deletes entries (rows in views).
     removes: Steps,
     routed: Vec<Routed>,
-    /// Requests still to send. The writer may be paused before it sends them.
+    /// Requests that are not sent yet. The writer may pause before it sends them.
     pub(super) waiting: Vec<Request>,
 }
 
@@ -152,7 +155,7 @@ impl Routes {
 }
 
 impl World {
-    /// Returns the splits that can continue.
+    /// Returns the indexes of the splits that can continue.
     pub(super) fn cuts_next(&self) -> impl Iterator<Item = usize> {
         let cuts = self.store.cuts.iter().enumerate();
         cuts.filter(|(_, cut)| cut.may_go_on()).map(|(index, _)| index)
@@ -162,8 +165,8 @@ impl World {
         self.store.goes_on(index);
     }
 
-    /// Returns whether a process may read the range map before its next change, although its cached range map
-    /// is valid.
+    /// Returns whether the process may read the range map before its next change, although its
+    /// cached one has not expired.
     pub(super) fn may_read_directory(&self, config: &Config, p: u8) -> bool {
         let process = &self.processes[usize::from(p)];
         let has_more = usize::from(process.asked) < config.scripts[usize::from(p)].requests.len();
@@ -176,7 +179,7 @@ impl World {
         process
     }
 
-    /// Sends the waiting entries of a process to the buckets that receive them.
+    /// Sends the waiting requests of a process to the buckets that must receive them.
     pub(super) fn routes(&mut self, config: &Config, p: u8) {
         let now = self.store.steps();
         let routes = &mut self.processes[usize::from(p)].routes;
@@ -198,9 +201,9 @@ impl World {
         }
     }
 
-    /// Handles the arrival of all entries that a process sent. Returns true if they count as written, and
-    /// false if a put entry now belongs to another bucket. `None`: the removals are sent again, to the
-    /// buckets that receive deletions now.
+    /// Handles the arrival of all requests of a process. Returns true if the entries count as
+    /// written, and false if the key of a put belongs to another bucket now. `None`: deletions are
+    /// sent again, to the right buckets.
     pub(super) fn is_written(&mut self, p: u8) -> Option<bool> {
         let now = self.store.steps();
         let Routes {
@@ -245,7 +248,7 @@ impl World {
         None
     }
 
-    /// Returns whether an entry that was put by a cached range map counts as written.
+    /// Returns whether an entry (row in a view) counts as written that was put by this range map.
     pub(super) fn is_put(&self, key: &TinyKey, copy: &Steps) -> bool {
         let buckets = self.store.takers(key, true, copy);
         self.store.is_done(key, true, copy, buckets)
@@ -256,7 +259,8 @@ const fn at(view: ViewNumber, key: u8) -> TinyKey {
     EntryKey { view, key }
 }
 
-/// Returns a configuration with writers of a record at place 1, while the ranges of these places are split.
+/// Returns a model in which writers change a record at place 1, while the ranges of these places
+/// are split.
 fn cutting(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[BY_PLACE])),
@@ -267,7 +271,7 @@ fn cutting(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns a configuration in which one writer may die. Another process resolves its intents.
+/// Returns a model in which the first writer may die, and another process completes its changes.
 fn dying(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     let mut config = cutting(places, scripts);
     config.scripts.push(Script::default());
@@ -325,7 +329,7 @@ fn pages_beside_a_cut() {
     config.holds("pages beside a cut", &["all asked and quiet"]);
 }
 
-/// Returns a configuration in which a view is filled while its ranges are split.
+/// Returns a model in which a new view is filled while its ranges are split.
 fn filling() -> Config {
     Config {
         later: Some(Tiny::new(2, &[BY_PLACE, ADDED])),

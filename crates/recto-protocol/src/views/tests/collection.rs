@@ -1,4 +1,4 @@
-//! Tests of collections of the schema language: random changes of records, compared with a simple model.
+//! Tests of collections with views: random changes of records, compared with a simple calculation.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn changes() -> impl Strategy<Value = Vec<(TestChange, bool)>> {
     proptest::collection::vec((change, any::<bool>()), 1..20)
 }
 
-/// Content of views: for each key, the entry's cells and version.
+/// Content of all views: the cells and the version of each entry.
 type Shown = BTreeMap<EntryKey<KeyCells>, (Cells, Version)>;
 
 fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
@@ -93,7 +93,7 @@ fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
     }
 }
 
-/// Returns the expected content of the views, derived from each view separately.
+/// Returns the entries that the views must show, computed for each view separately.
 fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Shown {
     let Some((row, record)) = row.and_then(|row| Some((row, row.record.as_ref()?))) else {
         return Shown::new();
@@ -107,7 +107,7 @@ fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Sh
         .collect()
 }
 
-/// Runs a change as the engine does without faults, and updates the content of the views. Returns the answer.
+/// Executes a change as the engine does without faults, updates `shown`, and returns the answer.
 fn run(
     schema: &ViewedCollection,
     found: &mut Found<Cells, KeyCells>,
@@ -163,7 +163,8 @@ fn run(
 }
 
 proptest! {
-    /// Checks that views are exact after each change, and that a transaction writes the same entries as the protocol.
+    /// Checks that views are exact after each change, and that a transaction writes the same
+    /// entries as the protocol.
     #[test]
     fn views_are_exact(changes in changes()) {
         let schema = suspensions();
@@ -189,7 +190,7 @@ proptest! {
         }
     }
 
-    /// Checks that an entry is read back from a view as it was written.
+    /// Checks that an entry that is read from a view equals the entry that was written.
     #[test]
     fn entries_are_read_back(status in 1..3_u8, since in 0..3_u8, reason in 1..3_u8, stamp in any::<i64>()) {
         let schema = suspensions();
@@ -207,7 +208,7 @@ proptest! {
 #[test]
 fn records_without_a_partition_field_have_no_entry() {
     assert!(suspensions().entries(&record(0, 1, 0)).is_empty());
-    // Without an order field, the record is in the view that sorts nulls, and not in the view that
+    // A record whose sort field is null is in the view that sorts nulls, and not in the view that
     // skips them.
     assert_eq!(suspensions().entries(&record(1, 0, 1)).len(), 1);
     assert_eq!(suspensions().entries(&record(1, 1, 1)).len(), 2);
@@ -226,8 +227,8 @@ fn records_of_an_older_schema_lack_what_was_added() {
     assert_eq!(schema.patched(&older, &patch), record(1, 1, 1));
 }
 
-/// Returns a record with this status. Only the key of a view restricts the value of a field, so a record may exist
-/// before the view that rejects it.
+/// Returns a record with this status, whatever the status is. A record can exist before a view that
+/// does not accept its status.
 fn with_status(cell: &[u8]) -> Cells {
     let record = record(1, 1, 0);
     let cells = record.iter().enumerate();
@@ -236,7 +237,7 @@ fn with_status(cell: &[u8]) -> Cells {
         .collect()
 }
 
-/// Returns statuses that do not fit a view that is partitioned by the status.
+/// Returns statuses that do not fit a view partitioned by the status.
 fn misfit_statuses() -> [Vec<u8>; 3] {
     [vec![], vec![b'x'; 70_000], vec![b'x'; 8 << 10]]
 }
@@ -316,7 +317,7 @@ fn rejects_misfits_and_leaves_them_without_entries() {
     );
 }
 
-/// Returns the number of bytes of the other cells in a key of the first view.
+/// Returns the bytes of the other cells in a key of the first view.
 fn by_status_rest(schema: &ViewedCollection) -> usize {
     let entries = schema.entries(&with_status(b"x"));
     entries[0].key.key.cells().map(<[u8]>::len).sum::<usize>() - 1
@@ -352,8 +353,7 @@ fn a_misfit_can_be_changed_in_other_fields() {
         assert!(other.entries.puts.is_empty() && other.entries.removals.is_empty());
         let same = changed(update(1, &cell)).expect("the status stays");
         assert_eq!(same.after.record, there.record);
-        // A change to another value that does not fit is rejected, because that value is a new
-        // misfit.
+        // A change to another value that does not fit is rejected, because it adds a misfit.
         let long = vec![b'y'; 9_000];
         match changed(update(1, &long)) {
             Err(Refusal::DoesNotFit(misfit)) => assert_eq!(misfit.number, by_status.number()),
@@ -395,8 +395,8 @@ partition = ["born"]
     };
     let misfit_of = |team: &str, name: &str| people.misfits(&person(team, name)).first().map(|one| one.field);
     assert_eq!(misfit_of("red", "Ada"), None);
-    // The sort key and the text of `name` count together, so `name` is the largest field. With its
-    // text alone, the key would fit.
+    // The sort key and the text of `name` count together, so `name` is the largest field. Without
+    // the sort key, the view's key would fit.
     assert_eq!(misfit_of(&"r".repeat(3_000), &"ä".repeat(2_000)), Some(2));
     assert_eq!(misfit_of(&"r".repeat(9_000), "Ada"), Some(1));
     assert!(people.views()[0].can_have_misfits());
@@ -436,8 +436,8 @@ rounding = "1 minute"
         ];
         cells.into_iter().collect()
     };
-    // Each case is a version of the record, and the number of views in which an entry moves,
-    // appears or disappears.
+    // Each case is a value of the field `seen`, and the number of views whose entry moves, appears
+    // or disappears.
     let (mut found, mut shown) = (Found::absent(), Shown::new());
     for (step, (seen_ms, moved)) in [
         (Some(60_000), 2),

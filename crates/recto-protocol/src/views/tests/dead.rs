@@ -1,5 +1,5 @@
-//! Models of a process whose clock stopped, so that it continues to write after it was found dead. The correctness of
-//! records must not depend on clocks.
+//! Models of a process whose clock stopped, so that it writes although other processes declared it
+//! dead. Even then, records must stay correct.
 
 use super::model::{Config, I1, Script};
 use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, move_to, record};

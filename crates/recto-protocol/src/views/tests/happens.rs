@@ -1,4 +1,5 @@
-//! Events of the models: requests arrive, processes receive results, crash and continue, and a view is built.
+//! Events of the models of views: requests arrive, processes receive results, crash and continue,
+//! and a view is built.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -101,8 +102,8 @@ impl World {
                 return;
             }
             plain if plain.is_in(ADDED) && self.progress == Progress::Dropped => {
-                // A drop waits only for processes that were not found dead. To a dead process, an
-                // entry of a dropped view counts as written.
+                // A view is dropped without waiting for dead processes. To a dead process, its
+                // entries in the dropped view count as written.
                 let waits = |p: u8| !self.processes[p as usize].is_dead();
                 if from.is_some_and(waits) {
                     self.broken = Some(DROPPED);
@@ -139,7 +140,7 @@ impl World {
         }
     }
 
-    /// Loses the answer of a request that may still arrive. The outcome of a conditional write is reported as
+    /// Loses the reply to a request, which may still arrive. A conditional write is reported as
     /// unknown. Other requests are sent again.
     fn loses(&mut self, config: &Config, p: u8, request: &Request) {
         self.losses -= 1;
@@ -197,13 +198,13 @@ impl World {
 
     fn crashes(&mut self, config: &Config, p: u8) {
         self.crashes -= 1;
-        // A process without requests only sweeps. If it crashes, another process replaces it at
-        // once, so it is not gone.
+        // A process without requests only resolves intents. If it crashes, another process replaces
+        // it, so it is not gone.
         let is_gone = !config.scripts[p as usize].requests.is_empty();
         self.ends(p, is_gone);
     }
 
-    /// Deletes the segments of a process and then its registration, if no process found it dead.
+    /// Ends a process in order: deletes its intents (pending changes), and then its registration.
     fn leaves(&mut self, p: u8) {
         self.leaves -= 1;
         self.ends(p, true);
@@ -345,7 +346,7 @@ impl World {
         self.progress = Progress::Building(Built::Verified);
     }
 
-    /// Reports an event to the write of a process, and executes the returned actions.
+    /// Reports an event to the write of a process, and executes the actions that the write returns.
     fn tell(&mut self, config: &Config, p: u8, event: Event<Record, u8>) {
         let process = &mut self.processes[p as usize];
         let Some(write) = &mut process.write else { return };
@@ -456,7 +457,7 @@ impl World {
         }
     }
 
-    /// Removes requests that can no longer have an effect.
+    /// Removes requests that can no longer change anything, to reduce the number of states.
     pub(super) fn tidy(&mut self, rules: Rules) {
         let store = &self.store;
         self.sent

@@ -1,5 +1,5 @@
-//! Model of a process, its registration, and an observer: no process writes after another process
-//! has found it dead.
+//! Model of a process, its registration, and an observer. Checks that no process has a lease after
+//! the observer declared it dead.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -9,7 +9,7 @@ use crate::views::rules::{Rule, Rules};
 
 /// Length of a time step, in microseconds.
 const TICK: i64 = RENEWAL_MICROS;
-/// Number of time steps.
+/// Number of time steps that the model explores.
 const TICKS: u8 = 12;
 /// Time by which the observer's clock is ahead of the process's clock, in microseconds.
 const APART: i64 = 3_600_000_000;
@@ -20,7 +20,7 @@ const TOLD: &str = "who is told to be dead was found dead";
 #[derive(Debug, Clone, Default)]
 struct Leases {
     without: Option<Rule>,
-    /// True if the process's clock does not count the time for which the process is suspended.
+    /// True if the process's clock stops while the process is suspended.
     forgets_suspension: bool,
 }
 
@@ -30,18 +30,20 @@ struct State {
     suspended: u8,
     member: Member,
     stored: Registration,
-    /// Renewal under way, and its outcome, which the process does not know yet.
+    /// Renewal under way, and its outcome, if it has arrived. The process does not know the outcome
+    /// yet.
     renewal: Option<(Sent, Option<Ended>)>,
-    /// Renewal for which the process no longer waits.
+    /// Renewal that may still arrive, although the process no longer waits for it.
     late: Option<Sent>,
     losses: u8,
     last_sent: i64,
-    /// True if the process knows that it was found dead.
+    /// True if the process knows that it was declared dead.
     is_told: bool,
     watch: Option<Watch>,
 }
 
-/// Renewal: the registration that it puts, and the counter that it expects.
+/// Renewal of the process's registration: the new registration, and the stored counter that it
+/// requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sent {
     puts: Registration,
@@ -51,7 +53,7 @@ struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ended {
     Applied,
-    /// The renewal was not applied. The value is the current counter.
+    /// The renewal was not applied, because the stored counter is this one.
     Refused(u64),
 }
 
@@ -62,7 +64,7 @@ enum Happening {
     Sends,
     Arrives,
     Answered,
-    /// The outcome of a renewal is lost. The renewal may still arrive.
+    /// The outcome of the renewal is lost. The renewal may still arrive.
     Lost,
     ArrivesLate,
     Observes,

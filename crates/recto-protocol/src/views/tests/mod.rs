@@ -1,7 +1,9 @@
-//! Models of all possible events for one record. They use the same step functions as the engine. For each rule, a test
-//! leaves the rule out and finds a sequence of events that breaks an invariant.
+//! Models that explore all possible events for one record and its view entries, with the step
+//! functions of the engine. For each rule of the protocol, a test disables the rule and finds a
+//! path to a broken invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. Then a model has millions of states,
+//! and takes minutes.
 
 #![expect(
     clippy::print_stderr,
@@ -23,13 +25,14 @@ pub(crate) mod tiny;
 mod unique;
 mod world;
 
-/// Returns the number of faults in a model: `usual` by default, `long` if `RECTO_TEST_SCALE` is 2 or more.
+/// Returns the number of faults that a model explores: `usual`, or `long` if `RECTO_TEST_SCALE` is
+/// at least 2.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// Source texts of the models.
+/// Source texts of the models, which must have a test for each rule.
 const MODELS: [&str; 7] = [
     include_str!("buckets.rs"),
     include_str!("dead.rs"),
@@ -40,7 +43,8 @@ const MODELS: [&str; 7] = [
     include_str!("unique.rs"),
 ];
 
-/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
+/// Checks that each rule is disabled in some test, and that the design record names exactly these
+/// tests.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

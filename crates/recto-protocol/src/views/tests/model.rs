@@ -1,4 +1,5 @@
-//! Possible faults of a model, and invariants of its states.
+//! Configuration of the model of views: its processes, its faults, and the invariants that must
+//! hold.
 
 use std::time::Instant;
 
@@ -12,44 +13,45 @@ use crate::views::row::{Micros, Version};
 use crate::views::rules::{Rule, Rules};
 use crate::views::write::Answer;
 
-/// Configuration of a model: its processes, and the number of faults of each kind.
+/// Model of one record and its views: its processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// Rules that the model leaves out.
+    /// Disabled rules of the protocol.
     pub(crate) without: [Option<Rule>; 2],
-    /// For each process, its requests, one after the other.
+    /// For each process, its requests, in order.
     pub(crate) scripts: Vec<Script>,
-    /// Record at the start, in a row with token 0 and version 0. All views of the first schema have its
-    /// entries.
+    /// Record that exists at first, with version 0 and with entries in all views of the first
+    /// schema; `None`: there is no record.
     pub(crate) first: Option<super::tiny::Record>,
     pub(crate) schema: Option<Tiny>,
-    /// Schema to which a view is added concurrently.
+    /// Schema with one more view, or one view less, that replaces the first schema; `None`: the
+    /// schema stays.
     pub(crate) later: Option<Tiny>,
-    /// True if the later schema is recorded from the start.
+    /// True if the later schema is recorded in the catalog at first.
     pub(crate) is_recorded: bool,
     /// True if the later schema lacks a view, which is being dropped.
     pub(crate) drops: bool,
-    /// Number of requests whose outcome is reported as unknown.
+    /// Number of requests whose outcome can be unknown.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// Process that may crash; `None`: any process.
+    /// Index of the process that may crash; `None`: any process.
     pub(crate) mortal: Option<u8>,
-    /// Number of processes that are frozen until other processes consider them dead, and then continue.
+    /// Number of processes that can be frozen until others declare them dead, and then continue.
     pub(crate) freezes: u8,
-    /// Number of processes that end in order, after all their requests.
+    /// Number of processes that can end in order, after all of their requests.
     pub(crate) leaves: u8,
     pub(crate) deadlines: u8,
-    /// True if the clock of a frozen process stopped, so that the process considers its lease
-    /// valid.
+    /// True if the clock of a frozen process stops, so that it believes that its lease is valid.
     pub(crate) clocks_stand_still: bool,
-    /// True if another process resolves the intents of dead processes.
+    /// True if the last process completes the changes of dead processes.
     pub(crate) sweeps: bool,
-    /// Keys of the first view from which a reader reads pages concurrently, one key after the other.
+    /// Keys of the first view that a reader reads, in order, while the record is written.
     pub(crate) reads: Vec<u8>,
-    /// Keys of entries whose ranges are split.
+    /// Keys of view entries whose ranges are split.
     pub(crate) cuts: Vec<super::store::TinyKey>,
-    /// Place and version of an orphan: an entry that exists from the start, although no change wrote it.
+    /// Place and version of an orphan: a view entry that exists at first, although no change wrote
+    /// it.
     pub(crate) orphan: Option<(u8, Version)>,
 }
 
@@ -57,11 +59,11 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) requests: Vec<TinyRequest>,
-    /// Time of the wall clock of the process, in microseconds.
+    /// Time of the process's wall clock, in microseconds.
     pub(crate) clock: Micros,
-    /// True if the process has not joined yet.
+    /// True if the process has not registered at first.
     pub(crate) is_new: bool,
-    /// True if the process knows the later schema from the start.
+    /// True if the process knows the later schema at first.
     pub(crate) knows_later: bool,
 }
 
@@ -106,7 +108,7 @@ impl Config {
         self.checker().spawn_bfs().join()
     }
 
-    /// Checks that no invariant breaks, and that these states are reachable.
+    /// Checks that no invariant breaks, and that each of the states `seen` can be reached.
     pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
         let started = Instant::now();
         let checker = self.check();
@@ -126,8 +128,8 @@ impl Config {
         }
     }
 
-    /// Checks that one of the invariants breaks if the model leaves out a rule. The search is depth first: it
-    /// finds a path, although not the shortest one, through a fraction of the states.
+    /// Checks that one of the invariants breaks if the model disables `rule`. A depth-first search
+    /// finds some path to a broken state after a fraction of all states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without[0] = Some(rule);
         let checker = self.checker();
@@ -150,7 +152,7 @@ impl Config {
     }
 }
 
-/// Returns the path to a state as text: one event per line.
+/// Returns the events on a path, one per line.
 fn told(path: Path<World, Happening>) -> String {
     let happenings = path.into_actions().into_iter().enumerate();
     happenings

@@ -1,4 +1,4 @@
-//! Models of a verified page that is read while its records are written.
+//! Models of a reader that verifies view entries against base rows, while the record is written.
 
 use stateright::Checker as _;
 
@@ -15,31 +15,33 @@ pub(crate) const PAGES: &str = "a page shows what stays, and nothing that is not
 /// Time of the reader's wall clock, which is ahead of the writers' clocks.
 const CLOCK: i64 = 20;
 
-/// Reader of pages, which reads one key after the other.
+/// Reader that reads one key of a view after the other, and verifies the entry that it finds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Reader {
     keys_read: u8,
     seen: Option<Seen<u8, Option<u8>>>,
     found: Option<TinyFound>,
-    /// True if the record has been at the key since the reader began to read the key, in an acknowledged
-    /// version.
+    /// True if the record has been at `key`, in an acknowledged version, since the reader started
+    /// to read the key.
     stays: bool,
-    /// Key that is being read. The next field says whether the record was at the key at any time since then.
+    /// Key that is being read. `stood` is true if the record was there at any time since the start
+    /// of the read.
     key: u8,
     stood: bool,
 }
 
-/// Step of the reader.
+/// Step of the reader: it reads the entry (row in a view), and then the base row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reading {
     Entry,
     Base,
-    /// Reads the base row, but misses the last conditional write, as reads that are not serial may.
+    /// Reads the base row (row in the base table) without serial consistency, and misses the last
+    /// conditional write.
     BaseMissing,
 }
 
 impl Reader {
-    /// Records a change of the record.
+    /// Records that a conditional write has changed the record.
     pub(crate) fn sees_change(&mut self, before: Option<&TinyRow>, after: &TinyRow) {
         let place = |row: &TinyRow| row.record.map(|record| record.place);
         self.stays &= before.and_then(place) == place(after);
@@ -176,8 +178,8 @@ fn pages_beside_deletes() {
 #[test]
 fn without_the_base_after_the_entry() {
     let mut config = reading(&[delete(), insert(1)]);
-    // Leave out a second rule, which would hide the fault. That rule keeps a reader from deciding about
-    // an entry that is newer than its base row.
+    // Disable a second rule, which would hide the fault: it keeps a reader from deciding about an
+    // entry that is newer than its base row.
     config.without[1] = Some(Rule::NewerEntryIsUnknown);
     config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
 }
@@ -188,8 +190,8 @@ fn without_the_stamp_of_what_is_removed() {
     config.breaks(Rule::RemoveAtOwnStamp, &[I1]);
 }
 
-/// Checks that pages are correct if the record has expired by the reader's clock, which is ahead of other
-/// clocks.
+/// Checks that pages are correct if the record has expired on the reader's clock, which is ahead of
+/// others.
 #[test]
 fn pages_of_what_expires_by_the_clock_of_who_reads() {
     let config = Config {
@@ -204,9 +206,9 @@ fn without_leaving_what_has_expired() {
     reading(&[expiring(1, 10)]).breaks(Rule::ExpiredIsLeft, &[I1]);
 }
 
-/// Checks that `NewerEntryIsUnknown` is only a safeguard: no model breaks without it. If the base row is read
-/// after the entry, it is never older than the entry, because entries are written after the result of the
-/// conditional write is known.
+/// Checks that `NewerEntryIsUnknown` is only a safeguard: no model breaks without it. An entry is
+/// written after the outcome of its conditional write is known, so a base row that is read after
+/// the entry is not older.
 #[test]
 fn entries_newer_than_their_base() {
     let mut config = Config {
@@ -221,8 +223,8 @@ fn entries_newer_than_their_base() {
     config.holds("entries newer than their base", &["all asked and quiet"]);
 }
 
-/// Returns a configuration without a record, with an orphan of this version in its view, and with a reader that removes
-/// the orphan.
+/// Returns a model without a record, with an orphan (entry without a record) of this version, and a
+/// reader that removes it.
 fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     let mut config = reading(requests);
     config.first = None;
@@ -232,9 +234,9 @@ fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     config
 }
 
-/// Checks that old orphans can be removed while the record changes. `repair` removes many such orphans at
-/// once, without a new version of the record. It reads the record only at a quorum, without the serial read
-/// that `NewerEntryIsUnknown` requires.
+/// Checks that old orphans (entries without a record) can be removed while the record changes.
+/// `repair` does so for many orphans, without a new version of the record, and without the serial
+/// read that `NewerEntryIsUnknown` requires.
 #[test]
 fn old_orphans_are_removed_beside_changes() {
     for without in [None, Some(Rule::NewerEntryIsUnknown)] {
@@ -256,7 +258,8 @@ fn old_orphans_are_removed_beside_changes() {
     }
 }
 
-/// Checks that old orphans can be removed while another process resolves the change of a crashed writer.
+/// Checks that old orphans can be removed while another process completes the change of a crashed
+/// writer.
 #[test]
 fn old_orphans_are_removed_beside_crashes() {
     let mut config = Config {
@@ -273,8 +276,9 @@ fn old_orphans_are_removed_beside_crashes() {
     );
 }
 
-/// Checks that a young orphan needs a new version of the record. Otherwise, a process whose clock is behind inserts a
-/// record below the deletion.
+/// Checks that the removal of a young orphan needs a new version of the record. Otherwise, a
+/// process whose clock is behind could insert a record whose entry has an older timestamp than the
+/// deletion, which hides it.
 #[test]
 fn a_young_orphan_can_hide_a_record() {
     let checker = orphan(12, &[insert(2)]).check();

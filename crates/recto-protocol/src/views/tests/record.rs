@@ -1,5 +1,5 @@
-//! Models of writers of one record, and of a process that resolves their intents. For each rule, a test leaves the rule
-//! out and checks that an invariant then breaks.
+//! Models of writers of one record, and of a process that completes the changes of dead writers.
+//! For each rule of the protocol, a test disables the rule and finds a broken invariant.
 
 use super::model::{Config, I1, I2, I3, I4, Script, TOLD};
 use super::tiny::{
@@ -10,8 +10,8 @@ use crate::views::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Tokens, 
 use crate::views::rules::Rule;
 use crate::views::write::{Action, Answer, Decision, Event, StepContext, Write};
 
-/// Returns a configuration without faults: processes whose clocks differ change a record at place 1, each by
-/// its requests.
+/// Returns a model without faults, in which processes with different clocks change a record at
+/// place 1.
 fn writers(scripts: &[&[TinyRequest]]) -> Config {
     let clock = |index: usize| if index == 1 { 10 } else { 0 };
     let scripts = scripts.iter().enumerate();
@@ -25,7 +25,7 @@ fn writers(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the configuration of `writers` with one more process, which resolves the intents of dead
+/// Returns the model of `writers` with one more process, which completes the changes of dead
 /// processes.
 fn swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = writers(scripts);
@@ -139,7 +139,8 @@ fn a_process_is_frozen_and_let_go() {
     config.holds("frozen", &["all asked and quiet"]);
 }
 
-/// Returns a configuration with a record that expires, and a sweeping process whose clock is ahead.
+/// Returns a model with a record that expires, and with a process that completes changes, whose
+/// clock is ahead.
 fn expiring_early() -> Config {
     let mut config = Config {
         crashes: 1,
@@ -160,7 +161,7 @@ fn without_entries_that_outlive_their_record() {
     expiring_early().breaks(Rule::EntriesOutlive, &[I1]);
 }
 
-/// Returns a configuration with a writer that may crash, another writer that continues, and a sweeping process.
+/// Returns a model with two writers that may crash, and a process that completes their changes.
 fn crashing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     Config {
         crashes: 1,
@@ -168,7 +169,7 @@ fn crashing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     }
 }
 
-/// Returns a configuration with two writers. One request has an unknown outcome.
+/// Returns a model with two writers, in which one request has an unknown outcome.
 fn losing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     Config {
         losses: 1,
@@ -187,8 +188,8 @@ fn without_a_lease() {
         freezes: 1,
         ..swept(&[&[move_to(2)]])
     };
-    // The frozen process is considered dead, and its intents are resolved. Then it continues to
-    // write without a lease, and crashes.
+    // Other processes declare the frozen process dead, and complete its changes. Then it continues
+    // to write without a lease, and crashes.
     let config = Config { crashes: 1, ..config };
     config.breaks(Rule::LeaseHolds, &[I1]);
 }
@@ -220,8 +221,8 @@ fn without_earlier_tokens() {
 #[test]
 fn without_doubt_about_what_is_forgotten() {
     let mut config = losing(&[move_to(2)], &[move_to(3)]);
-    // A row forgets tokens only after several changes, and a model with so many changes would have too many
-    // states. Therefore let the row remember only one token.
+    // A row loses tokens only after many changes, which would need too many states. So let the row
+    // remember only one token.
     config.without[1] = Some(Rule::TokensRemembered);
     config.breaks(Rule::ForgottenIsUnknown, &[I3]);
 }
@@ -311,9 +312,8 @@ fn versions_one_apart() {
     config.holds("versions one apart", &["all asked and quiet"]);
 }
 
-/// Checks the outcome of a lost write if the row changed so often since it was read that it no longer
-/// remembers the expected token. A write that was sent once is known to be lost. The outcome of a write that
-/// was sent again is unknown.
+/// Checks the outcome of a conditional write if later changes removed the expected token from the
+/// row. If the write was sent once, it failed. If it was sent again, its outcome is unknown.
 #[test]
 fn a_lost_write_sent_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -341,7 +341,8 @@ fn a_lost_write_sent_once_is_known_to_be_lost() {
     }
 }
 
-/// Checks that a write first resolves a row that has too many keys to remove, and then changes it.
+/// Checks that a write first executes the removals that a row lists, if there are too many, and
+/// then changes the row.
 #[test]
 fn too_much_to_remove_is_resolved_first() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -361,8 +362,8 @@ fn too_much_to_remove_is_resolved_first() {
         let token = u128::from(place) * 2 + 1;
         let mut actions = write.step(Event::Read(found.clone()), &here(token));
         if place == 18 {
-            // No write was marked as done, so the row lists the maximum number of keys to remove. This write
-            // therefore first resolves the current version.
+            // No write was marked as done, so the row lists the maximum number of keys to remove.
+            // This write therefore executes the removals first.
             let Some(Action::Cas(conditional)) = actions.pop() else {
                 panic!("no conditional write")
             };
@@ -373,7 +374,7 @@ fn too_much_to_remove_is_resolved_first() {
             found.row = Some(conditional.row);
             write.step(Event::Decided(Token(token), Decision::Applied), &here(0));
             actions = write.step(Event::Written, &here(0));
-            // The write does not wait until its entries are marked as written, and here the mark
+            // The write does not wait until the mark of its entries is stored, and here the mark
             // never arrives.
             assert_eq!(actions[0], Action::MarkDone(Version(34)));
             actions = write.step(Event::Read(found.clone()), &here(token + 1));

@@ -1,12 +1,13 @@
-//! Models of a view that is added while records are written. Some processes know the view, some do not know
-//! it yet, and some join meanwhile.
+//! Models of a view that is added while records are written. Some processes know the view, some do
+//! not know it yet, and some join meanwhile.
 
 use super::model::{Config, DROPPED, I1, Script};
 use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, move_to, record};
 use super::usually;
 use crate::views::rules::Rule;
 
-/// Returns a configuration with processes that know the first schema, and read the second schema at any time.
+/// Returns a model with processes that know the first schema, and that may read the second schema
+/// at any time.
 fn adding(scripts: &[&[TinyRequest]]) -> Config {
     let scripts = scripts.iter();
     Config {
@@ -18,8 +19,8 @@ fn adding(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the configuration of `adding` in which the added view is the only view. Tests with more processes
-/// use it, because it has fewer requests.
+/// Returns the model of `adding` in which the added view is the only view. It has fewer states, so
+/// tests can have more processes.
 fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[])),
@@ -28,7 +29,8 @@ fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// Returns the configuration of `adding` with one more process, which resolves the intents of dead processes.
+/// Returns the model of `adding` with one more process, which completes the changes of dead
+/// processes.
 fn adding_swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding(scripts);
     config.scripts.push(Script::default());
@@ -73,7 +75,7 @@ fn a_view_is_added_and_a_writer_is_frozen() {
     config.holds("a view is added, one frozen", &["all asked and quiet", "ready"]);
 }
 
-/// Returns a configuration with writers that end regularly and remove their registrations.
+/// Returns a model with writers that end in order, and remove their registrations.
 fn leaving() -> Config {
     Config {
         leaves: 2,
@@ -92,7 +94,7 @@ fn without_settling_before_leaving() {
     leaving().breaks(Rule::SettledBeforeLeaving, &[I1]);
 }
 
-/// Returns a configuration with a process that joins while the view is added.
+/// Returns a model with a process that joins while the view is added.
 fn joining() -> Config {
     let mut config = adding(&[&[], &[move_to(2)]]);
     config.scripts[1].is_new = true;
@@ -104,7 +106,7 @@ fn a_view_is_added_and_a_writer_joins() {
     joining().holds("a view is added, one joins", &["all asked and quiet", "ready"]);
 }
 
-/// Returns a configuration in which a view is dropped while all processes still write it.
+/// Returns a model in which a view is dropped while all processes still write it.
 fn dropping(scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[BY_PLACE, ADDED])),
@@ -174,8 +176,8 @@ fn without_registering_first() {
     joining().breaks(Rule::RegisterBeforeCatalog, &[I1]);
 }
 
-/// Returns a configuration in which the view is recorded and the last process knows it. The other processes
-/// do not know the view, and read rows that the last process wrote.
+/// Returns a model in which only the last process knows the new view. The other processes read rows
+/// that it wrote.
 fn half_way(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding_the_first(scripts);
     config.is_recorded = true;

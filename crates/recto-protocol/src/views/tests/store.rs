@@ -1,5 +1,5 @@
-//! Model of a cluster, for one record: a base row that conditional writes change, views that plain
-//! writes change, and requests under way. Each request may arrive at any time or never.
+//! Store of the models of views, for one record: a base row that conditional writes change, views
+//! that plain writes change, and requests under way. Each request may arrive at any time or never.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,16 @@ pub(crate) type TinyRow = Row<super::tiny::Record, u8>;
 pub(crate) type TinyFound = Found<super::tiny::Record, u8>;
 pub(crate) type TinyKey = EntryKey<u8>;
 
-/// Request to the store that is under way.
+/// Request to the store that has not arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant, reason = "a model has few of them")]
 pub(crate) enum Request {
-    /// Stores the intent of a process.
+    /// Stores an intent: the note that a process will change the record.
     Note(super::world::Intent),
-    /// Sends a conditional write. The number identifies its change, if it makes a change.
+    /// Sends a conditional write. The number identifies the change that the write makes; `None`: it
+    /// makes none.
     Cas(Conditional<Tiny>, Option<u8>),
-    /// Puts an entry at a version into a bucket.
+    /// Puts an entry with this version into the view, in this bucket.
     Put(TinyEntry, Version, u8),
     Remove(TinyKey, Version, u8),
     Done(Version),
@@ -38,7 +39,8 @@ impl Request {
         }
     }
 
-    /// Returns the key of the entry that the request writes, and whether the request puts it.
+    /// Returns the key of the entry that the request writes, and whether it puts the entry; `None`:
+    /// it writes no entry.
     pub(crate) fn entry(&self) -> Option<(&TinyKey, bool)> {
         match self {
             Self::Put(entry, ..) => Some((&entry.key, true)),
@@ -47,7 +49,7 @@ impl Request {
         }
     }
 
-    /// Returns the same request, directed to another bucket.
+    /// Returns a copy of the request for another bucket.
     pub(crate) fn to(&self, bucket: u8) -> Self {
         let mut sent = self.clone();
         if let Self::Put(_, _, to) | Self::Remove(_, _, to) = &mut sent {
@@ -62,8 +64,8 @@ impl Request {
     }
 }
 
-/// Row of a view with the semantics of Cassandra: a timestamp for each cell, and a deletion that hides all
-/// cells that are not newer.
+/// Row of a view, as in Cassandra: each cell has a write timestamp, and a deletion hides all cells
+/// that are not newer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     deleted: Version,
@@ -84,7 +86,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Returns the visible version and cell of the row.
+    /// Returns the version and the cell that a reader sees; `None`: the row does not exist.
     pub(crate) fn seen(&self) -> Option<(Version, Option<u8>)> {
         let cell = (self.cell.1).filter(|_| self.cell.0 > self.deleted);
         (self.marker > self.deleted).then_some((self.marker, cell))
@@ -104,7 +106,7 @@ impl Slot {
                 }
             }
         }
-        // Forget cells that are not newer than a deletion, because the deletion hides them forever.
+        // Remove cells that are not newer than a deletion, because it hides them forever.
         if self.marker <= self.deleted {
             self.marker = NEVER;
         }
@@ -117,13 +119,13 @@ impl Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Store {
     pub(crate) base: Option<TinyRow>,
-    /// Base row before the last conditional write, while a read that is not serial may still return
-    /// it.
+    /// Base row before the last conditional write, as long as a read without serial consistency may
+    /// return it.
     pub(crate) missed: Option<TinyFound>,
     done: Option<Version>,
     views: BTreeMap<(TinyKey, u8), Slot>,
     pub(crate) cuts: Vec<Cut>,
-    /// Orphan: an entry that no change wrote, and its version.
+    /// Orphan: a view entry that no change wrote, and its version.
     orphan: Option<(TinyKey, Version)>,
 }
 
@@ -142,8 +144,7 @@ impl Store {
         self.orphan = Some((key, version));
     }
 
-    /// Returns whether a deletion hides the planted orphan, an entry that has no record. The timestamp of the
-    /// deletion is at least that of the entry.
+    /// Returns whether the orphan (entry that no change wrote) is deleted.
     pub(crate) fn has_removed_orphan(&self) -> bool {
         self.orphan
             .as_ref()
@@ -166,8 +167,8 @@ impl Store {
         self.base.as_ref().map(|row| &row.tokens)
     }
 
-    /// Applies a conditional write if its condition holds. `is_heard` is true if its sender receives the
-    /// result. After that, no read misses the write.
+    /// Applies a conditional write if its condition holds. If `is_heard`, its sender receives the
+    /// result, and no later read misses the write.
     pub(crate) fn cas(&mut self, conditional: &Conditional<Tiny>, is_heard: bool) -> Decision {
         self.missed = None;
         if conditional.expected.as_ref() != self.tokens() {
@@ -180,7 +181,7 @@ impl Store {
         Decision::Applied
     }
 
-    /// Applies a plain write.
+    /// Applies a plain write to a view, or the mark that all entries are written.
     pub(crate) fn plain(&mut self, request: &Request, rules: Rules) {
         match request {
             Request::Put(entry, version, bucket) => {
@@ -198,7 +199,7 @@ impl Store {
         }
     }
 
-    /// Returns whether a request can no longer change the store, at any time.
+    /// Returns whether the request can never change the store any more.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
             Request::Cas(conditional, _) => {
@@ -218,7 +219,7 @@ impl Store {
         self.views.retain(|(key, _), _| key.view != view);
     }
 
-    /// Removes the row of a deleted record, because its marker expired.
+    /// Removes the row of a deleted record, as its expiry does.
     pub(crate) fn forget(&mut self) {
         self.base = None;
     }
@@ -228,7 +229,7 @@ impl Store {
         there.cloned().unwrap_or_default()
     }
 
-    /// Copies a whole row to another bucket, at its own timestamp.
+    /// Copies a whole row to another bucket, with its own timestamp.
     pub(crate) fn copy_to(&mut self, key: &TinyKey, bucket: u8, row: &Slot) {
         let Some((stamp, cells)) = row.seen() else { return };
         let put = EntryOperation::Put {
@@ -239,8 +240,8 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// Returns the entries that these views show, without the orphan. With `oldest`, the reader has the
-    /// oldest valid cached range map.
+    /// Returns the entries that these views show, without the orphan. If `oldest`, the reader has
+    /// the oldest range map that has not expired.
     pub(crate) fn shown(
         &self,
         views: &[crate::views::row::ViewNumber],
@@ -255,7 +256,7 @@ impl Store {
         self.views.iter().filter_map(seen).collect()
     }
 
-    /// Returns the visible entry of one key of a view.
+    /// Returns the entry that a reader sees at this key of a view.
     pub(crate) fn seen(&self, key: &TinyKey) -> Option<crate::views::judge::Seen<u8, Option<u8>>> {
         let (version, cells) = self.slot(key, self.reads(key, false)).seen()?;
         Some(crate::views::judge::Seen {
@@ -265,7 +266,7 @@ impl Store {
         })
     }
 
-    /// Returns the entries that views should show.
+    /// Returns the entries that the views must show.
     pub(crate) fn expected(&self, schema: &Tiny) -> Vec<(TinyKey, Version, Option<u8>)> {
         use crate::views::arranged::Arranged;
         let Some((row, record)) = self.base.as_ref().and_then(|row| Some((row, row.record?))) else {
@@ -279,13 +280,13 @@ impl Store {
         entries
     }
 
-    /// Returns whether views show all entries that they should show.
+    /// Returns whether the views show all entries that they must show.
     pub(crate) fn is_complete(&self, schema: &Tiny) -> bool {
         let shown = self.shown(&schema.views, false);
         self.expected(schema).iter().all(|entry| shown.contains(entry))
     }
 
-    /// Returns whether views show exactly the entries that they should show.
+    /// Returns whether the views show exactly the entries that they must show.
     pub(crate) fn is_exact(&self, schema: &Tiny) -> bool {
         let expected = self.expected(schema);
         let is_exact = |oldest| self.shown(&schema.views, oldest) == expected;

@@ -1,5 +1,5 @@
-//! Tests of the encodings that outlive a process. Checks that they never change, and that invalid bytes are
-//! an error.
+//! Tests of the hidden columns of base rows. Checks that formats never change, and that invalid
+//! bytes are an error.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn cells_are_written_and_read_as_ever() {
     assert_eq!((golden_tokens().len(), golden_heads().len()), (3, 8));
 }
 
-/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
+/// Checks that the bytes are invalid, or that the decoded value is encoded as the same bytes.
 fn is_strict(cell: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(tokens) = decode_tokens(cell) {
         prop_assert_eq!(encode_tokens(&tokens), cell);
@@ -114,7 +114,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
         }
         let longer = [&cell[..], &[0]].concat();
         assert!(Head::decode(&longer).is_err() && decode_tokens(&longer).is_err());
-        // Try further format versions here, because no single bit flip turns version 1 into 2.
+        // Try other format versions here, because no single bit flip turns version 1 into 2.
         for version in 0..=3 {
             is_strict(&[&[version], &cell[1..]].concat())?;
         }
@@ -253,8 +253,8 @@ fn row(record: Option<[Option<&[u8]>; 4]>, expires_at: Option<i64>) -> Row<Cells
     }
 }
 
-/// Returns the row of the base table as a store returns it after the conditional write of `row` and of the
-/// `done` mark.
+/// Returns the row of the base table as a store returns it after the conditional write of `row`,
+/// and after the mark `done`.
 fn stored(table: &BaseTable, row: &Row<Cells, KeyCells>, done: Option<Version>) -> Cells {
     let user = 7_i32.to_be_bytes();
     let mut cells: Vec<Option<Vec<u8>>> = vec![None; table.table().columns().len()];

@@ -1,32 +1,32 @@
-//! Collection that is so small that models can explore all possible events of one record.
+//! Tiny collection for the models, which explore all possible events of one record.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{Change, Request};
 use crate::views::misfit::Misfit;
 use crate::views::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
-/// Record: its place, and a note that may be null.
+/// Record: a place, which a view is partitioned by, and a note that may be null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
     pub(crate) place: u8,
     pub(crate) note: Option<u8>,
 }
 
-/// New value of one of the fields.
+/// New value of one field of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Patch {
     Place(u8),
     Note(Option<u8>),
 }
 
-/// View by place. Its entries also contain the note.
+/// Id of the view by place. Its entries also contain the note.
 pub(crate) const BY_PLACE: ViewNumber = ViewNumber(1);
-/// View by note. Its entries also contain the place. A record without a note has no entry.
+/// Id of the view by note. Its entries also contain the place. It excludes records without a note.
 pub(crate) const BY_NOTE: ViewNumber = ViewNumber(2);
-/// Second view by place, which a later schema adds.
+/// Id of a second view by place, which a later schema adds.
 pub(crate) const ADDED: ViewNumber = ViewNumber(3);
 
-/// Collection of the models, in one generation of its schema.
+/// Collection of the models, under one version of its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Tiny {
     pub(crate) generation: Generation,
@@ -123,7 +123,7 @@ pub(crate) const fn put(place: u8, note: Option<u8>) -> TinyRequest {
     })
 }
 
-/// Returns a request that puts a record which expires.
+/// Returns a request that puts a record which expires at the time `at`.
 pub(crate) const fn expiring(place: u8, at: i64) -> TinyRequest {
     request(Change::Put {
         record: record(place, None),
@@ -143,12 +143,12 @@ pub(crate) const fn delete() -> TinyRequest {
     request(Change::Delete)
 }
 
-/// Returns a request that only raises the version of the record, above `above`.
+/// Returns a request that only increases the version of the record, above `above`.
 pub(crate) const fn raise(above: i64) -> TinyRequest {
     request(Change::Raise(Version(above)))
 }
 
-/// Returns the request with the condition that the stored version is `version`.
+/// Adds the condition that the stored version is `version`.
 pub(crate) const fn at(version: i64, mut request: TinyRequest) -> TinyRequest {
     request.if_version = Some(Version(version));
     request

@@ -1,6 +1,6 @@
-//! Models of several records that want the same unique value. The same step functions as in the engine change
-//! each record. A process reads the record and the claim, and takes the claim. Then it writes the row on
-//! condition of its tokens, and releases old claims.
+//! Models of two records that want the same unique value. Processes change them with the step
+//! functions of the engine. A process reserves the value (takes the claim) before it writes the
+//! row, and releases claims that it no longer needs.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -30,7 +30,7 @@ const NOW: i64 = 10;
 
 type Record = u8;
 
-/// Collection with one unique value. Each record has the value or does not have it.
+/// Collection with one possible unique value. Each record either has the value or not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Wanting;
 
@@ -82,35 +82,36 @@ impl Arranged for Wanting {
     }
 }
 
-/// Configuration of a model: its records and processes, and the number of faults of each kind.
+/// Model of unique values: its records and processes, and the number of faults of each kind.
 #[derive(Debug, Clone, Default)]
 struct Config {
     without: Option<Rule>,
-    /// Record that has the value at the start.
+    /// Record that has the value at first; `None`: no record has it.
     first: Option<Record>,
-    /// True if this record has no claim at the start: the constraint was added later, and the process of the
-    /// record takes the claim.
+    /// True if the record `first` has no claim at first, because the unique constraint was added
+    /// later. Its process takes the claim.
     is_added: bool,
-    /// True if records are inserted instead of put.
+    /// True if records are inserted, not put.
     inserts: bool,
-    /// For each process, the record that it changes, and for each of its changes whether the record then has the value.
+    /// For each process, its record, and for each of its changes whether the record then has the
+    /// value.
     scripts: Vec<(Record, Vec<bool>)>,
     losses: u8,
     crashes: u8,
-    /// Number of changes whose deadline passes before the changes end.
+    /// Number of changes whose deadline can pass before they end.
     deadlines: u8,
-    /// Number of leases that end during a change.
+    /// Number of leases that can end during a change.
     lapses: u8,
-    /// Number of times that a record is fenced for its claim. Without a limit, two processes could fence each other
-    /// forever.
+    /// Number of times that a process may replace another record's token to take its claim. Without
+    /// a limit, two processes could do so forever.
     fences: u8,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Request {
-    /// Takes the claim for a record, if the current claim is the first value.
+    /// Stores the second claim (reserved unique value), if the stored claim is the first one.
     Claim(Option<Claim<Record>>, Claim<Record>),
-    /// Writes the row of a record.
+    /// Writes the row of this record.
     Row(Record, Conditional<Wanting>),
     Release(Claim<Record>),
 }
@@ -120,10 +121,10 @@ enum Request {
 struct World {
     rows: [FoundOf<Wanting>; 2],
     claim: Option<Claim<Record>>,
-    /// Requests under way, each with the process that waits for it.
+    /// Requests that have not arrived, each with the index of the process that waits for it.
     sent: Vec<(Option<u8>, Request)>,
     processes: Vec<Process>,
-    /// Records with intents of dead processes.
+    /// Records for which dead processes have left intents (pending changes).
     left: BTreeSet<Record>,
     losses: u8,
     crashes: u8,
@@ -143,43 +144,44 @@ struct Process {
     has_crashed: bool,
     has_lease: bool,
     write: Option<Write<Wanting>>,
-    /// Next action of the process.
+    /// Action that the process takes next.
     next: Next,
-    /// Releases for which the process waits.
+    /// Tokens of the releases for which the process waits.
     releasing: BTreeSet<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Next {
-    /// No action: the process waits for its requests, or has ended.
+    /// No action: the process waits for replies, or has ended.
     Nothing,
     Reads,
     LooksAtHolder(Token, Record),
     Fences(Token, Record),
-    /// Releases claims under the next registration, when no claim of the process is under way.
+    /// Releases claims (reserved unique values) under the next registration, when no claim of the
+    /// process is under way.
     Releases,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Happening {
-    /// The next change begins.
+    /// The next change of the process begins.
     Begins(u8),
     /// The process executes its next action.
     Does(u8),
     Arrives(usize),
-    /// The result of a request is lost, and the request may still arrive. The waiting process learns that the outcome
-    /// is unknown.
+    /// The result of a request is lost, but the request may still arrive. The waiting process
+    /// learns that the outcome is unknown.
     Lost(usize),
     Crashes(u8),
-    /// The deadline of a change passes.
+    /// The deadline of the process's change passes.
     Deadline(u8),
-    /// The lease of a process ends.
+    /// The lease of the process ends.
     Lapses(u8),
-    /// The process renews its registration, and has a lease again.
+    /// The process renews its registration, and has a lease (time for which it may write) again.
     Renews(u8),
-    /// Another process has found it dead. The process drops its writes and registers again.
+    /// Another process declared the process dead. It drops its writes, and registers again.
     Loses(u8),
-    /// The intents of a dead process for a record are resolved.
+    /// The pending changes of a dead process on this record are completed.
     Sweeps(Record),
 }
 
@@ -230,7 +232,7 @@ impl World {
         }
     }
 
-    /// Returns whether a process waits for a claim that it sent.
+    /// Returns whether the process waits for the result of a claim (reserved unique values).
     fn has_sent_claim(&self, p: u8) -> bool {
         let mut sent = self.sent.iter();
         sent.any(|(from, request)| *from == Some(p) && matches!(request, Request::Claim(..)))
@@ -295,8 +297,8 @@ impl World {
         }
     }
 
-    /// Leaves the intent to other processes. The process waits for its claim under way, because a release that arrives
-    /// before the claim would have no effect.
+    /// Leaves the intent to other processes, because the registration is lost. The process still
+    /// waits for a claim under way: a release that arrives before the claim would have no effect.
     fn loses_registration(&mut self, config: &Config, p: u8) {
         let process = &mut self.processes[p as usize];
         (process.has_lease, process.next) = (true, Next::Nothing);
@@ -344,7 +346,7 @@ impl World {
         }
     }
 
-    /// Resolves a record at once, as the sweeper and a fencing process do. The resulting releases are under way.
+    /// Resolves a record in one step. The releases that follow from it may arrive later.
     fn resolve(&mut self, record: Record, mut write: Write<Wanting>, token: Token) {
         let here = StepContext {
             schema: &Wanting,
@@ -378,14 +380,14 @@ impl World {
         }
     }
 
-    /// Reports an event to a process, and executes the returned actions.
+    /// Reports an event to the write of a process, and executes the actions that the write returns.
     fn tell(&mut self, config: &Config, p: u8, event: Event<bool, Record>) {
         let record = config.scripts[p as usize].0;
         let process = &mut self.processes[p as usize];
         let has_lease = process.has_lease;
         let Some(write) = &mut process.write else { return };
-        // The token is new each time and belongs to no other process, so that it does not depend on
-        // the actions of other processes.
+        // The token is new each time, and unique to the process, so it does not depend on the
+        // actions of other processes.
         let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
         let here = StepContext {
             schema: &Wanting,
@@ -489,7 +491,7 @@ impl World {
         }
     }
 
-    /// Reports an unknown outcome to a process. A release is sent again.
+    /// Reports to a process that the outcome of a request is unknown. A release is sent again.
     fn is_unknown(&mut self, config: &Config, p: u8, request: Request) {
         match request {
             Request::Claim(_, own) => {
@@ -503,7 +505,8 @@ impl World {
         }
     }
 
-    /// Removes requests that can no longer have an effect, because their tokens never recur.
+    /// Removes requests that can no longer have an effect, because their expected tokens (ids of
+    /// writes) never recur.
     fn tidy(&mut self) {
         let (rows, claim, all) = (&self.rows, &self.claim, self.sent.clone());
         let may_come = |request: &Request| match request {
@@ -585,7 +588,7 @@ impl Config {
     }
 }
 
-/// Returns whether a row has the value and holds a claim for it.
+/// Returns whether a row has the unique value, and lists a claim (reserved unique values) for it.
 fn has_it(row: &RowOf<Wanting>) -> bool {
     row.record == Some(true) && row.claims.held.contains_key(&UNIQUE)
 }
@@ -651,7 +654,7 @@ impl Model for Config {
                         return true;
                     };
                     // Compare only the owner. The token differs if another change of the record
-                    // took the claim again and was not applied.
+                    // took the claim again, and was not applied.
                     match row.claims.held.get(&UNIQUE) {
                         Some(_) => world.claim.as_ref().is_some_and(|claim| claim.owner == owner),
                         None => config.is_added,
@@ -692,7 +695,7 @@ fn two(first: Option<Record>, one: &[bool], other: &[bool]) -> Config {
     }
 }
 
-/// Returns a configuration with two writers of one record, and one writer of another record.
+/// Returns a model with two writers of one record, and one writer of another record.
 fn beside(one: bool, other: bool) -> Config {
     Config {
         first: Some(0),
@@ -702,7 +705,8 @@ fn beside(one: bool, other: bool) -> Config {
     }
 }
 
-/// Checks that the claim of a change is released after the deadline of the change, even if the claim arrives later.
+/// Checks that the claim of a change is released after the change's deadline, even if the claim
+/// arrives later.
 #[test]
 fn releases_claims_of_late_changes() {
     let config = Config {
@@ -717,8 +721,8 @@ fn releases_claims_of_late_changes() {
     config.holds("one gives it up, and both run out of time");
 }
 
-/// Checks that a process whose lease ends, or whose registration is lost, releases its claims when it has a lease
-/// again.
+/// Checks that a process whose lease ends, or whose registration is lost, releases its claims when
+/// it has a lease again.
 #[test]
 fn releases_claims_after_a_lost_lease() {
     let config = Config {
@@ -778,7 +782,8 @@ fn two_keep_a_records_value_and_another_wants_it() {
     config.holds("kept by two, wanted by another");
 }
 
-/// Returns a configuration with two writers of one record without the value, and one writer of another record.
+/// Returns a model with two writers of one record, and one writer of another record. No record has
+/// the value at first.
 fn given_by_two(inserts: bool) -> Config {
     Config {
         first: None,
@@ -789,19 +794,22 @@ fn given_by_two(inserts: bool) -> Config {
     }
 }
 
-/// Checks two processes that put the same record. Each takes the claim of the value for that record from the other one.
+/// Checks two processes that put the same record with the unique value, while a third wants the
+/// value for another record.
 #[test]
 fn two_give_a_record_a_value_that_another_wants() {
     given_by_two(false).holds("given by two, wanted by another");
 }
 
-/// Checks the same processes with inserts: one of them must not find the record.
+/// Checks two processes that insert the same record with the unique value: one of them must be
+/// rejected.
 #[test]
 fn two_insert_a_record_with_a_value_that_another_wants() {
     given_by_two(true).holds("inserted by two, wanted by another");
 }
 
-/// Checks that existing records get their claims while other records are written.
+/// Checks that existing records get their claims (reserved unique values) while other records are
+/// written.
 #[test]
 fn a_record_gets_a_claim_for_a_value_that_it_has() {
     let config = Config {

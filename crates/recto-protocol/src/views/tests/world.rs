@@ -1,5 +1,5 @@
-//! State of the models, and its possible next events. Some processes change the record, one process resolves
-//! intents of dead processes, and one process adds or drops a view.
+//! State of the models of views, and its possible next events. Processes change the record, one
+//! process completes changes of dead processes, and one adds or drops a view.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,21 @@ use crate::views::rules::{Rule, Rules};
 use crate::views::segments::{DEAD_SEGMENT_SECONDS, DeadSegment, IntentPlace, Segments, dead_segment_by};
 use crate::views::write::{Answer, Write};
 
-/// Intent, identified by its process and the request of that process.
+/// Intent (pending change), identified by its process and by the index of the request in that
+/// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Intent {
     pub(crate) process: u8,
     pub(crate) request: u8,
 }
 
-/// State of a stored intent.
+/// State of a stored intent (note of a pending change).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Stored {
     pub(super) place: Option<IntentPlace>,
-    /// True if the process of the intent reports that the intent is settled.
+    /// True if its process reports that the intent (pending change) is completed.
     pub(super) is_settled: bool,
-    /// Number of times that other processes resolved the intent.
+    /// Number of times that other processes completed the intent (pending change).
     pub(super) resolved: u32,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Stored {
 pub(crate) struct Process {
     pub(super) asked: u8,
     pub(super) write: Option<Write<Tiny>>,
-    /// Intent of another process that this process resolves.
+    /// Intent of a dead process that this process is resolving.
     pub(super) sweeping: Option<Intent>,
     pub(super) is_reading: bool,
     pub(super) is_reloading: bool,
@@ -58,9 +59,9 @@ pub(crate) struct World {
     pub(super) store: Store,
     pub(super) processes: Vec<Process>,
     pub(super) intents: BTreeMap<Intent, Stored>,
-    /// Intents that are deleted at their timestamp. A copy that arrives late is deleted, too.
+    /// Deleted intents (pending changes). A copy of an intent that arrives later is invisible.
     pub(super) deleted: BTreeSet<Intent>,
-    /// Requests under way, each with the process that waits for it.
+    /// Requests that have not arrived, each with the index of the process that waits for it.
     pub(super) sent: Vec<(Option<u8>, Request)>,
     pub(super) catalog: u8,
     pub(super) progress: Progress,
@@ -70,30 +71,30 @@ pub(crate) struct World {
     pub(super) freezes: u8,
     pub(super) leaves: u8,
     pub(super) deadlines: u8,
-    /// Applied changes, in the order in which they were applied. The next field has the answers of all
-    /// changes.
+    /// Applied changes of the record, in order, each with its new version and its place. `answers`
+    /// has the answers of all changes.
     pub(super) applied: Vec<(Intent, Version, Option<u8>)>,
     pub(super) answers: BTreeMap<Intent, Answer>,
     pub(super) broken: Option<&'static str>,
     pub(super) reader: Reader,
-    /// True if the bucket of an entry changed while the entry was written.
+    /// True if the key of an entry was moved to another bucket while the entry was written.
     pub(super) has_moved: bool,
 }
 
-/// Event of the model.
+/// Event of the model, which changes its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
     Begins(u8),
     Reads(u8),
     ReadsMissing(u8),
     Reloads(u8),
-    /// A process starts again to resolve an intent after a failure.
+    /// A process that failed to resolve an intent (pending change) starts over.
     BeginsAgain(u8),
     /// A request arrives, and its sender receives the result.
     Arrives(Option<u8>, Request),
-    /// The result of a request is lost. The request is still under way.
+    /// The result of a request is lost. The request may still arrive.
     Lost(u8, Request),
-    /// A conditional write is not sent, and its sender knows that.
+    /// A conditional write is not sent, and its sender knows this.
     NotSent(u8, Request),
     Deadline(u8),
     Crashes(u8),
@@ -101,21 +102,21 @@ pub(crate) enum Happening {
     /// A process ends in order, and removes its registration.
     Leaves(u8),
     Sweeps(u8, Intent),
-    /// A process reads the catalog again.
+    /// A process reads the catalog of schemas again.
     Adopts(u8),
     /// A process renews its registration.
     Renews(u8),
     Joins(u8),
-    /// The owner deletes intents without a renewal.
+    /// A process deletes its settled intents (pending changes) without a renewal.
     DeletesIntents(u8),
     Builds(BuildStep),
     MarkerExpires,
     Page(Reading),
-    /// A process sends its waiting entries to their buckets.
+    /// A process sends its waiting entries (rows in views) to their buckets.
     Routes(u8),
-    /// The split of a range continues.
+    /// The split of a key range continues with its next step.
     Cut(usize),
-    /// A process reads the range map.
+    /// A process reads the range map (which bucket holds which keys).
     ReadsDirectory(u8),
 }
 
@@ -254,8 +255,8 @@ impl World {
             .any(|(intent, stored)| intent.process == p && stored.is_settled)
     }
 
-    /// Returns whether an intent's process is dead and the intent must be resolved now. The model assumes that a day
-    /// has passed when the process has no write under way.
+    /// Returns whether an intent of a dead process must be resolved now. The model assumes that a
+    /// day has passed if the process has no write under way.
     pub(super) fn is_to_be_swept(&self, config: &Config, intent: Intent) -> bool {
         let process = &self.processes[intent.process as usize];
         let Some(stored) = self.intents.get(&intent) else {
@@ -334,7 +335,7 @@ impl World {
         barrier_by(&registrations, Generation(2), rules).is_ok()
     }
 
-    /// Returns whether all intents are resolved and no write is under way.
+    /// Returns whether all intents (pending changes) are resolved, and no write is under way.
     pub(super) fn is_quiet(&self) -> bool {
         let is_building = matches!(self.progress, Progress::Building(_));
         self.intents
@@ -363,9 +364,9 @@ impl World {
         let is_ready = self.progress == Progress::Ready;
         let schema = config.schema_of(if is_ready || config.drops { 2 } else { 1 });
         if config.clocks_stand_still && config.later.is_some() {
-            // The barrier cannot see a writer whose clock stands still. That writer may leave
-            // entries without a record, which verified pages skip and `verify` finds, so check only
-            // that no entry is missing.
+            // A writer whose clock stops can write after the barrier. It may leave entries without
+            // a record, which verified pages skip and `verify` finds. So check only that no entry
+            // is missing.
             return self.store.is_complete(schema);
         }
         self.store.is_exact(schema)
@@ -383,7 +384,8 @@ impl World {
 }
 
 impl World {
-    /// Returns whether the record is visible at its place, if it has not moved since the last acknowledged change.
+    /// Returns whether the record is visible at its place, if it has not moved since the last
+    /// acknowledged change.
     pub(super) fn keeps_acknowledged(&self, config: &Config) -> bool {
         if !config.schema_of(1).views.contains(&BY_PLACE) {
             return true;
@@ -441,7 +443,8 @@ impl Process {
         }
     }
 
-    /// Returns whether the process may remove its registration: it has one, and has no write under way.
+    /// Returns whether the process may remove its registration: it is registered, and has no write
+    /// under way.
     fn may_leave(&self, config: &Config, script: &Script) -> bool {
         let is_registered = self
             .registration

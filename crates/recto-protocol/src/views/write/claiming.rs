@@ -1,5 +1,5 @@
-//! Takes the claims of a change, after the read of its row and before the conditional write. The claims are
-//! taken one after the other, each by a [`Taking`].
+//! Reservation of the unique values (claims) that a change needs, between the read of its row and
+//! the conditional write. A [`Taking`] takes each claim, one after the other.
 
 use super::{Action, Actions, Answer, Event, NotWritten, State, Write};
 use crate::views::arranged::Arranged;
@@ -10,34 +10,35 @@ use crate::views::rules::Rule;
 use crate::views::taking::{Claim, Taking, TakingStep};
 use crate::views::write::StepContext;
 
-/// Row that is to be sent, and the state of taking its claims.
+/// Change whose unique values are being reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Claiming<A: Arranged> {
     found: FoundOf<A>,
     row: RowOf<A>,
-    /// Claim that is being taken. `left` are the claims to take after it.
+    /// Claim (unique values) that is being taken. The claims in `left` follow.
     key: EntryKey<A::Key>,
     left: Vec<EntryKey<A::Key>>,
     taking: Taking<A::Key>,
 }
 
 impl<A: Arranged> Claiming<A> {
-    /// Returns the token of the claim that is being taken.
+    /// Returns the token of the claim (reserved unique values) that is being taken.
     pub(super) fn token(&self) -> Token {
         self.taking.own().token
     }
 }
 
 impl<A: Arranged> Write<A> {
-    /// Takes the claims that the row of the change needs and does not have, and then sends the row.
+    /// Takes the claims (unique values) that the changed row needs and does not have, and then
+    /// sends the row.
     pub(super) fn claim(
         &mut self,
         found: FoundOf<A>,
         mut row: RowOf<A>,
         here: &StepContext<'_, A>,
     ) -> Actions<A> {
-        // Take the claims again that this machine took in an earlier attempt: the stored claims no
-        // longer have the token that the row lists.
+        // Take the claims of an earlier attempt of this machine again: the stored claims no longer
+        // have the token that the row lists.
         row.claims
             .held
             .retain(|number, _| !self.claimed.keys().any(|key| key.view == *number));
@@ -78,7 +79,7 @@ impl<A: Arranged> Write<A> {
         self.act_on(claiming, step, here)
     }
 
-    /// Handles the result of a step of taking the claim.
+    /// Handles the result of a step of taking the current claim (reserved unique values).
     pub(super) fn go_on_claiming(
         &mut self,
         event: Event<A::Record, A::Key>,
@@ -92,7 +93,7 @@ impl<A: Arranged> Write<A> {
         let own = claiming.token();
         if self.request.is_none() && event.answers_claim(own) {
             // Without a request, the deadline of the change has passed. Read the row, to release
-            // the claims that the change took.
+            // the claims that were taken.
             return self.look(here);
         }
         let step = match event {
@@ -138,8 +139,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Sends the row after its claims are taken. That may have taken long, so the lease and the schema are checked
-    /// again.
+    /// Sends the row after its unique values are reserved. Checks the lease and the schema again,
+    /// because the reservation may have taken long.
     fn send_claimed(&mut self, found: FoundOf<A>, row: RowOf<A>, here: &StepContext<'_, A>) -> Actions<A> {
         if row.generation != here.schema.generation() {
             return self.look(here);
@@ -150,14 +151,14 @@ impl<A: Arranged> Write<A> {
         self.send(found, row, true, here)
     }
 
-    /// Rejects the change, and releases its claims.
+    /// Rejects the change, and releases the claims (reserved unique values) that it took.
     pub(super) fn refuse(&mut self, refusal: Refusal, here: &StepContext<'_, A>) -> Actions<A> {
         self.end_unclaimed(Answer::Refused(refusal), here)
     }
 
-    /// Returns the claims that this machine took and that `row` does not need. The machine has put `row`, so no change
-    /// that began before can be applied any more, and these claims can be released. Without a row, returns all claims
-    /// that the machine took.
+    /// Returns the claims that this machine took and that `row` does not need, so that they can be
+    /// released. The machine has put `row`, so no earlier change, which might rely on the claims,
+    /// can still be applied. Without a row, returns all claims that the machine took.
     pub(super) fn unneeded(&self, row: Option<&RowOf<A>>, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
         let record = row.and_then(|row| row.record.as_ref());
         let needed = record.map(|record| schema.claims(record)).unwrap_or_default();
