@@ -1,8 +1,9 @@
-//! Export of a collection or of a filter's records, as a stream that continues after a cut
-//! connection.
+//! Export of a collection (all records, or those of a filter) as a stream that continues after a
+//! cut connection.
 //!
-//! The lines of the server's reply are records, and a token after each step of the scan. The stream
-//! returns records only when the token after them has arrived, so that it returns each record once.
+//! The lines of the server's reply are records, and a resume token after each step of the scan. The
+//! stream returns records only when the token after them has arrived. So it returns each record
+//! once.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use recto::session::{JsonRecord, ScanRequest, ScanStep};
@@ -15,9 +16,9 @@ use tokio::time::sleep;
 
 use crate::session::number;
 
-/// Maximum number of consecutive attempts to continue an export without receiving a further token.
+/// Maximum number of consecutive attempts to continue an export that bring no further resume token.
 pub const MAX_RESUMES: u32 = 5;
-/// Maximum size of the records between two tokens, and of one line, in bytes.
+/// Maximum size of the records between two resume tokens, and of one line, in bytes.
 pub const MAX_STEP_BYTES: usize = 256 << 20;
 
 /// Line of the server's reply to an export.
@@ -29,7 +30,8 @@ struct Line {
     problem: Option<ProblemBody>,
 }
 
-/// Returns the steps of an export. The stream sends no request before it is polled.
+/// Returns an export as a stream of steps (records up to a resume token). It sends no request
+/// before its first poll.
 pub(crate) fn steps<'a>(
     client: &'a Client,
     collection: &str,
@@ -76,25 +78,25 @@ pub(crate) fn steps<'a>(
         .boxed()
 }
 
-/// State of an export that is being read.
+/// State of an export while its reply is read.
 struct Export<'a> {
     client: &'a Client,
     collection: String,
-    /// Request with the last token that arrived. It continues after the records that were returned.
+    /// Request for the records after the last resume token that arrived.
     request: ScanRequest,
     response: Option<Response<'a>>,
-    /// Records that arrived after the last token and are not yet returned.
+    /// Records that arrived after the last resume token. The stream has not returned them yet.
     records: Vec<JsonRecord>,
     /// Versions of `records`, if the request asks for versions.
     versions: Option<Vec<Option<i64>>>,
     step_bytes: usize,
-    /// Number of cut connections since the last token arrived.
+    /// Number of cut connections since the last resume token arrived.
     failures: u32,
     is_over: bool,
 }
 
 impl<'a> Export<'a> {
-    /// Returns the next step, or `None` after the last step and after an error.
+    /// Returns the next step of the export, or `None` after the last step and after an error.
     async fn next(&mut self) -> Option<Result<ScanStep>> {
         while !self.is_over {
             match self.advance().await {
@@ -109,8 +111,8 @@ impl<'a> Export<'a> {
         None
     }
 
-    /// Sends the request if there is no response yet; otherwise reads one more line. Returns a step
-    /// if the line completes it.
+    /// Sends the request if there is no response yet; otherwise reads one line of the response.
+    /// Returns a step of the export if the line is the resume token that completes it.
     async fn advance(&mut self) -> Result<Option<ScanStep>> {
         let Some(response) = &mut self.response else {
             self.response = Some(self.begin().await?);
@@ -129,7 +131,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Requests the records after the last token.
+    /// Requests the records of the export after the last resume token.
     async fn begin(&self) -> Result<Response<'a>> {
         let options = ExportOptions { resume_tokens: true };
         let query = Query::of(&self.request).and(&options);
@@ -137,10 +139,11 @@ impl<'a> Export<'a> {
         self.client.call(&query.request(&path, &path)).await
     }
 
-    /// Prepares to continue after the last token, because the connection was cut.
+    /// Discards records after the last resume token, and waits before the export continues, because
+    /// the connection was cut.
     ///
     /// # Errors
-    /// The connection was cut too often.
+    /// `error`, if the connection was cut [`MAX_RESUMES`] times without a new resume token.
     async fn cut(&mut self, error: Error) -> Result<()> {
         self.response = None;
         self.records.clear();

@@ -1,5 +1,5 @@
-//! Session of a running server: the trait [`Session`](recto::Session) over HTTP, so that tools work
-//! with a server as with a store that they open.
+//! Session of a running server: the trait [`Session`](recto::Session) over HTTP. Tools use a server
+//! through it like a store that they open themselves.
 //!
 //! A request has the same result or error as in a session of an open store. Two operations differ:
 //! a load sends its file to the server, and a backup is created in a folder of the server.

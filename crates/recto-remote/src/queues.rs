@@ -20,19 +20,19 @@ use serde_json::{Value as Json, json};
 
 use crate::session::HttpSession;
 
-/// Maximum size of the messages that one request sends, in bytes, unless a single message is
-/// larger. Servers accept 16 MiB unless they are configured otherwise.
+/// Maximum size of the messages of one request, in bytes. Only a single larger message exceeds it.
+/// Servers accept bodies of 16 MiB unless they are configured otherwise.
 pub const MAX_SENT_BYTES: usize = 8 << 20;
 
 /// Path of the resource that describes the tables of all queues.
 const QUEUE_TABLES: &str = "/v1/queue-tables";
-/// Hint if the reply with received messages was lost.
+/// Hint of the error if the reply to a receive request was lost.
 const COMES_AGAIN: &str = "receive again after the visibility timeout: delivered messages come back then";
-/// Hint if it is unknown whether messages were sent.
+/// Hint of the error if the outcome of sending messages is unknown.
 const SETTLES: &str = "send the message again with the same deduplication id to resolve the outcome";
 
 impl HttpSession {
-    /// Sends messages in one request, and returns the result of each message.
+    /// Sends messages in one request, and returns one result per message.
     async fn send_some(&self, queue: &str, messages: &[Json]) -> Result<Vec<Result<SentMessage>>> {
         let body = json!({ "messages": messages });
         let request = Request::change(Method::POST, queue_path(queue, "/messages:send"), Some(&body));
@@ -55,7 +55,7 @@ fn result(result: SendResult) -> Result<SentMessage> {
     }
 }
 
-/// Returns a struct as the JSON body of a request.
+/// Converts a struct to the JSON body of a request.
 fn body(of: &impl Serialize) -> Result<Json> {
     serde_json::to_value(of).map_err(|error| {
         Error::new(
@@ -66,7 +66,8 @@ fn body(of: &impl Serialize) -> Result<Json> {
     })
 }
 
-/// Returns the last part of the path and the body of a request that settles received messages.
+/// Returns the end of the path and the body of a request that settles messages (acknowledges them
+/// or gives them back).
 fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, Json) {
     let nack = |delay_seconds: u32, error: &str, counted: bool, receipts| {
         json!(NackRequest {
@@ -91,7 +92,7 @@ fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, J
     }
 }
 
-/// Returns the number of messages, counted from the first one, that fit in one request.
+/// Returns how many messages, from the first one, fit in one request; at least 1.
 fn fitting(messages: &[Json]) -> usize {
     let mut bytes = 0;
     let fits = |message: &&Json| {
@@ -102,7 +103,8 @@ fn fitting(messages: &[Json]) -> usize {
     count.max(1)
 }
 
-/// Returns the error of a whole request as the error of the message with this number.
+/// Converts the error of a whole request to the error of one of its messages. `number` is the index
+/// (from 0) of the message.
 fn of_message(error: &Error, number: usize) -> Error {
     let mut of_message = Error::new(error.kind(), error.message()).with_change(number);
     if let Some(hint) = error.hint() {
@@ -112,7 +114,7 @@ fn of_message(error: &Error, number: usize) -> Error {
 }
 
 /// Returns the error for a message that was not sent, because the outcome of earlier messages is
-/// unknown.
+/// unknown. `number` is the index (from 0) of the message.
 fn not_sent_behind(number: usize) -> Result<SentMessage> {
     let message = "the message was not sent, because the outcome of an earlier message is unknown";
     Err(Error::new(ErrorKind::Unavailable, message)
@@ -279,8 +281,8 @@ impl Queues for HttpSession {
         .await
     }
 
-    /// Returns the settings of the tables of queues, which the server reports with the schema.
-    /// Returns `None` if there are no queues.
+    /// Returns the settings of the tables that store queues, as the server reports them with its
+    /// schema. Returns `None` if there are no queues.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let queues = self.recorded_schema().await?.queues;
         Ok((!queues.is_empty()).then(|| QueueTableSettings::of_schema(&queues)))

@@ -1,4 +1,4 @@
-//! File with the rows that a load rejected.
+//! Local file for the rows that a load on the server rejected.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use recto::{Error, ErrorKind, Result};
 /// Number of bytes of two files that are compared at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// File that collects the rejected rows of a load. It gets its final name when all rows have
-/// arrived.
+/// Collector of a load's rejected rows in a temporary file, which gets its final name when all rows
+/// have arrived.
 #[derive(Debug)]
 pub(crate) struct RejectFile {
-    /// Final path of the file. If the user did not choose it, it lacks the extension, which the
-    /// server reports at the end.
+    /// Final path of the file. Unless the user chose the path, it has no extension: the server
+    /// reports the extension after the load.
     path: PathBuf,
     is_named: bool,
     received: PathBuf,
@@ -21,8 +21,8 @@ pub(crate) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Returns a file at the path `named` that the user chose. If the user chose none, it is next
-    /// to the loaded file `file`.
+    /// Returns a collector for the file at the path `named`. If the user chose no path, the file is
+    /// next to the loaded file `file`.
     pub(crate) fn new(named: Option<&Path>, file: &Path) -> Self {
         let path = named.map_or_else(|| with_suffix(file, ".rejects"), Path::to_owned);
         Self {
@@ -45,8 +45,8 @@ impl RejectFile {
         added.map_err(|error| unwritable(&self.path, error))
     }
 
-    /// Gives the file its final name, with the extension `ending` unless the user chose the name.
-    /// Returns `None` if no row was rejected.
+    /// Renames the temporary file to its final name, with the extension `ending` unless the user
+    /// chose the name. Returns `None` if the load rejected no row.
     pub(crate) fn finish(self, ending: Option<&str>) -> Result<Option<PathBuf>> {
         let (Some(file), Some(ending)) = (self.file, ending) else {
             return Ok(None);
@@ -56,8 +56,7 @@ impl RejectFile {
         } else {
             with_suffix(&self.path, &format!(".{ending}"))
         };
-        // Accept an existing file with the same content: if a load is repeated, the server sends
-        // the same rejected rows again.
+        // Accept an existing file with equal content: a repeated load rejects the same rows.
         let is_other = path.exists() && !same_content(&path, &self.received).unwrap_or(false);
         if is_other {
             let message = format!(

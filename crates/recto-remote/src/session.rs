@@ -34,11 +34,11 @@ use serde_json::{Value as Json, json};
 use crate::rejects::RejectFile;
 use crate::{export, work};
 
-/// Hint if the reply of an operation is lost that continues on the server.
+/// Hint of the error if the reply to an operation is lost and the server completes the operation.
 const CONTINUES: &str = "see the server's log for the outcome: the server completes the operation";
-/// Hint if the reply of a load is lost.
+/// Hint of the error if the reply to a load is lost.
 const STOPS: &str = "run the same command again to continue; stored rows remain";
-/// Hint if the reply of an operation is lost that the server then stops.
+/// Hint of the error if the reply to an operation is lost and the server stops the operation.
 const ENDS: &str = "run the same command again; with --checkpoint it continues. The server stopped the \
                     operation, and repaired entries remain";
 
@@ -72,7 +72,7 @@ impl HttpSession {
         self.fetch("/v1/schema").await
     }
 
-    /// Returns the schema as the server reports it, including the settings of queues.
+    /// Requests the schema from the server, including the settings of queues.
     pub(crate) async fn recorded_schema(&self) -> Result<Schema> {
         let recorded = self.recorded().await?;
         self.parse(&recorded)
@@ -83,8 +83,8 @@ impl HttpSession {
             .map_err(|errors| unexpected_reply(self.client.server()).with_source(errors))
     }
 
-    /// Adds the name of a missing collection to an error, so that the error is the same as in other
-    /// sessions.
+    /// Replaces a "not found" error by one that names the missing collection, as sessions of an
+    /// open store report it.
     async fn about(&self, collection: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -95,7 +95,8 @@ impl HttpSession {
         }
     }
 
-    /// Reads a report about the buckets of a collection. `report` is the last part of its path.
+    /// Requests a report about the buckets of a collection. `report` is the last part of the URL's
+    /// path.
     async fn report_buckets<R: DeserializeOwned>(
         &self,
         collection: &str,
@@ -109,8 +110,8 @@ impl HttpSession {
         }
     }
 
-    /// Adds the name of the first missing collection to an error, so that the error is the same as
-    /// in other sessions.
+    /// Replaces a "not found" error by one that names the first missing collection, as sessions of
+    /// an open store report it.
     async fn about_all(&self, collections: &[String], error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -139,7 +140,7 @@ impl HttpSession {
         work::result(&self.client, response, progress, &mut ignore, lost_hint).await
     }
 
-    /// Reads the reply to a write of `changes`.
+    /// Reads the reply to a request that wrote `changes`.
     async fn written(&self, response: Response<'_>, changes: &[RecordChange]) -> Result<Written> {
         let body: BatchResult = match self.client.rest(response).await {
             Ok(reply) => reply.body,
@@ -158,9 +159,9 @@ impl HttpSession {
         })
     }
 
-    /// Returns the result of a write whose successful reply lost its body: all changes were made.
-    /// Returns an error if a changed record has a version, because the server may have rejected
-    /// some of the changes.
+    /// Returns the result of a write whose reply had a successful status, but lost its body.
+    /// Without versions, the status means that all changes were made. With versions, the server may
+    /// have rejected some changes, so the result is an error.
     async fn written_without_reply(&self, changes: &[RecordChange]) -> Result<Written> {
         let schema = self.schema().await.unwrap_or_default();
         let has_version = |change: &RecordChange| {
@@ -181,13 +182,13 @@ impl HttpSession {
     }
 }
 
-/// Returns whether a change is possible only in collections whose records have versions.
+/// Returns whether the change is possible only in collections whose records have versions.
 fn is_of_version(change: &RecordChange) -> bool {
     let action = &change.action;
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
 }
 
-/// Returns a change as JSON, as it is in the body of a batch.
+/// Converts a change to JSON, as the body of a batch has it.
 fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     let key_json = |key: &[String]| {
         let definition = schema.collection(&change.collection);
@@ -207,7 +208,7 @@ fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     Ok(json)
 }
 
-/// Returns the values of a key as JSON. `key` contains the text of each value.
+/// Converts a key to a JSON array of its values. `key` has one text per key field.
 fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     let values = key.iter().enumerate().map(|(index, text)| {
         let field = definition.key.get(index).and_then(|name| definition.field(name));
@@ -219,7 +220,8 @@ fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     values.collect()
 }
 
-/// Returns the name of a backup. It must not contain a path, because the server chooses the folder.
+/// Returns the name of a backup. It must be one file name and not a path, because the server
+/// chooses the folder.
 fn backup_name(to: &Path) -> Result<&str> {
     let mut steps = to.components();
     match (steps.next(), steps.next()) {
@@ -233,8 +235,8 @@ fn backup_name(to: &Path) -> Result<&str> {
     })
 }
 
-/// Returns the total progress of a load. The server first receives the whole file of `sent` bytes,
-/// and then loads it.
+/// Returns the progress of a load including the transfer of its file. The server first receives the
+/// file (`sent` bytes), then loads it, so each byte counts twice.
 fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     LoadProgress {
         bytes_consumed: sent + progress.bytes_consumed,
@@ -255,7 +257,7 @@ struct CompactBody {
 struct LoadBody {
     #[serde(flatten)]
     report: LoadReport,
-    /// Extension of the file of rejected rows, if there are any.
+    /// Extension of the file of rejected rows; `None` if no row was rejected.
     rejects: Option<String>,
 }
 
@@ -270,7 +272,7 @@ fn version(headers: &HeaderMap) -> Option<i64> {
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }
 
-/// Returns a page with the cost that a header of the reply reports.
+/// Adds the cost to a page, from the header `recto-cost` of its reply.
 fn with_cost(page: PageReply, headers: &HeaderMap) -> PageReply {
     let cost = headers.get(PageCost::HEADER);
     PageReply {
@@ -318,8 +320,8 @@ impl Session for HttpSession {
 
     async fn schema(&self) -> Result<Arc<Schema>> {
         let mut schema = self.recorded_schema().await?;
-        // Remove the settings of queues. The server reports them with the schema, but they are not
-        // part of the recorded schema.
+        // Remove the settings of queues, which are not part of the recorded schema. The server only
+        // reports them with it.
         schema.queues = StoreQueues::default();
         Ok(Arc::new(schema))
     }

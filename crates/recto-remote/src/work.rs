@@ -1,4 +1,4 @@
-//! Long operations of the server, whose replies have lines of progress, then a line with the
+//! Long operations of the server. Their replies have lines of progress, then a line with the
 //! result.
 
 use base64::Engine as _;
@@ -13,21 +13,23 @@ use serde::de::DeserializeOwned;
 /// can be long.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// Line of the reply of a long operation.
+/// Line of the reply to a long operation; one of its members is set.
 #[derive(Debug, Deserialize)]
 struct Line<P, R> {
     progress: Option<P>,
-    /// Rejected rows in base64, because they need not be UTF-8.
+    /// Rejected rows of a load in base64, because rows need not be UTF-8.
     rejects: Option<String>,
     result: Option<R>,
     problem: Option<ProblemBody>,
 }
 
-/// Reads the lines of a reply up to its result. If the connection is cut before the result, the
-/// error has the hint `lost_hint`.
+/// Reads the reply to a long operation up to its result. Passes progress to `progress`, and
+/// rejected rows to `rejects`. If the connection is cut before the result, the error has the hint
+/// `lost_hint`.
 ///
 /// # Errors
-/// The error at the end of the reply, or `Unavailable` if the connection is cut.
+/// The error that the server reports at the end of the reply, or `Unavailable` if the connection is
+/// cut.
 pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
     client: &Client,
     mut response: Response<'_>,
