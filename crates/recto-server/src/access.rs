@@ -1,4 +1,4 @@
-//! Sessions that are restricted to the rights and the rows of a request's access.
+//! Sessions that are restricted to the rights of a request and to the rows that it may see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::rights::queue_of;
 pub use crate::rights::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
 impl Access {
-    /// Returns a session for one right in a collection, restricted to the rows that the grant of
-    /// the collection allows.
+    /// Returns a session for one right in a collection, restricted to the rows that the token's
+    /// grant allows.
     ///
     /// # Errors
-    /// 404 if the access has no right in the collection, 403 if it has only other rights.
+    /// 404 if the token has no right in the collection, 403 if it has only other rights.
     pub fn session(
         &self,
         session: &LocalSession,
@@ -26,8 +26,8 @@ impl Access {
         self.session_over(session, [(collection, right)])
     }
 
-    /// Returns a session for rights in several collections, restricted to the rows that each grant
-    /// allows.
+    /// Returns a session for rights in several collections, restricted to the rows that the grant
+    /// of each collection allows.
     ///
     /// # Errors
     /// The errors of [`session`](Self::session), for the first missing right.
@@ -39,7 +39,7 @@ impl Access {
         let mut rows = BTreeMap::new();
         let (mut is_restricted, mut reads_all) = (false, true);
         for (collection, right) in needed {
-            // Restrict a session that reads, unless the token sees every collection. A reply must
+            // Restrict a session that reads, unless the token sees every collection: a reply must
             // not name a collection that the token cannot see.
             is_restricted |= right == Right::Read && !self.sees_every_collection();
             reads_all &= self.reads_all_of(collection);
@@ -60,17 +60,17 @@ impl Access {
         Ok(Arc::new(Observed::of_rows(restricted, rows)))
     }
 
-    /// Returns a session for queues, with metrics. The session does not check rights: call
-    /// [`check_queue`](Self::check_queue) first.
+    /// Returns a session for queues that records metrics. The session does not check rights. So
+    /// call [`check_queue`](Self::check_queue) first.
     pub(crate) fn queue_session(session: &LocalSession) -> Arc<dyn Session> {
         Arc::new(Observed::new(session.clone()))
     }
 
-    /// Checks that the access has a right with a queue. For a work unit, checks the right with its
-    /// queue.
+    /// Checks that the token has a right for a queue. A work unit (temporary queue) has the rights
+    /// of its queue.
     ///
     /// # Errors
-    /// 404 if the access has no right with the queue, as for a queue that does not exist; 403 if it
+    /// 404 if the token has no right for the queue, as for a queue that does not exist. 403 if it
     /// has only other rights.
     pub(crate) fn check_queue(&self, queue: &str, right: Right) -> Result<(), Problem> {
         let queue = queue_of(queue);
@@ -82,7 +82,8 @@ impl Access {
         }
     }
 
-    /// Checks that the token has a right with every queue. Requests for the tables that all queues share need it.
+    /// Checks that the token has a right for every queue. Requests about the tables that all queues
+    /// share need the right.
     ///
     /// # Errors
     /// 403 if the token does not have the right.
@@ -93,8 +94,8 @@ impl Access {
         Err(Problem::forbidden_queue(EVERY_QUEUE, right))
     }
 
-    /// Returns the views of collections that the token may read, with their states. A token that may read only some
-    /// rows does not get numbers of rows.
+    /// Returns the views of collections that the token may read, with their states. Leaves out
+    /// numbers of rows for a token that may read only some rows.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -111,13 +112,14 @@ impl Access {
         Ok(views)
     }
 
-    /// Returns whether the access may read all records of a collection, and not only some rows.
+    /// Returns whether the token may read all records of a collection, without a row filter.
     pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
         let grant = self.grant(collection);
         grant.is_some_and(|grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read))
     }
 
-    /// Checks that the access has a right in a collection, and the right to read all of its records.
+    /// Checks that the token has a right in a collection, and may read all records of the
+    /// collection.
     ///
     /// # Errors
     /// The errors of [`session`](Self::session), and 403 for a token that may read only some of the
@@ -133,7 +135,7 @@ impl Access {
         Err(Problem::forbidden(collection, Right::Read))
     }
 
-    /// Returns the grant for a collection, if it contains this right.
+    /// Returns the token's grant for a collection, if the grant contains the right.
     ///
     /// # Errors
     /// The errors of [`session`](Self::session).

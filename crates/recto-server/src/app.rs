@@ -1,4 +1,4 @@
-//! State that all requests share.
+//! State that all requests to a server share.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use crate::asked::AskedQueries;
 use crate::stopping::Stopping;
 use crate::work::Upkeep;
 
-/// State that all requests share. Cheap to clone.
+/// State that all requests to a server share. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct App {
     session: LocalSession,
     upkeep: Arc<Upkeep>,
     stopping: Arc<Stopping>,
     asked: Arc<AskedQueries>,
-    /// Permit to search for views that a collection needs for its queries. Only one search runs at
-    /// a time.
+    /// Permit to search for the views that a collection needs. A search is expensive, so only one
+    /// runs at a time.
     designing: Arc<Semaphore>,
 }
 
 impl App {
-    /// Creates the state for an open store, without a server that could stop.
+    /// Creates the state for an open store, for handlers that run without a listening server.
     pub fn new(session: LocalSession) -> Self {
         Self::of_server(session, Arc::default(), Arc::default(), Arc::default())
     }
 
-    /// Creates the state of a server. The server shares the maintenance operations, the stop signal
-    /// and the query counts with it.
+    /// Creates the state for the requests of a server, which shares its maintenance operations, its
+    /// stop signal and its query counts.
     pub(crate) fn of_server(
         session: LocalSession,
         upkeep: Arc<Upkeep>,
@@ -56,13 +56,13 @@ impl App {
         &self.stopping
     }
 
-    /// Returns the permit to search for views, or `None` while another search runs. The search
-    /// keeps the permit until it ends, even if the client disconnects.
+    /// Returns the permit to search for views, or `None` while another search runs. A search keeps
+    /// the permit to its end, even if the client disconnects.
     pub(crate) fn begin_design(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.designing).try_acquire_owned().ok()
     }
 
-    /// Returns the queries of each collection that the server received since it started.
+    /// Returns counters of the queries that the server received since it started.
     pub(crate) fn asked(&self) -> &AskedQueries {
         &self.asked
     }

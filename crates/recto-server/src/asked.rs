@@ -1,27 +1,26 @@
-//! Number of queries of each shape that each collection received since the server was started. The
-//! console's page of views shows them.
+//! Counters of received queries by shape (the filter without its values, and the sort order). The
+//! console's page of views proposes views for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use recto::design::{Log, MAX_SHAPES, Tally};
 
-/// Maximum number of different queries that are counted for each collection.
+/// Maximum number of different query shapes that are counted for each collection.
 const MAX_TALLIED: usize = 256;
-/// Maximum length of a counted query, in bytes: its filter and its sort order together. A longer
-/// query is not a typical query of a list for people.
+/// Maximum length of a counted query shape in bytes: filter and sort order together. Longer queries
+/// are not typical for lists that people read.
 const MAX_TALLIED_BYTES: usize = 1 << 10;
 
-/// Number of requests for each query, by collection. A query is a filter without values, and a sort
-/// order.
+/// Number of requests for each query shape, by collection. A shape is a filter without values, and
+/// a sort order.
 #[derive(Debug, Default)]
 pub(crate) struct AskedQueries {
     by_collection: Mutex<BTreeMap<String, Tally>>,
 }
 
 impl AskedQueries {
-    /// Counts a request with this query. The collection must exist. A query that is too long is not
-    /// counted.
+    /// Counts a query of a collection, which must exist. Ignores a query whose shape is too long.
     pub(crate) fn count(&self, collection: &str, filter: String, order_by: String) {
         if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
             return;
@@ -36,7 +35,7 @@ impl AskedQueries {
         tally.count(filter, order_by);
     }
 
-    /// Returns the most frequent queries of a collection.
+    /// Returns the most frequent query shapes of a collection.
     pub(crate) fn of(&self, collection: &str) -> Log {
         let tallies = self.by_collection.lock().unwrap_or_else(PoisonError::into_inner);
         let log = tallies.get(collection).map(|tally| tally.log(MAX_SHAPES));

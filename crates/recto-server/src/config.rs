@@ -1,6 +1,7 @@
 //! Configuration of a server: [`Config`], and the sources of its settings.
 //!
-//! Each setting has one name and may come from four sources. The first source in this list that has the setting wins:
+//! Each setting has one name and may come from four sources. The first source in the list that has
+//! the setting wins:
 //!
 //! 1. a flag of the command line: `--max-body-bytes 1000000`
 //! 2. the environment: `RECTO_SERVE_MAX_BODY_BYTES=1000000`
@@ -30,11 +31,11 @@ pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 
 /// Default port of a server.
 pub const DEFAULT_PORT: u16 = 8080;
-/// Default time from which a page counts as slow and is logged with its plan, in milliseconds.
+/// Default duration from which a page counts as slow and is logged with its plan, in milliseconds.
 pub const DEFAULT_SLOW_QUERY_MS: u64 = 1_000;
-/// Default time between two rounds of the scrub, in hours.
+/// Default pause between two passes of the scrub (background check for damage), in hours.
 pub const DEFAULT_SCRUB_INTERVAL_HOURS: u64 = 24;
-/// Default speed of the scrub, in MiB per second.
+/// Default speed of the scrub (background check for damage), in MiB per second.
 pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
 
 const MAKE_A_TOKEN: &str = "create a token with `recto token create NAME --grant '*:read' --tokens \
@@ -58,16 +59,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// Least severe log lines that the server writes.
+/// Least severe level of log lines that the server writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Failures that need a person.
+    /// Failures that an operator must handle.
     Error,
-    /// [`Error`](Self::Error), slow queries, and requests that failed because of the server.
+    /// Lines of [`Error`](Self::Error), slow queries, and requests that failed because of the
+    /// server.
     Warn,
-    /// [`Warn`](Self::Warn), and actions of the server itself.
+    /// Lines of [`Warn`](Self::Warn), and actions of the server itself.
     Info,
-    /// [`Info`](Self::Info), and every request.
+    /// Lines of [`Info`](Self::Info), and every request.
     Debug,
 }
 
@@ -79,7 +81,7 @@ pub struct Config {
     /// True if the server rejects every request that would change the store, and leaves maintenance
     /// to other processes.
     pub read_only: bool,
-    /// File of access tokens. `None`: everybody who can reach the server may do everything.
+    /// File of access tokens. `None`: every client that can reach the server has all rights.
     pub tokens: Option<PathBuf>,
     /// Certificate chain, PEM. With `tls_key`, the server accepts TLS only.
     pub tls_certificate: Option<PathBuf>,
@@ -94,17 +96,17 @@ pub struct Config {
     pub metrics: MetricsAccess,
     /// Format of log lines.
     pub log_format: LogFormat,
-    /// Least severe log lines that the server writes.
+    /// Least severe level of log lines that the server writes.
     pub log_level: LogLevel,
     /// Target of the audit log, which records who changed what: a file, or `stdout`. `None`: no audit log.
     pub audit_log: Option<PathBuf>,
-    /// Time from which a page counts as slow and is logged with its plan.
+    /// Duration from which a page counts as slow and is logged with its plan.
     pub slow_query: Duration,
     /// Folder for backups that clients request over HTTP. `None`: the server makes no such backups.
     pub backup_folder: Option<PathBuf>,
     /// Folder for uploaded files while the server loads them. `None`: the server accepts no uploaded files.
     pub load_folder: Option<PathBuf>,
-    /// Scrub of an embedded store.
+    /// Settings of the scrub, which checks an embedded store for damage in the background.
     pub scrub: Scrub,
     /// Limits of requests and connections.
     pub limits: Limits,
@@ -113,7 +115,8 @@ pub struct Config {
 /// Settings of the scrub. The scrub reads an embedded store in the background to find damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scrub {
-    /// Time between the end of one round and the start of the next; zero: no scrub.
+    /// Pause between the end of one pass over the store and the start of the next; zero turns the
+    /// scrub off.
     pub interval: Duration,
     /// Number of bytes that the scrub reads per second.
     pub bytes_per_second: u64,
@@ -132,7 +135,8 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// Returns the time in which the scrub should read `bytes` bytes.
+    /// Returns the time that reading `bytes` bytes should take, so that the scrub keeps its speed
+    /// limit.
     pub(crate) fn pause(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second.max(1) as f64)
     }
@@ -167,8 +171,8 @@ impl Config {
         self.tls_certificate.is_some()
     }
 
-    /// Returns the maximum number of requests per second of one token, or of one address if there are no tokens; 0: no
-    /// limit.
+    /// Returns the maximum number of requests per second of one token, or of one address on a
+    /// server without tokens. 0 means no limit.
     pub fn requests_per_second(&self) -> u64 {
         let unset = if self.tokens.is_some() {
             DEFAULT_REQUESTS_PER_SECOND
@@ -183,9 +187,10 @@ impl Config {
     /// # Errors
     /// Returns an error in these cases:
     ///
-    /// * only one of certificate and key is set;
-    /// * the server has no tokens, although it is behind a proxy or other machines can reach its address;
-    /// * other machines can reach its address, and neither the server nor a proxy terminates TLS.
+    /// * Only one of certificate and key is set.
+    /// * The server has no tokens, although it is behind a proxy or other machines can reach its
+    ///   address.
+    /// * Other machines can reach its address, and neither the server nor a proxy terminates TLS.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             let error = ConfigError::new("tls_certificate and tls_key must be set together");

@@ -23,8 +23,7 @@
 //! | `operation` | health, readiness, metrics, logs |
 //! | `console` | pages for people |
 
-// A build without the feature `full` has no logs and fewer pages, so code that only they use is
-// dead.
+// Allow dead code in a build without the feature `full`, which has no logs and fewer pages.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 
 pub mod access;

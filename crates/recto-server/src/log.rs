@@ -1,9 +1,9 @@
-//! Lines of the log. A build without the feature `full` writes none.
+//! Macros that write log lines. In a build without the feature `full`, they write nothing.
 
 #[cfg(feature = "full")]
 pub(crate) use tracing::{debug, error, info, warn};
 
-/// Replacement of all log macros. It ignores its arguments and writes nothing.
+/// Replaces all log macros in a build without the feature `full`. Ignores its arguments.
 #[cfg(not(feature = "full"))]
 macro_rules! nothing {
     ($($_line:tt)*) => {{}};

@@ -1,4 +1,4 @@
-//! Errors as problem details (RFC 9457).
+//! Errors of the HTTP API as problem details (RFC 9457).
 
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use crate::rights::{EVERY_COLLECTION, QUEUE_PREFIX, Right, STORE};
 /// Header `Accept-Patch`: types of patches that a resource accepts (RFC 5789).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
-/// Error that becomes a response.
+/// Error of a request, which becomes an HTTP response with problem details (RFC 9457).
 ///
 /// `type` is stable: `urn:recto:problem:<kind>`. `title` is the kind in words, and `detail`
 /// describes the error. `hint` contains advice. Three members locate the error:
@@ -23,7 +23,7 @@ pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patc
 ///
 /// `part` is the part of the request in the engine's terms, independent of its name in the request.
 /// `missing_partition_fields` are the partition fields that a query must fix by `=`. If a stored
-/// record prevented a change, `version` is the version of this record, and `record` is its content.
+/// record prevented a change, `version` is the version of the record, and `record` is its content.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -32,33 +32,35 @@ pub struct Problem {
     more: Box<More>,
 }
 
-/// Members that only some problems have. They are boxed, because results contain problems.
+/// Members that only some problems have. They are boxed to keep results that contain a problem
+/// small.
 #[derive(Debug, Default)]
 struct More {
-    /// Title, if it is not the title of the type.
+    /// Title of the problem, if it differs from the title of its type.
     title: Option<&'static str>,
     part: Option<ErrorPart>,
     field: Option<String>,
     parameter: Option<String>,
     position: Option<usize>,
     missing_partition_fields: Vec<String>,
-    /// Version of the record that prevented a change.
+    /// Version of the stored record that prevented a change.
     version: Option<i64>,
-    /// The record that prevented a change, if the token may read it.
+    /// Content of the stored record that prevented a change, if the token may read it.
     record: Option<JsonRecord>,
     hint: Option<String>,
-    /// View or collection that the hint proposes, for the console.
+    /// View or collection that the hint proposes, which the console shows.
     suggestion: Option<Suggestion>,
-    /// Hint for programs only; the console does not show it.
+    /// Hint for programs, which the console does not show to people.
     hint_for_programs: Option<&'static str>,
-    /// Methods that the resource supports, if the method was wrong.
+    /// Methods that the resource supports, if the request's method was wrong.
     allow: Option<HeaderValue>,
-    /// Types of patches that the resource accepts, if the type of the body was wrong.
+    /// Media types of patches that the resource accepts, if the type of the request's body was
+    /// wrong.
     accept_patch: Option<&'static str>,
 }
 
 impl Problem {
-    /// Creates a problem with the usual status of its type.
+    /// Creates a problem with the usual HTTP status of its type.
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         Self {
             status: usual_status(kind),
@@ -68,7 +70,7 @@ impl Problem {
         }
     }
 
-    /// Replaces the title of the type, for the console.
+    /// Replaces the title of the problem's type, for the console.
     pub(crate) fn with_title(mut self, title: &'static str) -> Self {
         self.more.title = Some(title);
         self
@@ -79,8 +81,8 @@ impl Problem {
         self
     }
 
-    /// Prefixes the field with `whole`, of which it is a part. Without a field, `whole` becomes the
-    /// field.
+    /// Puts `whole` before the problem's field, which is a part of `whole`. Without a field,
+    /// `whole` becomes the field.
     pub(crate) fn within(mut self, whole: &str) -> Self {
         self.more.field = Some(match self.more.field {
             Some(field) => format!("{whole}.{field}"),
@@ -114,19 +116,18 @@ impl Problem {
         self
     }
 
-    /// Adds the current version and content of the record.
+    /// Adds the version and the content of the stored record that prevented a change.
     pub(crate) fn with_current(mut self, found: Versioned<JsonRecord>) -> Self {
         self.more.version = found.version;
         self.more.record = Some(found.record);
         self
     }
 
-    /// Creates the problem of a write whose condition on the record does not hold.
+    /// Creates the problem of a write whose precondition on the stored record is not met.
     pub(crate) fn changed(detail: impl Into<String>) -> Self {
         Error::new(ErrorKind::Changed, detail).into()
     }
 
-    /// Creates the problem of an invalid parameter.
     pub(crate) fn invalid_parameter(name: &str, detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidParameter, detail).with_parameter(name)
     }
@@ -138,7 +139,7 @@ impl Problem {
         problem
     }
 
-    /// Creates the problem of a queue that does not exist, or that the token must not see.
+    /// Creates the problem of a queue that does not exist, or that the token cannot see.
     pub(crate) fn no_queue(name: &str) -> Self {
         Error::new(ErrorKind::NotFound, format!("there is no queue {name}"))
             .with_hint("create it first, or list the existing names")
@@ -178,14 +179,16 @@ impl Problem {
             .with_hint(format!("send {wanted} with this Content-Type"))
     }
 
-    /// Adds the accepted types of patches, if the problem is the type of the body.
+    /// Adds the media types of patches that the resource accepts, if the problem is the type of the
+    /// body.
     pub(crate) fn accepting_patches(mut self, types: &'static str) -> Self {
         let is_of_type = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
         self.more.accept_patch = Some(types).filter(|_| is_of_type);
         self
     }
 
-    /// Creates the problem of a file that is sent with a `Content-Encoding`.
+    /// Creates the problem of a file that is sent with a `Content-Encoding`, which loads do not
+    /// support.
     pub(crate) fn packed_body(coding: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -194,7 +197,7 @@ impl Problem {
         .with_hint("name the compression in the name of the file: name=orders.csv.gz")
     }
 
-    /// Creates the problem of a body with an unknown `Content-Encoding`.
+    /// Creates the problem of a body whose `Content-Encoding` is unknown.
     pub(crate) fn unsupported_coding(given: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -203,12 +206,12 @@ impl Problem {
         .with_hint("send the body with gzip, with deflate, or without Content-Encoding")
     }
 
-    /// Creates the problem of a body that did not arrive in time.
+    /// Creates the problem of a request whose body did not arrive in time.
     pub(crate) fn late_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::RequestTimeout, detail).with_hint("send the request again")
     }
 
-    /// Creates the problem of a body that the resource does not accept.
+    /// Creates the problem of a body whose content the resource does not accept.
     pub(crate) fn invalid_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidBody, detail)
     }
@@ -218,7 +221,7 @@ impl Problem {
         Self::new(ProblemType::InvalidRecord, detail)
     }
 
-    /// Creates the problem of a body that could not be read to its end.
+    /// Creates the problem of a request whose body could not be read to its end.
     pub(crate) fn unreadable_body(status: StatusCode, detail: &str) -> Self {
         if status == StatusCode::PAYLOAD_TOO_LARGE {
             return Self::limit_exceeded("the body is larger than this server accepts")
@@ -231,23 +234,23 @@ impl Problem {
         Self::new(ProblemType::LimitExceeded, detail)
     }
 
-    /// Creates the problem of a request for a part of the interface that is not implemented.
+    /// Creates the problem of a request that Recto does not implement.
     pub(crate) fn unsupported(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Unsupported, detail)
     }
 
-    /// Creates the problem of a request whose body contradicts its address.
+    /// Creates the problem of a request whose body contradicts its path.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Conflict, detail)
     }
 
-    /// Creates the problem of a defect of the server.
+    /// Creates the problem of a request that failed because of a defect of the server.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Internal, detail)
     }
 
-    /// Converts an error of a query. An exceeded limit gets status 400 and not 413, because the
-    /// text of the query is too long, not the body.
+    /// Converts an error of a query. A filter or sort that is too long gets status 400, because 413
+    /// is for bodies.
     pub(crate) fn of_query(error: Error) -> Self {
         let is_limit = error.kind() == ErrorKind::LimitExceeded;
         let mut problem = Self::from(error);
@@ -257,8 +260,8 @@ impl Problem {
         problem
     }
 
-    /// Converts an error of a request with one record. The field of the problem has no prefix
-    /// `changes[…].`, which only requests with several changes have.
+    /// Converts an error of a request with one record. Its field has no prefix `changes[…].`, which
+    /// only several changes need.
     pub(crate) fn of_record(error: Error) -> Self {
         let field = error.field().map(str::to_owned);
         let mut problem = Self::from(error);
@@ -266,8 +269,8 @@ impl Problem {
         problem
     }
 
-    /// Converts an error of a request to a queue. `list` is the request's list of messages or
-    /// receipts. If one of its elements is wrong, the field of the problem names this element.
+    /// Converts an error of a request to a queue. `list` is the member with messages or receipts:
+    /// the field of the problem names the wrong element, such as `messages[0]`.
     pub(crate) fn of_queue(error: Error, list: &str) -> Self {
         let kind = error.kind();
         let within = error.change().map(|number| format!("{list}[{number}]"));
@@ -278,8 +281,8 @@ impl Problem {
         match kind {
             ErrorKind::Conflict => problem.kind = ProblemType::QueueConflict,
             ErrorKind::Changed => problem.kind = ProblemType::QueueChanged,
-            // Report a full store, because the store has no space for more queues, units or
-            // messages. The size of the request is not the cause.
+            // Report that the store has no space for more queues, units or messages. The request's
+            // size is not the cause.
             ErrorKind::LimitExceeded => {
                 problem.kind = ProblemType::Full;
                 problem.status = usual_status(problem.kind);
@@ -300,8 +303,8 @@ impl Problem {
         ))
     }
 
-    /// Creates the problem of a token that may read only some records, if the reply would reveal
-    /// information about all records.
+    /// Creates the problem of a token that may read only some records, when a reply would reveal
+    /// information about all.
     pub(crate) fn forbidden_to_some(collection: &str) -> Self {
         let detail = format!(
             "the token can read only some records of {collection}, but this reply concerns all of them"
@@ -319,7 +322,7 @@ impl Problem {
         Self::new(ProblemType::Forbidden, detail)
     }
 
-    /// Creates the problem of a request that would change the store, on a read-only server.
+    /// Creates the problem of a request that would change the store, if the server is read-only.
     pub(crate) fn read_only() -> Self {
         Self::new(
             ProblemType::ReadOnly,
@@ -336,13 +339,14 @@ impl Problem {
         ))
     }
 
-    /// Replaces a name in the message by the name that the client knows.
+    /// Replaces a name in the problem's detail, such as a path on the server, by the name that the
+    /// client knows.
     pub(crate) fn renamed(mut self, from: &str, to: &str) -> Self {
         self.detail = self.detail.replace(from, to);
         self
     }
 
-    /// Returns the type of the problem, for logs.
+    /// Returns the name of the problem's type, for logs.
     pub(crate) fn kind(&self) -> ProblemKind {
         ProblemKind(self.kind.name())
     }
@@ -351,32 +355,32 @@ impl Problem {
         self.more.title.unwrap_or(self.kind.title())
     }
 
-    /// Returns the description of the error.
+    /// Returns the description of the error (the member `detail`).
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// Returns the field of the record that the problem is about.
+    /// Returns the field of the record that the problem is about, if there is one.
     pub(crate) fn field(&self) -> Option<&str> {
         self.more.field.as_deref()
     }
 
-    /// Returns advice for a person.
+    /// Returns the advice for people, if there is one.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.more.hint.as_deref()
     }
 
-    /// Returns the view or collection that would serve the query, if the hint proposes one.
+    /// Returns the view or collection that the hint proposes, if there is one.
     pub(crate) fn suggestion(&self) -> Option<&Suggestion> {
         self.more.suggestion.as_ref()
     }
 
-    /// Returns the problem as JSON, as responses contain it.
+    /// Returns the problem as JSON, for the body of a response.
     pub(crate) fn to_json(&self) -> Value {
         json!(self.to_body())
     }
 
-    /// Returns the problem as responses contain it.
+    /// Returns the problem as the body of a response.
     pub(crate) fn to_body(&self) -> ProblemBody {
         debug_assert!(
             self.kind.statuses().contains(&self.status.as_u16()),
@@ -408,12 +412,12 @@ fn usual_status(kind: ProblemType) -> StatusCode {
     status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Returns the name of the problem type for an error, for logs.
+/// Returns the name of the problem type for a kind of error, for logs.
 pub(crate) fn kind_of(kind: ErrorKind) -> &'static str {
     ProblemType::of(kind).name()
 }
 
-/// Returns true if another record already has the values of unique fields.
+/// Returns whether a change failed because another record has the values of unique fields.
 pub(crate) fn is_not_unique(error: &Error) -> bool {
     error.kind() == ErrorKind::Conflict && error.field().is_some()
 }
@@ -448,7 +452,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// Kind of a problem, attached to the response for logs.
+/// Name of a problem's type, attached to the response for logs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProblemKind(pub(crate) &'static str);
 
@@ -487,7 +491,7 @@ mod tests {
 
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/http.md");
 
-    /// Returns the row of a problem type in the table of the user guide.
+    /// Returns the line for a problem type in the table of the user guide.
     fn row(kind: ProblemType) -> String {
         let mut statuses = kind.statuses().to_vec();
         statuses.sort_unstable();

@@ -1,4 +1,4 @@
-//! The access of a request: its rights in collections, with queues and with the store.
+//! Access of a request: the rights of its token in collections, for queues and for the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -8,12 +8,12 @@ use recto_api::operations;
 pub use recto_api::rights::Right;
 use tokio::sync::watch;
 
-/// Rights of a token in one collection, with one queue, or with the store.
+/// Rights of an access token in one collection, for one queue, or for the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grant {
-    /// The rights.
+    /// Rights that the token has.
     pub rights: Vec<Right>,
-    /// Filter text that every row read or written satisfies; empty for all rows.
+    /// Filter that restricts the token to the rows that satisfy it. Empty for all rows.
     pub rows: String,
 }
 
@@ -22,35 +22,36 @@ static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
     rows: String::new(),
 });
 
-/// Access of a request, which the guard puts into the extensions of the request. On a server
-/// without tokens, it is [`Access::all`].
+/// Access of a request: the rights of its token. On a server without tokens, it is [`Access::all`].
+/// The guard (the checks before handlers) attaches it to the request.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Name of the token, for logs.
+    /// Name of the access token, for logs.
     pub name: Arc<str>,
-    /// Public id of the token; absent on a server without tokens.
+    /// Public id of the access token; `None` on a server without tokens.
     pub token_id: Option<Arc<str>>,
     grants: Grants,
-    /// Validity of the token; `None` for access that never ends.
+    /// Validity of the access token; `None` for access that never ends.
     validity: Option<Validity>,
-    /// True if the server rejects every change.
+    /// True if the server is read-only, so that all rights to change are without effect.
     is_read_only: bool,
 }
 
-/// Validity of a token, which can end while a request runs.
+/// Validity of an access token, which can end while a request runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Validity(watch::Receiver<bool>);
 
 impl Validity {
-    /// Creates a validity that ends when `is_over` becomes true, or when its sender is dropped.
+    /// Creates the validity of a token. It ends when `is_over` becomes true, or when the sender of
+    /// `is_over` is dropped.
     pub(crate) fn new(is_over: watch::Receiver<bool>) -> Self {
         Self(is_over)
     }
 
-    /// Waits until the token is revoked or changed, or expires.
+    /// Waits until the token expires, or is revoked or changed.
     pub(crate) async fn ended(mut self) {
-        // Treat an error as the end too. It means that the sender was dropped, because the token no
-        // longer exists.
+        // Treat an error as the end, too: the sender was dropped, because the token no longer
+        // exists.
         let _ = self.0.wait_for(|over| *over).await;
     }
 }
@@ -58,25 +59,26 @@ impl Validity {
 #[derive(Debug, Clone)]
 enum Grants {
     All,
-    /// Access with only the listed grants.
+    /// Only the rights of the listed grants.
     Some {
-        /// Grants by collection. `*` is every collection without an entry of its own. Rights with
-        /// the store are in `store`.
+        /// Grants by collection. `*` stands for every collection without an entry. Rights for the
+        /// store are in `store`.
         collections: Arc<BTreeMap<String, Grant>>,
-        /// Rights by queue. `*` is every queue without an entry of its own.
+        /// Rights by queue. `*` stands for every queue without an entry.
         queues: Arc<BTreeMap<String, Vec<Right>>>,
         store: Arc<[Right]>,
     },
 }
 
-/// Name for every collection that no other grant names.
+/// Name in a grant for every collection that no other grant names.
 pub const EVERY_COLLECTION: &str = "*";
-/// Name for the store. No collection has it, because their names have no `@`.
+/// Name in a grant for the store. No collection has the name, because names of collections have no
+/// `@`.
 pub const STORE: &str = "@store";
-/// Prefix of names for queues. The name of the queue follows, or `*` for every queue that no other
-/// grant names. No collection has such a name, because names of collections have no `.`.
+/// Prefix in a grant for a queue. The name of the queue follows, or `*` for every queue that no
+/// other grant names. No collection has such a name, because names of collections have no `.`.
 pub const QUEUE_PREFIX: &str = "queue.";
-/// Name, after [`QUEUE_PREFIX`], for every queue that no other grant names.
+/// Name in a grant, after [`QUEUE_PREFIX`], for every queue that no other grant names.
 pub const EVERY_QUEUE: &str = "*";
 
 impl Access {
@@ -91,7 +93,7 @@ impl Access {
         }
     }
 
-    /// Returns access with these grants. The name of a grant is one of these:
+    /// Returns access with the rights of the given grants. The key of a grant is one of these:
     ///
     /// - the name of a collection, or [`EVERY_COLLECTION`] for all collections without a grant
     /// - [`QUEUE_PREFIX`] and the name of a queue
@@ -102,8 +104,8 @@ impl Access {
         grants.retain(|name, grant| match name.strip_prefix(QUEUE_PREFIX) {
             None => true,
             Some(queue) => {
-                // Ignore a grant with a row filter, because messages are not rows, so it permits
-                // nothing in a queue.
+                // Ignore a grant for a queue with a row filter: messages are not rows, so it would
+                // allow nothing.
                 if grant.rows.is_empty() {
                     queues.insert(queue.to_owned(), std::mem::take(&mut grant.rights));
                 }
@@ -124,7 +126,7 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right with the store.
+    /// Returns whether the token has a right for the store.
     pub fn allows_store(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -135,13 +137,13 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has any right with the store.
+    /// Returns whether the token has any right for the store.
     pub(crate) fn operates_store(&self) -> bool {
         Right::OF_STORE.into_iter().any(|right| self.allows_store(right))
     }
 
-    /// Returns the rights with a queue, or with the queue of a work unit. If there are none, the
-    /// server answers as if the queue did not exist.
+    /// Returns the rights for a queue. For a work unit (temporary queue), returns those for its
+    /// queue. Without rights, the server answers as if the queue did not exist.
     pub fn of_queue(&self, queue: &str) -> &[Right] {
         let granted = match &self.grants {
             Grants::All => &Right::OF_QUEUE,
@@ -158,8 +160,8 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right with every queue, including queues that are
-    /// created later.
+    /// Returns whether the token has a right for every queue, including queues that are created
+    /// later.
     pub(crate) fn allows_every_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -172,7 +174,7 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right with at least one queue.
+    /// Returns whether the token has a right for at least one queue.
     pub(crate) fn allows_some_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -183,26 +185,26 @@ impl Access {
         }
     }
 
-    /// Returns the same access with the id of its token.
+    /// Adds the id of the token to the access.
     #[must_use]
     pub fn by_token(mut self, id: impl Into<Arc<str>>) -> Self {
         self.token_id = Some(id.into());
         self
     }
 
-    /// Returns the same access with the validity of its token.
+    /// Adds the validity of the token to the access.
     #[must_use]
     pub(crate) fn while_it_holds(mut self, validity: Validity) -> Self {
         self.validity = Some(validity);
         self
     }
 
-    /// Returns the validity of the token; `None` if the access never ends.
+    /// Returns the validity of the token; `None` for access that never ends.
     pub(crate) fn validity(&self) -> Option<&Validity> {
         self.validity.as_ref()
     }
 
-    /// Waits until the token is revoked or changed, or expires. Waits forever if the access never
+    /// Waits until the token expires, or is revoked or changed. Waits forever for access that never
     /// ends.
     pub(crate) async fn ended(&self) {
         match &self.validity {
@@ -211,7 +213,7 @@ impl Access {
         }
     }
 
-    /// Returns the grants by collection. The iterator is empty if the access has all rights.
+    /// Returns the grants by collection; none if the access has all rights anyway.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -220,7 +222,7 @@ impl Access {
         some.into_iter().flatten()
     }
 
-    /// Returns the grants by queue. The iterator is empty if the access has all rights.
+    /// Returns the rights by queue; none if the access has all rights anyway.
     pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Right>)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -238,26 +240,26 @@ impl Access {
         }
     }
 
-    /// Returns whether the access has this right in the collection, for all rows or for some.
+    /// Returns whether the token has a right in a collection, for all rows or only for some.
     pub fn allows(&self, collection: &str, right: Right) -> bool {
         let is_rejected = self.is_read_only && right.changes();
         let grant = self.grant(collection).filter(|_| !is_rejected);
         grant.is_some_and(|grant| grant.rights.contains(&right))
     }
 
-    /// Returns the same access on a server that rejects every change.
+    /// Returns the access as a read-only server grants it, without rights to change.
     #[must_use]
     pub(crate) fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self
     }
 
-    /// Returns whether the server rejects every change.
+    /// Returns whether the server is read-only and rejects every change.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Returns whether the access may read all rows of every collection.
+    /// Returns whether the token may read all rows of every collection.
     pub(crate) fn reads_everything(&self) -> bool {
         let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read);
         match &self.grants {
@@ -275,8 +277,8 @@ impl Access {
         }
     }
 
-    /// Returns the rights in a collection as bits. The highest bit is set if they apply to all
-    /// rows.
+    /// Returns the rights in a collection as bits, to compare tokens. The highest bit is set if
+    /// they apply to all rows.
     pub(crate) fn rights(&self, collection: &str) -> u16 {
         const ALL_ROWS: u16 = 1 << 15;
         const { assert!((Right::Manage as u16) < 15) };
@@ -287,13 +289,13 @@ impl Access {
         of_rows | bits(grant.rights.iter().copied())
     }
 
-    /// Returns the rights with the store as bits.
+    /// Returns the rights for the store as bits, to compare tokens.
     pub(crate) fn store_rights(&self) -> u16 {
         bits(Right::OF_STORE.into_iter().filter(|one| self.allows_store(*one)))
     }
 
-    /// Returns two sets of rights as bits: the rights with at least one queue, and the rights with
-    /// every queue.
+    /// Returns two sets of rights as bits, to compare tokens: the rights for at least one queue,
+    /// and for every queue.
     pub(crate) fn queue_rights(&self) -> [u16; 2] {
         let rights = || Right::OF_QUEUE.into_iter();
         [
@@ -302,27 +304,26 @@ impl Access {
         ]
     }
 
-    /// Returns whether the access has any right in the collection. If it has none, the server
-    /// answers as if the collection did not exist.
+    /// Returns whether the token has any right in a collection. Without a right, the server answers
+    /// as if the collection did not exist.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
             .is_some_and(|grant| !grant.rights.is_empty())
     }
 }
 
-/// Returns the name of the queue, given the name of a queue or of a work unit (`QUEUE/UNIT`).
+/// Returns the name of the queue in `QUEUE` or `QUEUE/UNIT` (the name of a work unit).
 pub(crate) fn queue_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(queue, _)| queue)
 }
 
-/// Returns a set of rights as bits, one bit for each right.
+/// Returns a set of rights as an integer, with one bit per right.
 fn bits(rights: impl Iterator<Item = Right>) -> u16 {
     rights.fold(0, |bits, right| bits | 1 << right as u16)
 }
 
 /// Returns whether a request may change the store. A POST, PUT, PATCH or DELETE that the table of
-/// operations does not contain counts as a change. The only exception is the console's search for
-/// views.
+/// operations lacks counts as a change, except the console's search for views.
 pub(crate) fn changes_store(method: &Method, path: &str) -> bool {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return false;

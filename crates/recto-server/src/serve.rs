@@ -1,4 +1,4 @@
-//! Listening, connections and shutdown.
+//! HTTP server: listening, connections and shutdown.
 
 mod clock;
 mod connection;
@@ -44,16 +44,17 @@ pub use error::ServeError;
 use threads::Threads;
 use tls::Tls;
 
-/// Pause after a failed accept. The usual cause is a lack of file handles; some must be closed before the next accept.
+/// Pause after a failed accept, which usually means that no file handle is free. A connection must
+/// close before the next accept can succeed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Interval at which the server reads changes of other processes from the store.
+/// Interval at which the server reads from the store what other processes changed: schema and keys.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum time for the serving threads to end after their connections were closed.
+/// Maximum time that a stopping server waits for its threads after it closed their connections.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// Server that listens but does not respond yet.
+/// HTTP server that listens, but does not answer until it [runs](Self::run).
 #[derive(Debug)]
 pub struct Server {
     session: LocalSession,
@@ -67,8 +68,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Checks that a server with this configuration can start. [`bind`](Self::bind) does the same checks before it
-    /// listens.
+    /// Checks that a server with the configuration could start. [`bind`](Self::bind) does the same
+    /// checks before it listens.
     ///
     /// # Errors
     /// The errors of `bind`, except errors of the address.
@@ -76,11 +77,11 @@ impl Server {
         read_files(config).map(|_| ())
     }
 
-    /// Listens on the configured address. The server responds to requests when it [runs](Self::run).
+    /// Listens on the configured address. Requests are answered once the server [runs](Self::run).
     ///
     /// # Errors
-    /// The configuration is invalid ([`Config::check`]), tokens or certificate cannot be read, or the server cannot
-    /// listen on the address.
+    /// The configuration is invalid ([`Config::check`]), tokens or certificate cannot be read, or
+    /// the server cannot listen on the address.
     pub async fn bind(session: LocalSession, config: &Config) -> Result<Self, ServeError> {
         let environment = Environment::system();
         let Files { tokens, tls, audit } = read_files(config)?;
@@ -129,8 +130,8 @@ impl Server {
         })
     }
 
-    /// Returns the address of the server. If the configured port is 0, the returned port is the one that the system
-    /// chose.
+    /// Returns the address on which the server listens. If the configured port is 0, it has the
+    /// port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -156,8 +157,8 @@ impl Server {
         format!("{}://{}", self.scheme(), self.address)
     }
 
-    /// Serves requests until `stop` completes. Then the server accepts no more connections. It finishes the requests in
-    /// flight and closes connections within the configured time.
+    /// Serves requests until `stop` completes. Then the server accepts no more connections,
+    /// completes the requests in flight, and closes connections, all within the configured time.
     ///
     /// # Errors
     /// The serving threads cannot be started, or the shutdown time passed before all requests and
@@ -198,7 +199,7 @@ impl Server {
         }
         drop(self.listener);
         self.guard.stop();
-        // Ignore an error, which means that no connection remains.
+        // Ignore an error: it means that no connection remains.
         let _ = tell.send(true);
         crate::log::info!(connections = threads.connections(), "stopping");
         let limit = self.config.limits.shutdown_time;
@@ -213,14 +214,14 @@ impl Server {
     }
 }
 
-/// Content of the files that the configuration names. All of them are optional.
+/// Content of the files that the configuration names. Each of them is optional.
 struct Files {
     tokens: Option<Arc<Tokens>>,
     tls: Option<Arc<Tls>>,
     audit: Audit,
 }
 
-/// Checks the configuration, and reads the files that it names.
+/// Checks the configuration of a server, and reads the files that it names.
 fn read_files(config: &Config) -> Result<Files, ServeError> {
     config.check()?;
     let tokens = match &config.tokens {
@@ -239,8 +240,8 @@ fn read_files(config: &Config) -> Result<Files, ServeError> {
     Ok(Files { tokens, tls, audit })
 }
 
-/// Waits until the number of connections is below its limit, and accepts the next connection.
-/// Returns `None` if the accept failed.
+/// Waits until the number of connections is below its limit, then accepts a connection. Returns
+/// `None` if the accept failed.
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
@@ -248,8 +249,8 @@ async fn accept(
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            // Send small segments at once. The server writes whole responses, so waiting for a full
-            // segment would only delay them.
+            // Send small segments at once (TCP_NODELAY). The server writes whole responses, so
+            // waiting would only delay them.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
@@ -262,7 +263,7 @@ async fn accept(
     }
 }
 
-/// Returns whether the error concerns only a connection that the client closed before the accept.
+/// Returns whether an accept failed only because the client closed its connection early.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(
@@ -271,7 +272,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Waits at most `limit` until all connections and all maintenance operations have ended.
+/// Waits until all connections and maintenance operations have ended, or cancels them after
+/// `limit`.
 async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkeep) -> Result<(), ServeError> {
     let all = async {
         threads.idle().await;
@@ -287,8 +289,8 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = threads.connections();
     let work = upkeep.running();
-    // Drop the responses in flight, which then log their state. Limit the wait, so that a thread
-    // that hangs does not prevent the shutdown.
+    // Drop the responses in flight, which log their state when dropped. Limit the wait, so that a
+    // hanging thread does not prevent the shutdown.
     let _ = tokio::time::timeout(END_TIME, threads.end()).await;
     upkeep.cut().await;
     let under_way = work.join(", ");
@@ -306,7 +308,7 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     })
 }
 
-/// Loads schemas and cursor keys that other processes wrote to the store.
+/// Regularly loads schemas and page-token keys that other processes wrote to the store.
 async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     let mut failing = false;
     let mut refused = tell_refused(&session, &[]);
@@ -326,7 +328,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     }
 }
 
-/// Logs the collections that are unavailable because of their tables, if they are not in `before`.
+/// Logs each collection that cannot be used because of its tables, unless its error is in `before`.
 /// Returns the errors of all such collections.
 fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     let errors = session.unavailable_collections();
@@ -344,7 +346,7 @@ fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     refused
 }
 
-/// Reloads tokens and certificate whenever they change.
+/// Reloads the token file and the certificate whenever they change.
 async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Arc<Observer>) {
     if tokens.is_none() && tls.is_none() {
         return;
@@ -353,7 +355,7 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Ar
     loop {
         tokio::time::sleep(RELOAD_INTERVAL).await;
         let (tokens, tls) = (tokens.clone(), tls.clone());
-        // Read the files in a blocking task, because reading blocks its thread.
+        // Read the files in a blocking task, because file reads block their thread.
         let read = tokio::task::spawn_blocking(move || {
             let tokens = tokens.map_or(Ok(None), |tokens| tokens.reload());
             let tls = tls.map_or(Ok(false), |tls| tls.reload());

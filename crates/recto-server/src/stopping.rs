@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// Signal that the server is stopping. Tasks can wait for it.
+/// Signal that the server is stopping, for which tasks can wait.
 #[derive(Debug)]
 pub(crate) struct Stopping(watch::Sender<bool>);
 
@@ -13,7 +13,7 @@ impl Default for Stopping {
 }
 
 impl Stopping {
-    /// Begins to stop the server.
+    /// Signals that the server stops.
     pub(crate) fn begin(&self) {
         self.0.send_replace(true);
     }
@@ -22,9 +22,9 @@ impl Stopping {
         *self.0.borrow()
     }
 
-    /// Waits until the server begins to stop.
+    /// Waits until the server starts to stop.
     pub(crate) async fn begun(&self) {
-        // `wait_for` cannot fail, because `self` has the sender.
+        // `wait_for` cannot fail, because `self` keeps the sender alive.
         let _ = self.0.subscribe().wait_for(|begun| *begun).await;
     }
 }

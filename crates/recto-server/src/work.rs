@@ -1,4 +1,5 @@
-//! Maintenance operations that run on the store: at most one of each kind at a time.
+//! Maintenance operations that run on the store, such as backups: at most one of each kind at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ use crate::problem::Problem;
 use crate::rights::Right;
 use recto::problem::ProblemType;
 
-/// Settings and state of maintenance operations.
+/// Maintenance operations of a server (such as backups): their settings, and which ones are
+/// running.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     /// Folder for backups; `None` if the operator configured none.
@@ -26,19 +28,18 @@ pub(crate) struct Upkeep {
     pub(crate) load_folder: Option<PathBuf>,
     /// Maximum size of a file to load, in bytes.
     pub(crate) load_bytes: u64,
-    /// Maximum time for which a client that uploads a file may send nothing.
+    /// Maximum time without data from a client that uploads a file.
     pub(crate) stall_time: Duration,
-    /// Maximum time for which one request moves messages between queues.
+    /// Maximum time that one request may spend on moving messages between queues.
     pub(crate) redrive_time: Duration,
     running: Mutex<Vec<(Right, Arc<str>)>>,
-    /// Result of the last comparison of each view with its records, by collection. Comparisons that
-    /// other programs made are not included.
+    /// Results of the last comparison of each view with its records, by collection. They exclude
+    /// comparisons by other processes.
     compared: Mutex<BTreeMap<String, Vec<Compared>>>,
     environment: Environment,
     tasks: Mutex<JoinSet<()>>,
-    /// Runtime that executes the operations, so that they do not occupy the thread of the
-    /// connection that requested them. `None`: there is no server, and the caller's runtime
-    /// executes them.
+    /// Runtime that executes the operations, so that they do not block the serving thread of the
+    /// request. `None`: without a server, the caller's runtime executes them.
     runtime: Option<Handle>,
     ended: Notify,
 }
@@ -74,7 +75,7 @@ impl Upkeep {
         }
     }
 
-    /// Returns the running operations, each with the name of its requester.
+    /// Returns the running operations as text, each with the name of the token that started it.
     pub(crate) fn running(&self) -> Vec<String> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = running
@@ -83,21 +84,21 @@ impl Upkeep {
         shown.collect()
     }
 
-    /// Stores the results of a comparison of views.
+    /// Stores the results of comparing views with records, for the console.
     pub(crate) fn note_compared(&self, report: &VerifyReport) {
         let at_micros = self.environment.now_micros();
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         for view in &report.views {
             let of_collection = compared.entry(view.collection.clone()).or_default();
-            // Keep only results of this report, so that results of views that no longer exist are
-            // removed.
+            // Keep only results of this report. Older results may be of views that no longer exist.
             of_collection.retain(|one| one.at_micros == at_micros);
             let found = view.clone();
             of_collection.push(Compared { found, at_micros });
         }
     }
 
-    /// Returns the result of the last comparison of a view, and its age in seconds.
+    /// Returns the result of the last comparison of a view with its records, and its age in
+    /// seconds.
     pub(crate) fn compared(&self, collection: &str, view: &str) -> Option<(VerifiedView, u64)> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let one = compared
@@ -109,7 +110,7 @@ impl Upkeep {
         Some((one.found.clone(), ago.as_secs()))
     }
 
-    /// Waits until no operation is running.
+    /// Waits until no maintenance operation is running.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -120,10 +121,10 @@ impl Upkeep {
         }
     }
 
-    /// Runs an operation until it ends or is [canceled](Self::cut).
+    /// Runs a maintenance operation until it ends or is [canceled](Self::cut).
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Remove the tasks that have ended, so that the set of tasks does not grow.
+        // Remove tasks that have ended, so that the set of tasks does not grow.
         while tasks.try_join_next().is_some() {}
         match &self.runtime {
             Some(runtime) => tasks.spawn_on(work, runtime),
@@ -131,13 +132,13 @@ impl Upkeep {
         };
     }
 
-    /// Cancels the running operations. Each of them logs that it was stopped.
+    /// Cancels all running operations. Each logs that it was stopped.
     pub(crate) async fn cut(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
     }
 
-    /// Begins an operation. Rejects it if another operation of its kind is running.
+    /// Begins a maintenance operation. Rejects it if an operation of the same kind is running.
     pub(crate) fn begin(self: &Arc<Self>, right: Right, who: &Arc<str>) -> Result<Running, Problem> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let name = right.name();
@@ -159,14 +160,14 @@ impl Upkeep {
     }
 }
 
-/// Result of the comparison of a view with its records.
+/// Result of comparing a view with its records, and the time of the comparison.
 #[derive(Debug)]
 struct Compared {
     found: VerifiedView,
     at_micros: i64,
 }
 
-/// Running operation. Dropping it ends the operation, whether it succeeded or not.
+/// Running maintenance operation. Dropping it lets the next operation of its kind start.
 #[derive(Debug)]
 pub(crate) struct Running {
     upkeep: Arc<Upkeep>,
@@ -176,14 +177,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Logs the outcome and returns the result. The log line is the only report if the client has
-    /// disconnected.
+    /// Logs the outcome of the operation and returns its result. If the client has disconnected,
+    /// the log is the only report.
     pub(crate) fn end(self, result: Outcome<Json>) -> Result<Json, Problem> {
         self.end_as(result, ToString::to_string)
     }
 
-    /// Logs the outcome and returns the result. `shown` formats the result for the log, and must
-    /// leave out keys of records.
+    /// Logs the outcome of the operation and returns its result. `shown` formats the result for the
+    /// log, and must leave out keys of records.
     pub(crate) fn end_as<T>(
         mut self,
         result: Outcome<T>,

@@ -1,22 +1,24 @@
-//! Parts of a request's path: the collection and the key, the queue or its work unit, and the position of a message.
+//! Parts of a request's path: collection and key, queue or work unit (temporary queue), and
+//! position of a message.
 //!
-//! A path is split first and decoded afterwards, so that an encoded `,` or `/` is part of a value and never a
-//! separator.
+//! The path is split first and each part decoded afterwards. So an encoded `,` or `/` is part of a
+//! value and never a separator.
 
 use axum::http::Uri;
 use recto::text::percent_decoded;
 
 use crate::problem::Problem;
 
-/// Index of the path segment with the name of a collection or a queue. The path starts with `/`, so
-/// its segment 0 is empty.
+/// Index of the path segment with the name of a collection or a queue. Segment 0 is empty, because
+/// the path starts with `/`.
 const COLLECTION_SEGMENT: usize = 3;
-/// Index of the path segment with the key of a record, or with the position of a queue's message.
+/// Index of the path segment with the key of a record, or with the position of a message in a
+/// queue.
 const KEY_SEGMENT: usize = 5;
-/// Index and text of the path segment between a queue and its work unit.
+/// Index and text of the path segment between the name of a queue and that of its work unit.
 const UNITS: (usize, &str) = (4, "units");
 const UNIT_SEGMENT: usize = 5;
-/// Index of the path segment with the position of a work unit's message.
+/// Index of the path segment with the position of a message in a work unit.
 const UNIT_KEY_SEGMENT: usize = 7;
 
 /// Returns the name of the collection in a path.
@@ -25,7 +27,7 @@ pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
     percent_decoded(segment).ok_or_else(|| Problem::no_collection(segment))
 }
 
-/// Returns the texts of the key fields in a path, in the order of the key.
+/// Returns the key in a path: one text per key field.
 pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
     let parts = segment.split(',').map(percent_decoded);
@@ -35,7 +37,7 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     })
 }
 
-/// Returns the name of the queue in a path. If the path has a work unit, returns `QUEUE/UNIT`.
+/// Returns the name of the queue in a path, or `QUEUE/UNIT` if the path names a work unit.
 pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
     let queue = queue_name(segment(uri, COLLECTION_SEGMENT))?;
     match segment(uri, UNIT_SEGMENT) {
@@ -44,15 +46,16 @@ pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
     }
 }
 
-/// Operation on a work unit.
+/// Work unit (temporary queue) in a path, with the operation on it.
 pub(crate) struct UnitVerb {
     pub(crate) queue: String,
     pub(crate) unit: String,
-    /// Name of the operation; empty if the path names only the unit.
+    /// Name of the operation, such as `begin`; empty if the path names only the unit.
     pub(crate) verb: String,
 }
 
-/// Returns the queue, the unit and the verb of a path that ends with `/units/{unit}:{verb}` or `/units/{unit}`.
+/// Splits a path that ends with `/units/{unit}:{verb}` or `/units/{unit}` into queue, unit and
+/// verb.
 pub(crate) fn unit_verb(uri: &Uri) -> Result<UnitVerb, Problem> {
     let last = segment(uri, UNIT_SEGMENT);
     let (unit, verb) = last.rsplit_once(':').unwrap_or((last, ""));
@@ -72,14 +75,14 @@ fn is_of_units(uri: &Uri) -> bool {
     segment(uri, number) == name
 }
 
-/// Decodes the name of a queue or of a work unit. A name with `/` is an error: it would be `QUEUE/UNIT`, which a path
-/// writes as `/queues/QUEUE/units/UNIT`.
+/// Decodes the name of a queue or of a work unit. Rejects a name with `/`: `QUEUE/UNIT` is written
+/// `/queues/QUEUE/units/UNIT` in a path.
 fn queue_name(segment: &str) -> Result<String, Problem> {
     let name = percent_decoded(segment).filter(|name| !name.contains('/'));
     name.ok_or_else(|| Problem::no_queue(segment))
 }
 
-/// Returns the position of a message in a path, as text.
+/// Returns the text of a message's position in a path.
 pub(crate) fn position(uri: &Uri) -> Result<String, Problem> {
     let number = if is_of_units(uri) {
         UNIT_KEY_SEGMENT

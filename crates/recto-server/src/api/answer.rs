@@ -1,4 +1,4 @@
-//! Replies: entity tags, caching, and the methods of a resource.
+//! Replies to requests: entity tags, caching, and the methods of a resource.
 
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ use super::{address, conditions};
 use crate::app::App;
 use crate::problem::{ACCEPT_PATCH, Problem};
 
-/// Number of headers for which a reply reserves memory.
+/// Number of headers for which the header map of a reply reserves memory.
 const HEADERS: usize = 16;
 
-/// Number of bytes of the digest in an entity tag.
+/// Number of bytes of the hash that an entity tag contains.
 const TAG_BYTES: usize = 16;
 
-/// `Cache-Control` of a reply that the client may keep, and revalidates with `If-None-Match` each time.
+/// `Cache-Control` of a reply that the client may store, but must revalidate (`If-None-Match`)
+/// before each use.
 const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// `Cache-Control` of a reply that no cache may keep.
+/// `Cache-Control` of a reply that no cache may store.
 const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Returns a resource with its methods. The resource answers OPTIONS, and rejects other methods with an error that
-/// names the allowed methods.
+/// Returns a route for a resource with its methods. It answers OPTIONS, and rejects other methods
+/// with an error that names the allowed methods.
 pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<App> {
     let allow: Arc<str> = allow.into();
     let allowed = Arc::clone(&allow);
@@ -41,7 +42,7 @@ pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<
         .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, &allowed) })
 }
 
-/// Returns a resource like [`resource`]. The error for an unsupported method also has this hint.
+/// Returns a route like [`resource`], whose error for other methods also has `hint`.
 pub(super) fn resource_with_hint(
     allow: &str,
     hint: &'static str,
@@ -53,7 +54,7 @@ pub(super) fn resource_with_hint(
     })
 }
 
-/// Returns a resource whose methods depend on the collection in its path.
+/// Returns a route whose allowed methods depend on the collection in the path.
 pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
     methods
         .options(move |caller: Caller, uri: Uri| async move { options(&allowed(path, &caller, &uri).await) })
@@ -62,8 +63,8 @@ pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<A
         })
 }
 
-/// Returns the methods of a path for the collection in it. If the caller does not see that
-/// collection, returns all methods of the path.
+/// Returns the methods that the collection in `uri` allows for the path `path`. If the caller does
+/// not see the collection, returns all methods of the path.
 async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
     let definition = match address::collection(uri) {
         Ok(name) => caller.definition(&name).await.ok(),
@@ -76,7 +77,7 @@ async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
     })
 }
 
-/// Answers OPTIONS with the methods of a resource.
+/// Answers OPTIONS with the methods of a resource, and PATCH with the accepted types of patches.
 pub(super) fn options(allow: &str) -> Response {
     let mut headers = HeaderMap::new();
     headers.extend(
@@ -90,13 +91,14 @@ pub(super) fn options(allow: &str) -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Returns a strong entity tag of bytes.
+/// Returns a strong entity tag, which changes with any byte of `bytes`.
 pub(crate) fn strong_tag(bytes: &[u8]) -> String {
     let digest = blake3::hash(bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(&digest.as_bytes()[..TAG_BYTES]))
 }
 
-/// Returns a reply with its entity tag. Returns 304 if `If-None-Match` of the request has this tag.
+/// Returns a reply with an entity tag, or 304 without a body if `If-None-Match` of the request has
+/// the tag.
 pub(crate) fn tagged(
     asked: &HeaderMap,
     tag: &str,
@@ -119,14 +121,14 @@ pub(crate) fn tagged(
     response
 }
 
-/// Returns JSON with a strong entity tag. Returns 304 if `If-None-Match` of the request has this
+/// Returns a JSON reply with a strong entity tag, or 304 if `If-None-Match` of the request has the
 /// tag.
 pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
     let text = value.to_string();
     tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
 }
 
-/// Returns a reply without an entity tag, which no cache may keep.
+/// Returns a reply without an entity tag. No cache may store the reply.
 pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -135,18 +137,18 @@ pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Resp
     (headers, body.into()).into_response()
 }
 
-/// Returns JSON that no cache may keep.
+/// Returns a JSON reply that no cache may store.
 pub(crate) fn json_once(value: &Json) -> Response {
     untagged(APPLICATION_JSON, value.to_string())
 }
 
-/// Returns a reply without a body.
+/// Returns a reply without a body (204).
 pub(crate) fn no_content() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
 }
 
-/// Returns the reply to a change of a record. Its entity tag is the new version. The status is 202 if some views are
-/// not written yet.
+/// Returns the reply to a change of a record. The new version is the entity tag. The status is 202
+/// if some views do not show the change yet.
 pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
     let Some(version) = outcome.version else {
         return no_content();
@@ -160,7 +162,7 @@ pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
     response
 }
 
-/// Returns the reply to a deletion.
+/// Returns the reply to the deletion of a record: 204, or 202 if some views still show the record.
 pub(super) fn deleted(outcome: Outcome) -> Response {
     match outcome.version {
         Some(version) if outcome.pending => pending(version),
@@ -178,14 +180,15 @@ fn pending(version: i64) -> Response {
     response
 }
 
-/// Sets a header to a text of Recto, which is always a valid value.
+/// Sets a header to a text that Recto created. Such a text is always a valid header value.
 pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }
 }
 
-/// Returns whether `If-None-Match` names the tag, compared weakly (RFC 9110, 13.1.2).
+/// Returns whether `If-None-Match` of a request names the tag. The comparison is weak (RFC 9110,
+/// 13.1.2).
 fn is_known(asked: &HeaderMap, tag: &str) -> bool {
     fn opaque(tag: &str) -> &str {
         tag.trim().trim_start_matches("W/")

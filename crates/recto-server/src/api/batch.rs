@@ -1,4 +1,4 @@
-//! Batches of changes.
+//! Batches: several changes of records in one request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use super::{address, answer, body, keys};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Member of a change: the time in seconds after which its record expires.
+/// Member of a change in a batch: the time in seconds after which the record expires.
 const TTL: &str = "ttl_seconds";
 
-/// Operations on a record.
+/// Members of a change that name its operation; each change has one of them.
 const VERBS: [&str; 4] = ["insert", "put", "update", "delete"];
-/// Member of a change: the version that the record must have.
+/// Member of a change in a batch: the version that the record must have.
 const IF_VERSION: &str = "if_version";
 
-/// Handles `POST …/records:batchWrite`.
+/// Handles `POST …/records:batchWrite`: makes several changes.
 ///
-/// Each record that has versions is changed on its own, and has its own outcome. For other records:
+/// Records that have versions are changed one by one, each with its own outcome. For other records:
 ///
 /// - The embedded store makes all changes or none.
 /// - On Cassandra, the changes are one logged batch. If the batch is acknowledged, Cassandra
 ///   eventually makes all of its changes. If its outcome is unknown, Cassandra eventually makes all
-///   or none. Readers may see some of the changes before the others. A rejected batch was not sent.
+///   or none. Readers may see some changes before others. A rejected batch was not sent.
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;
@@ -83,15 +83,15 @@ fn needed(change: &RecordChange) -> (&str, Right) {
     (&change.collection, right)
 }
 
-/// Body of a batch with the original JSON text of its changes. Its shape was checked before.
+/// Body of a batch, with the original JSON text of its values. The body's shape was checked before.
 #[derive(Deserialize)]
 struct Written<'a> {
     #[serde(borrow)]
     changes: Vec<WrittenChange<'a>>,
 }
 
-/// Change with the original JSON text of its parts, so that the types of the fields determine how
-/// numbers are read.
+/// Change in a batch, with the original JSON text of its values. The types of the fields determine
+/// how numbers in the text are read.
 #[derive(Deserialize)]
 struct WrittenChange<'a> {
     #[serde(borrow)]
@@ -106,7 +106,7 @@ struct WrittenChange<'a> {
     delete: Option<Vec<&'a RawValue>>,
 }
 
-/// Hint that describes the shape of a change.
+/// Hint that shows the forms of a change in a batch.
 const CHANGE: &str = "use {\"insert\": {record}}, {\"put\": {record}}, {\"update\": [values of its key], \
     \"set\": {fields}} or {\"delete\": [values of its key]}. A change can also have a \"collection\", an \
     insert or a put \"ttl_seconds\", and every change but an insert \"if_version\"";
@@ -196,7 +196,7 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
     }
 }
 
-/// Reads a change whose shape was checked before.
+/// Converts a change of a batch, whose shape was checked before.
 fn read_action(
     schema: &Schema,
     collection: &str,

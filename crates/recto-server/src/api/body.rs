@@ -1,5 +1,5 @@
-//! Strict reading of JSON bodies. A body must have a JSON media type and be valid JSON, and no object may have two
-//! members with the same name, at any depth.
+//! Strict reading of JSON bodies. A body must have a JSON media type and be valid JSON. No object
+//! in it may repeat a member, at any depth.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,34 +16,34 @@ use super::coding::Coding;
 use crate::config::DEFAULT_BODY_BYTES;
 use crate::problem::Problem;
 
-/// Media type of bodies.
 const JSON: &str = "application/json";
-/// Media type of patches (RFC 7396).
+/// Media type of merge patches (RFC 7396).
 const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Media types of patches, as the value of a header.
+/// Media types that a patch may have, as the value of the header `Accept-Patch`.
 pub(super) const PATCHES: &str = "application/merge-patch+json, application/json";
 
-/// Maximum size of a request's body, compressed and decompressed, in bytes.
+/// Maximum size of a request's body in bytes. It applies to the compressed and the decompressed
+/// body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) u64);
 
-/// Body that is JSON.
+/// Body of a request that is valid JSON.
 pub(crate) struct Body {
-    /// Parsed body. Its numbers may be rounded, so values to store are read from the text.
+    /// Parsed body. Its numbers may be rounded, so values to store are read from `bytes`.
     pub(crate) json: Json,
     bytes: Bytes,
 }
 
 impl Body {
-    /// Reads the text of the body as a type. The value may borrow parts of the text.
+    /// Parses the text of the body as `T`, which may borrow parts of the text.
     pub(crate) fn text<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
     }
 
-    /// Reads the body, which must be an object, as a value of a type. A whole number may be written
-    /// with a point, such as 2.0. An error names the wrong member of the body.
+    /// Converts the body, which must be an object, to `T`. A whole number may have a decimal point,
+    /// such as 2.0. An error names the wrong member of the body.
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
-        // Reject an array, because serde would read its elements as the members in their order.
+        // Reject an array, because serde would read its elements as the members of the struct.
         if !self.json.is_object() {
             return Err(Problem::invalid_body("the body must be a JSON object"));
         }
@@ -64,7 +64,7 @@ impl Body {
     }
 }
 
-/// Converts an error of the parser about the value at `place` into a problem.
+/// Converts a parser's error to a problem. `place` is the path of the wrong value in the body.
 fn translated(error: &str, place: &str) -> Problem {
     let (detail, hint) = words::translated(error, place);
     let mut problem = Problem::invalid_body(detail);
@@ -77,7 +77,7 @@ fn translated(error: &str, place: &str) -> Problem {
     }
 }
 
-/// Returns the digits of a whole number, such as 2.0; `None` if the number is not whole.
+/// Returns a whole number as digits, so 2.0 becomes `2`. Returns `None` if the number is not whole.
 pub(super) fn whole(number: &Number) -> Option<String> {
     if !number.is_f64() {
         return Some(number.to_string());
@@ -86,8 +86,8 @@ pub(super) fn whole(number: &Number) -> Option<String> {
     (value.fract() == 0.0).then(|| format!("{value:.0}"))
 }
 
-/// Replaces whole numbers with a point, such as 2.0, by numbers without one. Bodies that contain
-/// values of records must not be changed in this way.
+/// Replaces whole numbers with a decimal point, such as 2.0, by integers. Must not be used for
+/// values of records, which keep their exact text.
 fn drop_points(json: &mut Json) {
     match json {
         Json::Number(number) if number.is_f64() => {
@@ -104,12 +104,12 @@ fn drop_points(json: &mut Json) {
     }
 }
 
-/// Reads the body of a request.
+/// Reads the body of a request, which must be JSON.
 pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     read_of(request, &[JSON]).await
 }
 
-/// Reads the body of a patch request. Its media type must be that of a patch, or JSON.
+/// Reads the body of a patch request: a merge patch or JSON.
 pub(crate) async fn read_patch(request: Request) -> Result<Body, Problem> {
     let body = read_of(request, &[MERGE_PATCH, JSON]).await;
     body.map_err(|problem| problem.accepting_patches(PATCHES))
@@ -128,7 +128,7 @@ async fn read_of(request: Request, types: &[&str]) -> Result<Body, Problem> {
     Ok(Body { json, bytes })
 }
 
-/// Rejects a body whose media type is not one of `types`, or whose character set is not UTF-8.
+/// Rejects a body whose media type is not in `types`, or whose character set is not UTF-8.
 fn check_type(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -144,7 +144,7 @@ fn check_type(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     Err(Problem::unsupported_media_type(given, types[0]))
 }
 
-/// Parses bytes as JSON.
+/// Parses bytes as JSON without repeated members.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
     let twice = RefCell::new(None);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -164,7 +164,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
     })
 }
 
-/// Converts a line and a column (1-based, in bytes, as the parser counts them) into a 1-based position in characters.
+/// Converts the parser's line and column (from 1, in bytes) to a position in the body (from 1, in
+/// characters).
 fn position(bytes: &[u8], line: usize, column: usize) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.take(line.saturating_sub(1)).map(<[u8]>::len).sum();
@@ -172,9 +173,9 @@ fn position(bytes: &[u8], line: usize, column: usize) -> usize {
     String::from_utf8_lossy(&bytes[..end]).chars().count().max(1)
 }
 
-/// JSON whose objects must not have two members with the same name.
+/// Deserializer of JSON that rejects objects with a repeated member.
 struct Strict<'a> {
-    /// Name of the repeated member, if there is one.
+    /// Name of the first repeated member, if there is one.
     twice: &'a RefCell<Option<String>>,
 }
 

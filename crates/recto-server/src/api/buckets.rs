@@ -1,5 +1,5 @@
-//! Buckets of a collection's partitions. They reveal information about all rows, so a token that may read only some
-//! rows cannot read them.
+//! Buckets (ranges) of large partitions. Their sizes reveal information about all rows. So tokens
+//! that may read only some rows cannot read them.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(listed)))
 }
 
-/// Handles `POST /v1/collections/{collection}/buckets:rebalance` with `{"view": "…", "filter":
-/// "…"}`: rebalances one partition, or all of them.
+/// Handles `POST /v1/collections/{collection}/buckets:rebalance` with
+/// `{"view": "…", "filter": "…"}`: splits too large buckets of one partition, or of all.
 pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
     if !caller.access.allows_store(Right::Repair) {
         return Err(Problem::forbidden_store(Right::Repair));
@@ -58,7 +58,7 @@ pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Resul
 }
 
 impl Caller {
-    /// Returns the collection of a path, and a session to read or change its buckets.
+    /// Returns the collection of a path, and a session that reads or changes its buckets.
     async fn bucket_session(&self, uri: &Uri, right: Right) -> Result<(String, Arc<dyn Session>), Problem> {
         let collection = address::collection(uri)?;
         self.definition(&collection).await?;

@@ -1,4 +1,4 @@
-//! Access and sessions of a request.
+//! Caller of a request: its rights, and its sessions of the store.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::work::Upkeep;
 
-/// State of the app, and the access of the request.
+/// Caller of a request: the server's state, and the rights of the request's token.
 #[derive(Debug)]
 pub(crate) struct Caller {
     app: App,
@@ -32,7 +32,8 @@ impl FromRequestParts<App> for Caller {
 }
 
 impl Caller {
-    /// Returns the session of the app. The caller must check rights with [`Access`] before it uses the session.
+    /// Returns the session of the server, which is not restricted. Check rights with [`Access`]
+    /// before using it.
     pub(crate) fn app_session(&self) -> &LocalSession {
         self.app.session()
     }
@@ -41,24 +42,24 @@ impl Caller {
         self.app.upkeep()
     }
 
-    /// Returns a session for this right in a collection.
+    /// Returns a session for one right in a collection.
     pub(crate) fn session(&self, collection: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
         self.access.session(self.app.session(), collection, right)
     }
 
-    /// Returns a session for this right with a queue.
+    /// Returns a session for one right for a queue.
     pub(super) fn queue_session(&self, queue: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
         self.access.check_queue(queue, right)?;
         Ok(self.any_queue_session())
     }
 
-    /// Returns a session for queues. The caller must check rights with [`Access`] before it uses the session.
+    /// Returns a session for all queues. Check rights with [`Access`] before using it.
     pub(super) fn any_queue_session(&self) -> Arc<dyn Session> {
         Access::queue_session(self.app.session())
     }
 
-    /// Waits until a waiting request must be answered: the server stops, or the token is revoked or
-    /// changed, or expires.
+    /// Waits until a waiting request must be answered: when the server stops, or when the token
+    /// expires or is revoked or changed.
     pub(super) async fn waits_no_more(&self) {
         tokio::select! {
             () = self.app.stopping().begun() => {}
@@ -66,7 +67,7 @@ impl Caller {
         }
     }
 
-    /// Returns the schema, with only the collections that the caller sees.
+    /// Returns the schema without the collections that the caller must not see.
     pub(crate) async fn schema(&self) -> Result<Schema, Problem> {
         let mut schema = Schema::clone(&*self.app.session().schema().await?);
         schema
@@ -75,7 +76,7 @@ impl Caller {
         Ok(schema)
     }
 
-    /// Returns the definition of a collection that the caller sees.
+    /// Returns the definition of a collection, if the caller sees the collection.
     pub(crate) async fn definition(&self, name: &str) -> Result<Arc<Collection>, Problem> {
         if !self.access.sees(name) {
             return Err(Problem::no_collection(name));

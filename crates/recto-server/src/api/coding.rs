@@ -8,7 +8,6 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use crate::problem::Problem;
 
-/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
@@ -34,7 +33,7 @@ impl Coding {
         }
     }
 
-    /// Decompresses a body. The result has at most `limit` bytes.
+    /// Decompresses a body. Fails if the result would have more than `limit` bytes.
     pub(super) fn undone(self, body: Bytes, limit: u64) -> Result<Bytes, Problem> {
         match self {
             Self::Identity => Ok(body),

@@ -1,4 +1,4 @@
-//! The collections of the schema.
+//! Descriptions of the schema's collections.
 
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;

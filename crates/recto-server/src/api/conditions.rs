@@ -6,42 +6,42 @@ use recto::{Error, ErrorKind, Session};
 
 use crate::problem::Problem;
 
-/// Headers that make a write conditional on the stored record.
+/// Headers that make a write depend on the stored record.
 static CONDITIONS: [HeaderName; 4] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
     header::IF_UNMODIFIED_SINCE,
     header::IF_MODIFIED_SINCE,
 ];
-/// Hint that shows how to write an entity tag.
+/// Hint of an error that shows how to write an entity tag.
 const GIVE: &str =
     "use the ETag of an earlier reply unchanged, with its quotes: If-Match: \"1763740800000000\"";
 
-/// Precondition of a write.
+/// Precondition of a write: the state in which the stored record must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// No condition.
+    /// The record may have any state.
     None,
     /// The record must not exist.
     Absent,
     /// The record must exist, with any version.
     Present,
-    /// The record must have one of these versions. The list is empty if no record can have any of the given entity
-    /// tags.
+    /// The record must have one of the listed versions. The list is empty if no given entity tag
+    /// can be a version; every write then fails.
     Versions(Vec<i64>),
 }
 
-/// Returns the entity tag of a version.
+/// Returns the entity tag of a record's version.
 pub(super) fn tag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
 impl Condition {
-    /// Reads the precondition of a write from its headers.
+    /// Reads the precondition of a write from the request's headers.
     ///
     /// # Errors
-    /// The headers cannot be understood, or records of the collection have no versions. A write that ignored its
-    /// condition would overwrite the changes of other clients, so Recto rejects it.
+    /// A header is invalid, or records of the collection have no versions. Ignoring the
+    /// precondition would overwrite changes of other clients, so Recto rejects the write.
     pub(super) fn of(headers: &HeaderMap, collection: &Collection) -> Result<Self, Problem> {
         let Some(name) = given(headers)? else {
             return Ok(Self::None);
@@ -65,7 +65,7 @@ impl Condition {
     /// Reads the precondition of a write to a resource that always has versions.
     ///
     /// # Errors
-    /// The headers cannot be understood.
+    /// A header is invalid.
     pub(super) fn of_versions(headers: &HeaderMap) -> Result<Self, Problem> {
         match given(headers)? {
             Some(name) => Self::read(headers, name),
@@ -91,8 +91,8 @@ impl Condition {
         }
     }
 
-    /// Returns the version that the record must have, if the condition demands a version. If the condition allows
-    /// several versions, or any, this reads the record and returns its current version.
+    /// Returns the version that the record must have; `None` if the condition needs no version. If
+    /// the condition allows several versions, reads the record and returns its current version.
     ///
     /// # Errors
     /// The record does not exist, or has none of the allowed versions.
@@ -127,7 +127,8 @@ impl Condition {
     }
 }
 
-/// Returns the header of the condition, if there is one. Two conditions are an error.
+/// Returns the conditional header of a request, if there is one. Rejects several conditional
+/// headers.
 fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
     let mut given = CONDITIONS.iter().filter(|name| headers.contains_key(*name));
     match (given.next(), given.next()) {
@@ -136,7 +137,7 @@ fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
     }
 }
 
-/// Element of a list of entity tags.
+/// Entity tag in a header, or `*`.
 #[derive(Debug, PartialEq, Eq)]
 enum Tag {
     Any,
@@ -145,8 +146,8 @@ enum Tag {
 }
 
 impl Tag {
-    /// Returns the version that a tag names. A weak tag names none, because `If-Match` compares
-    /// tags strongly.
+    /// Returns the version that an entity tag names. A weak tag names none, because `If-Match` uses
+    /// strong comparison.
     fn version(self) -> Option<i64> {
         match self {
             Self::Strong(text) => text
@@ -176,7 +177,7 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Vec<Tag>, Problem> {
     Ok(tags)
 }
 
-/// Splits the first tag off a list of entity tags. Returns the tag and the rest of the list.
+/// Splits the first entity tag off a list. Returns the tag and the rest of the list.
 fn first(list: &str) -> Option<(Tag, &str)> {
     let (tag, after) = if let Some(after) = list.strip_prefix('*') {
         (Tag::Any, after)

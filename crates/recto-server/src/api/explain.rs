@@ -1,4 +1,4 @@
-//! Execution plan and cost of a list of records.
+//! Plan and cost of a list of records.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -16,8 +16,8 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Handles `GET …/records:explain`: returns the plan of a list of records, and with `run` also the
-/// cost of its page. The parameters are those of the list, and `run`.
+/// Handles `GET …/records:explain`: returns the plan of a list of records. With `run`, also reads
+/// the page and returns its cost. The other parameters are those of the list.
 pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;

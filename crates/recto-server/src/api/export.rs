@@ -1,10 +1,11 @@
 //! Export of all records of a collection, or of those that satisfy a filter, as a stream of NDJSON.
 //!
-//! Each line is a record. With `versions=true`, it is `{"record": …, "version": "…"}`. With `resume_tokens=true`, a
-//! line is `{"record": …}`, or after every step of the scan `{"resume_token": "…"}`: the lines before a token are
-//! complete. A client whose connection breaks discards the lines after the last token and continues with
-//! `resume_token`. It then gets each record once. Only the last line of such an export has an empty token. An export
-//! with tokens but without that line is incomplete.
+//! Each line is a record. With `versions=true`, it is `{"record": …, "version": "…"}`.
+//!
+//! With `resume_tokens=true`, a line is `{"record": …}`, or after every step of the scan
+//! `{"resume_token": "…"}`. All lines before a token are complete. A client whose connection breaks
+//! discards the lines after the last token, and continues with `resume_token`. It thus gets each
+//! record once. The last line of a complete export has an empty token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,14 +30,14 @@ use crate::access::Right;
 use crate::operation::{AuditEvent, Context};
 use crate::problem::Problem;
 
-/// Media type of NDJSON.
+/// Media type of NDJSON (one JSON value per line).
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
-/// Number of steps of a scan that may wait for the client. The scan reads no further step until the client takes one
-/// of them.
+/// Number of scan steps that may wait for a slow client. The scan pauses until the client takes
+/// one.
 const STEPS_AHEAD: usize = 1;
 
-/// Maximum time that a client may take for one step. After it, the server closes the connection.
+/// Maximum time that a client may take for one step. Then the server closes the connection.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Handles `GET …/records:export`: returns all records, or those that satisfy a filter, as NDJSON.
@@ -72,7 +73,7 @@ async fn begin(
     Ok(answer::untagged(HeaderValue::from_static(NDJSON), body))
 }
 
-/// Conversion of the steps of a scan to lines of NDJSON.
+/// Converter of the steps of a scan to lines of NDJSON.
 #[derive(Debug, Clone, Copy)]
 struct Lines {
     has_tokens: bool,
@@ -82,7 +83,7 @@ impl Lines {
     fn of(self, step: &ScanStep) -> Piece {
         let mut text = String::new();
         for (index, record) in step.records.iter().enumerate() {
-            // Serialization cannot fail, because the record was built from parsed values.
+            // Serialization cannot fail, because the record was parsed before.
             let record = serde_json::to_string(record).unwrap_or_default();
             let version = step
                 .versions
@@ -109,9 +110,9 @@ impl Lines {
         }
     }
 
-    /// Returns the bytes that the client gets for a piece. An error closes the connection, so that
-    /// the client does not mistake an incomplete export for a complete one. If the export has
-    /// tokens, a line with the problem comes before.
+    /// Returns the bytes to send for a piece of the export. An error closes the connection, so that
+    /// clients do not take an incomplete export for complete. With tokens, a line with the problem
+    /// precedes it.
     fn chunks(self, piece: Option<Piece>) -> Vec<Result<Bytes, Cut>> {
         match piece {
             Some(Piece::Lines { text, .. } | Piece::End(text)) => vec![Ok(text.into())],
@@ -129,19 +130,19 @@ impl Lines {
 #[error("the export ended early")]
 struct Cut;
 
-/// Piece of the stream to the client.
+/// Piece of an export on its way to the client.
 enum Piece {
     Lines {
         text: String,
         records: usize,
     },
-    /// Last piece of a complete export.
+    /// Last lines of a complete export.
     End(String),
     Failed(Error),
 }
 
-/// Receiver of the pieces, which the reply owns. When the reply ends for any reason, its entry is
-/// written to the audit log.
+/// Receiver of the pieces of an export, which the reply owns. When it is dropped for any reason,
+/// the export is written to the audit log.
 struct Delivery {
     receiver: mpsc::Receiver<Piece>,
     event: AuditEvent,
@@ -164,7 +165,8 @@ impl Delivery {
     }
 }
 
-/// Starts the export and returns its body. An error of the first step is returned as a problem.
+/// Starts an export and returns the reply's body. If the first step of the scan fails, returns a
+/// problem.
 async fn stream(
     session: Arc<dyn Session>,
     collection: String,
@@ -176,8 +178,8 @@ async fn stream(
     event.detail("collection", collection.as_str());
     tokio::spawn(async move {
         let mut steps = session.scan(&collection, &request);
-        // Send a step without records too, because the first step starts the reply, and each step
-        // may contain a token.
+        // Send even a step without records: the first step starts the reply, and each step may have
+        // a token.
         while let Some(step) = steps.next().await {
             let (piece, is_last) = match step {
                 Ok(step) => (lines.of(&step), false),
@@ -215,7 +217,7 @@ async fn stream(
     Ok(Body::from_stream(chunks))
 }
 
-/// Converts an error of the request into a problem that names the wrong parameter.
+/// Converts an error of an export to a problem that names the wrong parameter.
 fn refused(error: Error) -> Problem {
     let parameter = match error.part() {
         Some(ErrorPart::Cursor) => Some("resume_token"),
@@ -230,7 +232,8 @@ fn refused(error: Error) -> Problem {
     }
 }
 
-/// Sends a piece. Returns whether the client took it in time; if not, the export ends and the connection is closed.
+/// Sends a piece of an export. Returns false if the client did not take it in time; the export then
+/// ends.
 async fn send(sender: &mpsc::Sender<Piece>, piece: Piece) -> bool {
     let sent = tokio::time::timeout(STEP_TIMEOUT, sender.send(piece)).await;
     matches!(sent, Ok(Ok(())))

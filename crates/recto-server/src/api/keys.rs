@@ -1,4 +1,4 @@
-//! Conversion of key fields between their texts in a path and their values in a JSON record.
+//! Conversion of a record's key between texts in a path and values in JSON.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
-/// Returns the texts of key fields, as a path contains them, from their JSON values. The values
-/// must have the types of the key fields.
+/// Converts a key from JSON values to texts, as a path has them. The values must have the types of
+/// the key fields.
 pub(super) fn texts_of(definition: &Arc<Collection>, values: &[&RawValue]) -> Result<Vec<String>, Problem> {
     let names = &definition.key;
     if names.len() != values.len() {
@@ -43,7 +43,7 @@ fn wrong_count(definition: &Collection, count: usize) -> Problem {
     Problem::invalid_record(detail).with_hint(format!("its key is {}", names.join(", ")))
 }
 
-/// Returns the key fields as JSON, from their texts in a path.
+/// Converts a key from texts in a path to JSON fields.
 ///
 /// # Errors
 /// The number of texts is not the number of key fields.
@@ -59,10 +59,10 @@ fn fields_of(definition: &Collection, key: &[String]) -> Result<JsonRecord, Prob
     Ok(fields.collect())
 }
 
-/// Adds the key fields of the address to a record.
+/// Adds the key fields of the request's path to a record.
 ///
 /// # Errors
-/// 409 if the record has another key, as RFC 9110 (9.3.4) suggests.
+/// 409 if the record already has another key, as RFC 9110 (9.3.4) suggests.
 pub(super) fn complete(
     definition: &Arc<Collection>,
     key: &[String],
@@ -73,18 +73,17 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Returns the fields of a patch. Adds the fields that the patch sets to null, because `given`
-/// omits nulls.
+/// Returns the fields of a patch including those that it sets to null, which `given` lacks.
 pub(super) fn with_nulls(given: JsonRecord, patch: &Json) -> JsonRecord {
     let names = patch.as_object().into_iter().flat_map(JsonRecord::keys);
     let field = |name: &String| (name.clone(), given.get(name).cloned().unwrap_or_default());
     names.map(field).collect()
 }
 
-/// Removes the key fields from a patch of the record at an address.
+/// Removes the key fields from a patch, because the request's path already names the record.
 ///
 /// # Errors
-/// 409 if a key field has another value than in the address. 400 if a key field is null.
+/// 409 if a key field differs from the path. 400 if a key field is null.
 pub(super) fn strip(
     definition: &Arc<Collection>,
     key: &[String],
@@ -100,7 +99,7 @@ pub(super) fn strip(
     Ok(())
 }
 
-/// Returns the key fields of an address. Fails if a key field of the record has another value.
+/// Returns the key fields of a path. Fails if `record` has another value for a key field.
 fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> Result<JsonRecord, Problem> {
     let of_address = fields_of(definition, key)?;
     let normal = |fields: &JsonRecord| -> Result<JsonRecord, Error> {
@@ -118,7 +117,7 @@ fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> R
     let expected = normal(&of_address)?;
     for (name, value) in normal(&of_record)? {
         let wanted = &expected[&name];
-        // Compare the values as texts, because equal numbers can be different keys, such as 0.0 and
+        // Compare texts, because keys can differ although their numbers are equal, such as 0.0 and
         // -0.0.
         let (value, wanted) = (value.to_string(), wanted.to_string());
         if value != wanted {

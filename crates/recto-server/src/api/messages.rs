@@ -1,7 +1,7 @@
-//! Messages of a queue.
+//! Messages of a queue or a work unit (temporary queue).
 //!
-//! Recto rejects an invalid body before it does anything. If one of several messages to send is invalid, only that
-//! message gets an error, and Recto sends the others.
+//! An invalid body is rejected as a whole. A single invalid message among several gets an error,
+//! and Recto sends the others.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -24,7 +24,7 @@ use crate::problem::Problem;
 
 /// Default maximum number of messages that a peek returns.
 pub(crate) const DEFAULT_PEEKED: u32 = 10;
-/// Member of a body with receipts.
+/// Member of a body that lists receipts of messages.
 const RECEIPTS: &str = "receipts";
 
 /// Handles `POST …/messages:send`: adds messages to a queue.
@@ -54,18 +54,17 @@ fn result(sent: recto::Result<SentMessage>) -> SendResult {
     }
 }
 
-/// Handles `POST …/messages:receive`. A request may wait for messages. It is answered without
-/// messages when its waiting time ends, when the server stops, or when the token is revoked or
-/// changed, or expires. Recto returns messages to the queue that it received too late for the
-/// reply, or for a client that has disconnected.
+/// Handles `POST …/messages:receive`. The request can wait for messages. The wait ends without
+/// messages when its time has passed, when the server stops, or when the token becomes invalid. If
+/// messages arrive after that, or the client has disconnected, Recto returns them to the queue.
 pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Receive)?;
     let asked: ReceiveRequest = read(&uri, request).await?;
     let received = tokio::select! {
         biased;
-        // Check the token before the queue, so that a token that is no longer valid gets no
-        // messages. The client sees the reason at its next request.
+        // Check the token before the queue, so that an invalid token gets no messages. The next
+        // request of the client gets the reason.
         () = caller.waits_no_more() => ReceivedMessages::default(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
     };
@@ -80,7 +79,7 @@ pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Re
     .await
 }
 
-/// Handles `POST …/messages:nack`: returns received messages to the queue.
+/// Handles `POST …/messages:nack`: returns received messages to the queue for another delivery.
 pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let nack = |nacking: NackRequest| {
         let NackRequest {
@@ -95,8 +94,8 @@ pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<R
     settle(caller, uri, request, nack).await
 }
 
-/// Handles `POST …/messages:extend`: prolongs the time for which no other receiver gets the
-/// messages.
+/// Handles `POST …/messages:extend`: extends the visibility timeout, during which no other receiver
+/// gets the messages.
 pub(super) async fn extend(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let extend = |extending: ExtendRequest| {
         let visibility_seconds = extending.visibility_seconds;
@@ -124,7 +123,8 @@ async fn settle<T: DeserializeOwned>(
     Ok(answer::json_once(&json!(SettledMessages { results })))
 }
 
-/// Returns the result of a receipt. A malformed receipt has a problem and does not affect other receipts.
+/// Returns the result for one receipt of a request. A malformed receipt gets a problem, and the
+/// other receipts are still processed.
 fn settled_result(number: usize, receipt: &str, done: bool) -> SettledMessage {
     let malformed = receipt_from_text(receipt).err().filter(|_| !done);
     let problem = malformed.map(|error| Problem::of_queue(error.with_change(number), RECEIPTS).to_body());
@@ -140,9 +140,8 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
     Ok(answer::no_content())
 }
 
-/// Handles `POST …/messages:redrive`: moves messages to another queue. The token also needs the
-/// right to send to that queue. The request ends within its time limit, and reports whether there
-/// are more messages to move.
+/// Handles `POST …/messages:redrive`: moves messages to another queue, for which the token needs
+/// the right to send. The request ends within its time limit, and reports whether messages remain.
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Manage)?;
@@ -162,8 +161,8 @@ pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Resul
 }
 
 /// Returns the only queue that sends its dead letters to `dead`, for a token that may not send to
-/// every queue. Queues that the token does not see do not count. Any other number of queues is an
-/// error.
+/// every queue. Fails if there are no such queues or several. Queues that the token cannot see do
+/// not count.
 async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Option<String>, Problem> {
     let is_source = |queue: &QueueStatus| {
         let target = queue.options.dead_letters.as_ref();
@@ -184,15 +183,15 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
     }
 }
 
-/// Handles `GET …/messages`: returns the first messages by position, and does not change them.
+/// Handles `GET …/messages`: returns the oldest messages, without receiving them.
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;
     let PeekOptions { max_messages } = request::of_address(&uri)?;
     let most = match max_messages {
         None => DEFAULT_PEEKED,
-        // Pass a number that is too large to the engine as the largest u32. The engine rejects it
-        // with its own message.
+        // Convert a too large number to the largest u32, which the engine rejects with its own
+        // message.
         Some(most) => u32::try_from(most.max(0)).unwrap_or(u32::MAX),
     };
     let messages = session.queues()?.peek(&queue, most).await.map_err(of_queue)?;
@@ -210,13 +209,13 @@ pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem
     Ok(answer::json_once(&json!(RemovedMessage { removed })))
 }
 
-/// Reads the body of a request that has no parameters.
+/// Reads the JSON body of a request whose URL must have no parameters.
 async fn read<T: DeserializeOwned>(uri: &Uri, request: Request) -> Result<T, Problem> {
     request::no_parameters(uri)?;
     body::read(request).await?.value()
 }
 
-/// Rejects more messages or receipts than one request may have.
+/// Rejects a request with more than [`MAX_BATCH`] messages or receipts.
 fn check_count(what: &str, count: usize) -> Result<(), Problem> {
     if count <= MAX_BATCH {
         return Ok(());

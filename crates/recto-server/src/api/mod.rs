@@ -70,20 +70,19 @@ pub(crate) use upkeep::MAX_BACKUP_NAME_CHARACTERS;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Hint of the reply to an unsupported method of the list of records. It names requests that write
-/// records.
+/// Hint of the error for an unsupported method on the list of records. It names the requests that
+/// write.
 const WAYS_TO_WRITE: &str = "use GET to list records, PUT …/records/KEY to store one, or POST \
     …/records:batchWrite to store several. POST …/records:query has the parameters of the list in its body";
-/// Path of the list of records.
 const RECORDS: &str = "/v1/collections/{collection}/records";
 
-/// Returns the routes with their whole paths, because the router would split nested routes for
+/// Returns the routes of `/v1`. Each has its whole path, because nested routes would cost time in
 /// every request.
 pub(crate) fn routes() -> Router<App> {
     let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
     let mut router = Router::new();
-    // Leave out two kinds of paths. The router allows no text after a parameter, such as
-    // `{unit}:begin`. The route with `{collection}` already matches the path with `-`.
+    // Leave out two kinds of paths. The router allows no text after a parameter, as in
+    // `{unit}:begin`. And the route with `{collection}` already matches a path with `-`.
     let is_route = |path: &&str| !has_ending(path) && !path.split('/').any(|part| part == ANY_COLLECTION);
     for path in paths.into_iter().filter(is_route) {
         router = router.route(path, route(path));
@@ -99,7 +98,7 @@ fn has_ending(path: &str) -> bool {
         .is_some_and(|(_, ending)| ending.starts_with(':'))
 }
 
-/// Returns the methods of a path.
+/// Returns the handlers of all methods of a path.
 fn route(path: &'static str) -> MethodRouter<App> {
     let operations = || OPERATIONS.iter().filter(|operation| operation.path == path);
     let handlers = operations().filter_map(handler);
@@ -115,7 +114,7 @@ fn route(path: &'static str) -> MethodRouter<App> {
     }
 }
 
-/// Returns the handler of an operation; `None` if [`units::routes`] has it.
+/// Returns the handler of an operation; `None` if [`units::routes`] handles the operation.
 fn handler(operation: &Operation) -> Option<MethodRouter<App>> {
     let by = match operation.method {
         Method::Get => MethodFilter::GET,

@@ -1,4 +1,4 @@
-//! Lists of records: pages by AIP-158, with tokens for both directions.
+//! Lists of records in pages (AIP-158), with page tokens for both directions.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
@@ -14,10 +14,10 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Maximum length of an address in a `Link` header, in characters. A longer link is left out,
-/// because many clients do not accept longer headers. The tokens are in the body in any case.
+/// Maximum length of an address in a `Link` header, in characters. A longer address is left out,
+/// because many clients reject long headers. The body always has the page tokens.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
-/// Number of characters of a link in addition to its parameters and token.
+/// Number of characters of a link besides its parameters and its page token.
 const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.len();
 
 /// Handles `GET …/records`: returns a page of records.
@@ -36,8 +36,8 @@ pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<
     page(&collection, &*session, &parameters.read()?, None).await
 }
 
-/// Replies with a page. If the `headers` of a request are given, the reply has an entity tag, and
-/// can be 304 (not modified).
+/// Returns the reply with a page. If `headers` of the request are given, the reply has an entity
+/// tag, and is 304 if the client has the page.
 async fn page(
     collection: &str,
     session: &dyn Session,
@@ -66,22 +66,22 @@ async fn page(
     Ok(response)
 }
 
-/// Beginning of the JSON of a page, before its records.
+/// Beginning of a page's JSON, up to its records.
 const BEFORE_RECORDS: &str = "{\"records\":";
 
-/// Returns a page as text, and its entity tag. `records` is the JSON text of the page's records,
-/// and `reply` is the rest of the page.
+/// Returns a page as JSON text, and its entity tag. `records` is the JSON text of the page's
+/// records, and `reply` is the rest of the page.
 ///
-/// The tag is weak, because each reply encrypts its tokens differently, although they mean the same
-/// positions. A page that ended early because of a budget has no tag. Its last position may change
-/// while its records remain the same.
+/// The tag is weak: every reply encrypts its page tokens differently, although they mean equal
+/// positions. A page that a budget ended has no tag, because the position of its end may change
+/// while its records do not.
 fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (String, Option<String>) {
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
     let tag = digest.filter(|_| reply.stop.is_none()).map(|digest| {
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
-    // Build the reply around the text of the records, so that the records are not serialized again.
+    // Insert the records' text into the reply as it is, so that records are not serialized twice.
     let mut text = records;
     text.insert_str(0, BEFORE_RECORDS);
     // Serialization cannot fail, because JSON can represent all keys and numbers of a reply.
@@ -93,7 +93,7 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     (text, tag)
 }
 
-/// Returns links to the first, the previous and the next page (RFC 8288), relative to this page.
+/// Returns links to the first, the previous and the next page (RFC 8288), with relative URLs.
 fn links(request: &PageRequest, reply: &PageReply) -> String {
     let query = to_query(&request.first_page());
     let tokens = reply.next_page_token.len() + reply.previous_page_token.len();
@@ -113,7 +113,7 @@ fn links(request: &PageRequest, reply: &PageReply) -> String {
         links.push_str(&query);
         if !token.is_empty() {
             links.push_str(if query.is_empty() { "" } else { "&" });
-            // A token is base64url, so it needs no percent-encoding.
+            // Do not encode the token: it is base64url.
             links.push_str("page_token=");
             links.push_str(token);
         }
@@ -135,12 +135,11 @@ fn links(request: &PageRequest, reply: &PageReply) -> String {
     links
 }
 
-/// Returns an error of a page as a problem that names the parameter.
+/// Converts an error of a page to a problem that names the wrong parameter.
 pub(super) fn problem(request: &PageRequest, error: Error) -> Problem {
     let parameter = match error.part() {
         Some(ErrorPart::View) => {
-            // Report a wrong parameter instead of a wrong query, because the request names a view
-            // that it cannot use.
+            // Report a wrong parameter, not a wrong query: the named view cannot serve the query.
             let problem = Problem::invalid_parameter("view", error.message());
             return match error.hint() {
                 Some(hint) => problem.with_hint(hint),

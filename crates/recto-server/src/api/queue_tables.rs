@@ -1,4 +1,4 @@
-//! Tables that contain the message bodies of all queues. Requests need a right with every queue.
+//! Tables that store the message bodies of all queues. Requests need a right for every queue.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -13,7 +13,7 @@ use super::{answer, body};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Handles `GET /v1/queue-tables`: returns the tables with their states.
+/// Handles `GET /v1/queue-tables`: returns the tables of message bodies with their states.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Read)?;
     request::no_parameters(&uri)?;
@@ -21,7 +21,8 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(answer::json_once(&json!(session.queues()?.tables().await?)))
 }
 
-/// Handles `PATCH /v1/queue-tables`: changes the given options, and keeps the others.
+/// Handles `PATCH /v1/queue-tables`: changes options of the tables of message bodies. Omitted
+/// options stay.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Manage)?;
     request::no_parameters(&uri)?;

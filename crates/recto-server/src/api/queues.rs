@@ -27,8 +27,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(QueueList { queues })))
 }
 
-/// Handles `GET /v1/queues/{queue}`. The entity tag is the version of the options. The reply is
-/// never 304, because the number of messages changes while the options do not.
+/// Handles `GET /v1/queues/{queue}`. The entity tag is the version of the queue's options. The
+/// reply is never 304, because the numbers of messages change without a new version.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Read)?;
@@ -36,8 +36,8 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
 }
 
-/// Handles `PUT /v1/queues/{queue}`: creates a queue, or confirms that the queue exists with the
-/// same options.
+/// Handles `PUT /v1/queues/{queue}`: creates a queue. Succeeds without effect if the queue exists
+/// with the same options.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -63,7 +63,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(changed_answer(&caller, status, &queue))
 }
 
-/// Handles `PATCH /v1/queues/{queue}`: changes the given options, and keeps the others.
+/// Handles `PATCH /v1/queues/{queue}`: changes options of a queue. Omitted options stay.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -94,8 +94,8 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::no_content())
 }
 
-/// Removes from a problem the name of a queue that the token does not see. A deletion fails if
-/// another queue needs the queue, and the problem names that queue.
+/// Hides the name of a queue that the token cannot see. If another queue needs the queue to delete,
+/// the deletion fails, and the problem names the other queue.
 fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     let other = problem.detail().strip_prefix("queue ");
     let other = other.and_then(|rest| rest.split_once(' '));
@@ -107,8 +107,8 @@ fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     }
 }
 
-/// Reads the options of a queue from a body. If the options name a queue for dead letters, the
-/// token must have the right to send to that queue.
+/// Reads the options of a queue from a body. If they name a queue for dead letters, the token needs
+/// the right to send to that queue.
 fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     if !body.json.is_object() {
         return Err(Problem::invalid_body(
@@ -128,7 +128,8 @@ fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     Ok(settings)
 }
 
-/// Returns the version that the condition requires of the queue; `None` if it requires no version.
+/// Returns the version that the queue must have for a change; `None` if the condition needs no
+/// version.
 async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Result<Option<u64>, Problem> {
     let versions = match condition {
         Condition::None | Condition::Present => return Ok(None),
@@ -141,7 +142,7 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
         Condition::Versions(versions) => versions,
     };
     if let [version] = versions[..] {
-        // Replace a number that cannot be a version by u64::MAX, which matches no queue.
+        // Replace a number that cannot be a version by u64::MAX, which is no queue's version.
         return Ok(Some(u64::try_from(version).unwrap_or(u64::MAX)));
     }
     let now = version(&queues.queue(name).await?);
@@ -167,8 +168,8 @@ fn version(queue: &QueueStatus) -> i64 {
     i64::try_from(queue.version).unwrap_or(i64::MAX)
 }
 
-/// Returns the reply to a change of a queue. If the token may not read the queue, the reply has only its name and its
-/// version.
+/// Returns the reply to a change of a queue. For a token that may not read the queue, the reply has
+/// only the name and the version.
 pub(super) fn changed_answer(caller: &Caller, status: StatusCode, queue: &QueueStatus) -> Response {
     if caller.access.of_queue(&queue.name).contains(&Right::Read) {
         return tagged(status, queue);

@@ -1,4 +1,4 @@
-//! A single record, by its key.
+//! Single records, named by their keys.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::{address, answer, keys};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Maximum number of attempts of a write without an expected version. An attempt fails if another
-/// client changes the record during it.
+/// Maximum number of attempts to write a record without an expected version. An attempt fails if
+/// another client changes the record meanwhile.
 const MAX_TRIES: usize = 10;
 
 /// Handles `GET …/records/{key}`: returns one record.
@@ -49,7 +49,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     })
 }
 
-/// Requested change of one record.
+/// Request to change one record, after its path and headers were read.
 struct RecordWriteRequest {
     caller: Caller,
     session: Arc<dyn Session>,
@@ -72,7 +72,8 @@ impl RecordWriteRequest {
         })
     }
 
-    /// Makes the change.
+    /// Makes the change of the record, with several attempts if other clients change the record
+    /// too.
     async fn make(&self, action: Action) -> Result<Outcome, Problem> {
         let name = &self.definition.name;
         for _ in 0..MAX_TRIES {
@@ -96,8 +97,7 @@ impl RecordWriteRequest {
 
     async fn refused(&self, error: Error) -> Problem {
         let kind = error.kind();
-        // Leave out the index of the record in the request, because the request has only one
-        // record.
+        // Leave out the index of the record, because the request has only one.
         let problem = Problem::of_record(error);
         match kind {
             ErrorKind::Exists if self.condition == Condition::Absent => {
@@ -109,7 +109,7 @@ impl RecordWriteRequest {
         }
     }
 
-    /// Adds the current record to a problem, if the caller may read it.
+    /// Adds the stored record to a problem, if the token may read the record.
     async fn with_current(&self, problem: Problem) -> Problem {
         let name = &self.definition.name;
         let Ok(session) = self.caller.session(name, Right::Read) else {
@@ -122,8 +122,8 @@ impl RecordWriteRequest {
     }
 }
 
-/// Handles `PUT …/records/{key}`: stores a record, and replaces an existing one. In an append
-/// collection, the record must not exist.
+/// Handles `PUT …/records/{key}`: stores a record, and replaces a record with the same key. An
+/// append collection rejects another record with the key.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
@@ -141,7 +141,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// Handles `PATCH …/records/{key}`: sets the given fields (RFC 7396), and keeps the others.
+/// Handles `PATCH …/records/{key}`: changes fields of a record (RFC 7396). Omitted fields stay.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
@@ -166,8 +166,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// Handles `DELETE …/records/{key}`: deletes the record. It also succeeds if the record does not
-/// exist.
+/// Handles `DELETE …/records/{key}`: deletes a record. Also succeeds if the record does not exist.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let asked = RecordWriteRequest::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;
@@ -180,7 +179,7 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::deleted(outcome))
 }
 
-/// Reads the fields of a body from its exact text.
+/// Reads the fields of a record from the exact text of a body, so that numbers keep their digits.
 fn fields(definition: &Arc<Collection>, body: &Body) -> Result<DynamicRecord, Problem> {
     let text: &RawValue = body.text()?;
     Ok(DynamicRecord::from_json_text(Arc::clone(definition), text.get())?)

@@ -1,4 +1,4 @@
-//! Parameters of requests, from addresses and from bodies.
+//! Parameters of requests, from the URL or from the body.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -9,23 +9,23 @@ use serde_json::value::RawValue;
 use super::body;
 use crate::problem::Problem;
 
-/// Reads the parameters of an address.
+/// Reads the parameters in the URL of a request as the struct `T`.
 pub(crate) fn of_address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     Ok(parameters(uri, names_of::<T>())?.read()?)
 }
 
-/// Returns the parameters of an address. `known` has the names of the allowed parameters.
+/// Parses the parameters in the URL of a request. Rejects names that are not in `known`.
 pub(crate) fn parameters(uri: &Uri, known: &[&str]) -> Result<Parameters, Problem> {
     Ok(Parameters::of_query(uri.query().unwrap_or_default(), known)?)
 }
 
-/// Rejects all parameters.
+/// Rejects a URL that has parameters.
 pub(crate) fn no_parameters(uri: &Uri) -> Result<(), Problem> {
     parameters(uri, &[]).map(|_| ())
 }
 
-/// Returns the parameters of a JSON body, for requests that are too long for an address. The address must have no
-/// parameters.
+/// Parses the parameters in the JSON body of a request, for parameters that are too long for a URL.
+/// Rejects a URL that has parameters too.
 pub(super) async fn in_body(uri: &Uri, request: Request, known: &[&str]) -> Result<Parameters, Problem> {
     no_parameters(uri)?;
     let body = body::read(request).await?;

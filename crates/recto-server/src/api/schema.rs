@@ -1,4 +1,4 @@
-//! Schema that the store has recorded, for tools.
+//! Schema that the store has recorded, as text for tools.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::access::Right;
 use crate::problem::Problem;
 
 /// Handles `GET /v1/schema`: returns the collections that the caller sees in the schema language,
-/// and the generation of the schema. For a caller that may read every queue, it also returns the
-/// settings of queues.
+/// and the generation (version number) of the schema. If the token may read every queue, also
+/// returns the settings of queues.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     let store = caller.app_session().describe().await?;
@@ -38,7 +38,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     Ok(answer::json(&headers, &json!(reply)))
 }
 
-/// Removes types that no collection of the schema uses.
+/// Removes user-defined types that no field of the schema's collections uses.
 fn keep_used_types(schema: &mut Schema) {
     let mut used = BTreeSet::new();
     let fields = schema.collections.iter().flat_map(|one| &one.fields);
@@ -46,7 +46,7 @@ fn keep_used_types(schema: &mut Schema) {
     schema.types.retain(|ty| used.contains(&ty.name));
 }
 
-/// Adds the names of the user-defined types that a type contains.
+/// Adds the names of the user-defined types that a type contains to `found`.
 fn names(ty: &Type, found: &mut BTreeSet<String>) {
     match ty {
         Type::List(inner) | Type::Set(inner) | Type::Vector(inner, _) => names(inner, found),

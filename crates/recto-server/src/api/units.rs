@@ -1,5 +1,5 @@
-//! Work units of a queue. The messages of a unit have the same operations as those of a queue, below the address of
-//! the unit.
+//! Work units (temporary queues) of a queue. Below its path, a unit has the same message operations
+//! as a queue.
 
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
@@ -16,10 +16,10 @@ use crate::access::Right;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Path of a work unit. The paths of its verbs have an ending after it.
+/// Path of a work unit. The path of an operation on it appends `:begin` or `:end`.
 pub(super) const PATH: &str = "/v1/queues/{queue}/units/{unit}";
 
-/// Handles `GET /v1/queues/{queue}/units`: returns the units that have begun, by name.
+/// Handles `GET /v1/queues/{queue}/units`: returns the work units that exist, by name.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;
@@ -28,8 +28,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(UnitList { units })))
 }
 
-/// Returns the routes of a work unit and of its verbs. The verbs share one route, because the
-/// router cannot match the text after a parameter.
+/// Returns one route for a work unit and its operations. The router cannot separate `:begin` and
+/// `:end` from the unit's name.
 pub(super) fn routes() -> MethodRouter<App> {
     routing::get(get)
         .post(begin_or_end)
@@ -37,7 +37,8 @@ pub(super) fn routes() -> MethodRouter<App> {
         .fallback(wrong_method)
 }
 
-/// Returns the HTTP methods of the address of a work unit, or of one of its verbs.
+/// Returns the HTTP methods that the server accepts for the path of a work unit or of an operation
+/// on it.
 fn methods(uri: &Uri) -> Result<String, Problem> {
     let path = match address::unit_verb(uri)?.verb.as_str() {
         "" => PATH.to_owned(),
@@ -68,7 +69,7 @@ async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Probl
     }
 }
 
-/// Handles `POST /v1/queues/{queue}/units/{unit}:begin`, and `:end`.
+/// Handles `POST /v1/queues/{queue}/units/{unit}:begin` and `:end`: creates or ends a work unit.
 async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let address::UnitVerb { queue, unit, verb } = address::unit_verb(&uri)?;
     if !["begin", "end"].contains(&verb.as_str()) {

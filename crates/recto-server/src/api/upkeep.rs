@@ -49,8 +49,8 @@ pub(super) use telling::{LatestProgress, run_on};
 /// Maximum length of the name of a backup, in characters.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
-/// Handles `POST /v1/store:backup` with `{"name": "…"}`: writes a backup to a new folder of this
-/// name, in the folder that the operator configured.
+/// Handles `POST /v1/store:backup` with `{"name": "…"}`: writes a backup to a new folder `name`,
+/// inside the folder that the operator configured.
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Backup)?;
     request::no_parameters(&uri)?;
@@ -77,14 +77,14 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
             .await
             .map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
         let ended = running.end(result);
-        // Replace the path on the server by the name of the backup, because the client knows only
-        // the name.
+        // Replace the server's path by the name of the backup, because the client knows only the
+        // name.
         ended.map_err(|problem| problem.renamed(&to.display().to_string(), &name))
     };
     run_on(caller.upkeep(), told, work).await
 }
 
-/// Handles `POST /v1/store:compact`: compacts the file of the store.
+/// Handles `POST /v1/store:compact`: returns unused space of the store's file to the file system.
 pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Compact)?;
     request::no_parameters(&uri)?;
@@ -118,8 +118,9 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// Handles `POST /v1/store:plan` with `{"toml": "…", "remove": ["…"], "rows_per_second": 20000,
-/// "allow_misfits": false}`: returns the changes that `apply` with the same body would make.
+/// Handles `POST /v1/store:plan` with
+/// `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`: returns the
+/// changes that `POST /v1/store:apply` with the same body would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -128,7 +129,8 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
     Ok(answer::json_once(&json!(plan)))
 }
 
-/// Handles `POST /v1/store:apply`, with the body of `plan`: changes the store to the schema.
+/// Handles `POST /v1/store:apply`, whose body is that of `store:plan`: changes the store to the
+/// schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -151,7 +153,8 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     run_on(caller.upkeep(), told, work).await
 }
 
-/// Handles `GET /v1/store:cursorKeys`: returns the list of keys, without their secrets.
+/// Handles `GET /v1/store:cursorKeys`: lists the keys that encrypt page tokens, without their
+/// secrets.
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::CursorKeys)?;
     request::no_parameters(&uri)?;
@@ -159,8 +162,8 @@ pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Pr
     Ok(answer::json_once(&json!(CursorKeys { keys })))
 }
 
-/// Handles `POST /v1/store:rotateCursorKeys` with `{"earlier": 3}`: adds a key. `earlier` is the
-/// number of previous keys that still decrypt cursors.
+/// Handles `POST /v1/store:rotateCursorKeys` with `{"earlier": 3}`: adds a key that encrypts page
+/// tokens. `earlier` is the number of previous keys that still decrypt page tokens.
 pub(super) async fn rotate_cursor_keys(
     caller: Caller,
     uri: Uri,
@@ -174,12 +177,13 @@ pub(super) async fn rotate_cursor_keys(
 }
 
 impl Caller {
-    /// Begins a maintenance operation. Fails if another operation of the same kind is running.
+    /// Begins a maintenance operation of the kind `right`. Fails if an operation of the kind is
+    /// running.
     fn begin(&self, right: Right) -> Result<Running, Problem> {
         self.upkeep().begin(right, &self.access.name)
     }
 
-    /// Returns a session for maintenance of the store. Fails if the access does not have the right.
+    /// Returns a session for maintenance of the store. Fails if the token does not have the right.
     fn store_session(&self, right: Right) -> Result<Arc<dyn Session>, Problem> {
         if !self.access.allows_store(right) {
             return Err(Problem::forbidden_store(right));
@@ -188,7 +192,7 @@ impl Caller {
     }
 }
 
-/// Checks the name of a backup: it is one path segment and does not start with a dot.
+/// Checks the name of a backup: letters, digits, `-`, `_` and `.`, and no dot at the start.
 fn check_backup_name(name: &str) -> Result<(), Problem> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty()
@@ -205,7 +209,8 @@ fn check_backup_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns whether a backup cannot be written to a path, because a file or a folder with content exists there.
+/// Returns whether a path exists and is not an empty folder, so that no backup can be written
+/// there.
 fn is_taken(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),

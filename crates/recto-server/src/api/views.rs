@@ -12,8 +12,8 @@ use super::{address, answer};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// Handles `GET /v1/collections/{collection}/views`: returns the views of one collection, or of
-/// all.
+/// Handles `GET /v1/collections/{collection}/views`: returns the views of one collection, or of all
+/// collections if the name is `-`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     request::no_parameters(&uri)?;

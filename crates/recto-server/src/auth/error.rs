@@ -1,23 +1,23 @@
-//! Errors of tokens and their file.
+//! Errors of access tokens and of the file that contains them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Error of a token or of the file of tokens.
+/// Error of an access token, or of the file of tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The file cannot be read or written.
+    /// The file of tokens cannot be read or written.
     #[error("cannot {what} {}: {source}", path.display())]
     File {
-        /// Attempted operation, as a verb.
+        /// Failed operation as a verb, such as `read`.
         what: &'static str,
         /// Path of the file of tokens.
         path: PathBuf,
         /// Reason why the operation failed.
         source: io::Error,
     },
-    /// The file is not a file of tokens.
+    /// The content of the file is not a valid list of tokens.
     #[error("{}: {reason}", path.display())]
     Invalid {
         /// Path of the file of tokens.
@@ -25,7 +25,7 @@ pub enum TokenError {
         /// Reason why the file is invalid.
         reason: String,
     },
-    /// The request is invalid.
+    /// The request to create a token is invalid.
     #[error("{message}")]
     Refused {
         /// Reason why the request is invalid.
@@ -33,10 +33,10 @@ pub enum TokenError {
         /// Advice for a valid request.
         hint: String,
     },
-    /// The file has no such token.
+    /// The file has no token with the requested id.
     #[error("there is no token {id}")]
     NotFound {
-        /// Requested id of the token.
+        /// Id that the request names.
         id: String,
     },
 }
@@ -61,7 +61,7 @@ impl TokenError {
         }
     }
 
-    /// Returns the suggested fix.
+    /// Returns the most likely fix of the error, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Refused { hint, .. } => Some(hint),

@@ -1,4 +1,4 @@
-//! File of tokens: TOML, with hashes and no secrets.
+//! File of access tokens: TOML, with hashes instead of secrets.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -13,22 +13,22 @@ use super::secret::is_id;
 use super::{TokenError, TokenText};
 use crate::rights::{Grant, QUEUE_PREFIX, STORE};
 
-/// Newest version of the file format. It added grants for the store and for queues. A file without
-/// such grants is written in the previous version, which earlier releases can read. A file with
+/// Newest version of the format of token files. It added grants for the store and for queues. A
+/// file without such grants is written in version 1, which earlier releases can read. A file with
 /// tokens that this release does not understand is always written in the newest version.
 const FORMAT_VERSION: i64 = 2;
-/// File format version that every release reads.
+/// Version of the format of token files that every release reads.
 const FIRST_FORMAT_VERSION: i64 = 1;
-/// Maximum number of tokens in a file.
+/// Maximum number of access tokens in a file.
 pub const MAX_TOKENS: usize = 10_000;
 /// Maximum size of a file of tokens, in bytes.
 pub const MAX_TOKEN_FILE_BYTES: u64 = 16 << 20;
-/// Maximum length of the name of a token, in characters.
+/// Maximum length of the name of an access token, in characters.
 const MAX_NAME_CHARACTERS: usize = 100;
-/// Permission bits that let others than the owner write the file: the group and everyone else.
+/// Permission bits with which other users than the owner can write a file.
 #[cfg(unix)]
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Permission bits that let only the owner read and write the file.
+/// Permission bits with which only the owner can read and write a file.
 #[cfg(unix)]
 const OWNER_ONLY: u32 = 0o600;
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -36,37 +36,38 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const HEADER: &str =
     "# Tokens of a Recto server, made by `recto token create`. It holds hashes, no secrets.\n";
 
-/// Token as the file stores it.
+/// Access token as the token file stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredToken {
-    /// Public id of the token.
+    /// Public id of the token: 16 hexadecimal digits.
     pub id: String,
     /// Holder of the token, as its creator named it.
     pub name: String,
-    /// Hash of the secret.
+    /// Hash of the token's secret.
     pub(crate) hash: blake3::Hash,
     /// Creation time, in seconds since 1970-01-01T00:00:00Z.
     pub created_at_seconds: i64,
-    /// Time from which the server rejects the token, in seconds since 1970-01-01T00:00:00Z. `None`: never.
+    /// Time from which the server rejects the token, in seconds since 1970-01-01T00:00:00Z. `None`:
+    /// the token does not expire.
     pub expires_at_seconds: Option<i64>,
-    /// Grants by subject: the name of a collection, of a queue, or of the store.
+    /// Grants of the token. Each key is the name of a collection, of a queue, or of the store.
     pub grants: BTreeMap<String, Grant>,
 }
 
-/// Token that this release does not understand. The server rejects it, because the unknown part may be a restriction.
-/// The file keeps it unchanged.
+/// Access token that this release does not understand. The server rejects it, because the unknown
+/// part may be a restriction. The file keeps it unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrangeToken {
     /// Public id of the token; empty if it cannot be read.
     pub id: String,
     /// Holder of the token; empty if it cannot be read.
     pub name: String,
-    /// Reason why the token is not understood.
+    /// Reason why this release does not understand the token.
     pub reason: String,
     table: Value,
 }
 
-/// Tokens of a file.
+/// Content of a token file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenFile {
     /// Tokens in the order of their creation.
@@ -76,7 +77,7 @@ pub struct TokenFile {
 }
 
 impl TokenFile {
-    /// Reads the file.
+    /// Reads a token file.
     ///
     /// # Errors
     /// The file cannot be read, others than its owner may write it, or it is not a file of tokens.
@@ -96,8 +97,8 @@ impl TokenFile {
         parse(&text).map_err(|reason| TokenError::invalid(path, reason))
     }
 
-    /// Adds a token to the file, and creates the file if it does not exist. Only the returned text contains the
-    /// secret.
+    /// Adds an access token to the file, and creates the file if it does not exist. Only the
+    /// returned text has the secret.
     ///
     /// # Errors
     /// The name is invalid, the file is full, or the file cannot be read or written.
@@ -142,10 +143,10 @@ impl TokenFile {
         Ok((text, token))
     }
 
-    /// Removes a token from the file, and returns the name of its holder.
+    /// Removes an access token from the file, and returns the name of its holder.
     ///
     /// # Errors
-    /// The file has no such token, or cannot be read or written.
+    /// The file has no token with the id, or cannot be read or written.
     pub fn revoke(path: &Path, id: &str) -> Result<String, TokenError> {
         let _lock = lock(path)?;
         let mut file = Self::read(path)?;
@@ -160,11 +161,11 @@ impl TokenFile {
         Ok(name)
     }
 
-    /// Replaces the whole file. A reader sees either the old content or the new content.
+    /// Replaces the token file atomically: a reader sees either its old or its new content.
     fn write(&self, path: &Path) -> Result<(), TokenError> {
         let next = beside(path, "new");
         let failed = |error| TokenError::file("write", path, error);
-        // Remove a file that an interrupted run left, because `create_new` would fail.
+        // Remove the file of an interrupted run, because `create_new` would fail.
         let _ = fs::remove_file(&next);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -262,13 +263,13 @@ fn parse(text: &str) -> Result<TokenFile, String> {
     Ok(file)
 }
 
-/// Returns the text of a key; empty if the table has no such text.
+/// Returns the text value of a key in a TOML table; empty if there is none.
 fn text_of<'a>(table: &'a Value, key: &str) -> &'a str {
     table.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Checks that all keys of a table were read. An unknown key may be a restriction, so it is an error and is not
-/// ignored.
+/// Rejects a table that still has keys after all known keys were read. An unknown key may be a
+/// restriction, so it must not be ignored.
 fn nothing_left(table: &Table) -> Result<(), String> {
     match table.keys().next() {
         None => Ok(()),
@@ -354,7 +355,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Locks the file during a change, so that neither of two concurrent changes is lost.
+/// Locks the token file for a change, so that concurrent changes are not lost.
 fn lock(path: &Path) -> Result<File, TokenError> {
     let path = beside(path, "lock");
     let mut options = OpenOptions::new();
@@ -392,7 +393,7 @@ fn check_owner_only(_path: &Path, _file: &File) -> Result<(), TokenError> {
     Ok(())
 }
 
-/// Syncs the folder of the file. Without this, a crash may undo the rename.
+/// Syncs the folder of the token file, because a crash could otherwise undo the rename of the file.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

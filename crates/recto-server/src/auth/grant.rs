@@ -8,7 +8,7 @@ use recto::schema::nearest;
 use super::TokenError;
 use crate::rights::{EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
-/// Name for all rights of a collection, of a queue, or of the store.
+/// Name that means all rights for a collection, for a queue, or for the store.
 const ALL: &str = "all";
 /// Maximum length of a row filter, in bytes. It equals the limit of a query.
 const MAX_FILTER_BYTES: usize = 8 << 10;
@@ -19,7 +19,8 @@ const SHAPE: &str = "write a grant as COLLECTION:RIGHTS or COLLECTION:RIGHTS whe
     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:RIGHTS; or \
     queue.QUEUE:RIGHTS";
 
-/// Reads one grant: the subject (a collection, `*`, a queue or the store), and the rights.
+/// Parses one grant: a subject (a collection, `*`, a queue or the store), its rights, and an
+/// optional row filter.
 ///
 /// # Errors
 /// The text is not a grant, or names a right that does not exist.
@@ -55,7 +56,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     Ok((collection.to_owned(), grant))
 }
 
-/// Checks that a grant can name this subject: a collection, a queue or the store. An error
+/// Checks that a grant can have the subject: a collection, a queue or the store. The error
 /// describes the problem.
 fn check_subject(subject: &str) -> Result<(), String> {
     if let Some(queue) = subject.strip_prefix(QUEUE_PREFIX) {
@@ -72,7 +73,7 @@ fn check_subject(subject: &str) -> Result<(), String> {
     Err(format!("{subject:?} is not a valid name of a collection"))
 }
 
-/// Reads several grants, at most one for each collection.
+/// Parses several grants, at most one for each subject.
 ///
 /// # Errors
 /// The errors of [`parse_grant`], and an error in these cases:
@@ -80,7 +81,7 @@ fn check_subject(subject: &str) -> Result<(), String> {
 /// - There is no grant.
 /// - There are two grants for one collection. It would be unclear which rows they allow together.
 /// - There is a grant for the store and a grant with a row filter. A backup or a schema would
-///   reveal the other rows.
+///   reveal the hidden rows.
 pub fn parse_grants<'a>(
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, Grant>, TokenError> {
@@ -140,7 +141,7 @@ fn no_right(subject: &str, name: &str) -> TokenError {
     TokenError::refused(format!("{name:?} is not a right"), hint)
 }
 
-/// Returns all rights that exist for the subject of a grant: a collection, a queue, or the store.
+/// Returns all rights that a grant for the subject can have: a collection, a queue, or the store.
 fn rights_of(subject: &str) -> &'static [Right] {
     match subject {
         STORE => &Right::OF_STORE,
@@ -149,13 +150,13 @@ fn rights_of(subject: &str) -> &'static [Right] {
     }
 }
 
-/// Returns the right with this name, if it exists for the subject of the grant.
+/// Returns the right named `name`, if a grant for the subject can have it.
 pub(crate) fn right(subject: &str, name: &str) -> Option<Right> {
     let mut all = rights_of(subject).iter();
     all.find(|right| right.name() == name).copied()
 }
 
-/// Writes a grant as text that [`parse_grant`] reads.
+/// Formats a grant as text that [`parse_grant`] parses.
 pub fn show_grant(collection: &str, grant: &Grant) -> String {
     let names: Vec<&str> = grant.rights.iter().map(|right| right.name()).collect();
     let names = names.join(",");

@@ -1,4 +1,4 @@
-//! Tokens that a running server accepts: the current content of the file.
+//! Access tokens that a running server accepts. They follow changes of the token file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,21 +12,20 @@ use tokio::sync::watch;
 use super::{StoredToken, TokenError, TokenFile, TokenText};
 use crate::rights::{Access, Validity};
 
-/// Interval at which a running server checks its files for changes. It is half of the second within which the server
-/// must reject a revoked token.
+/// Interval at which a running server checks its files for changes. The server must reject a
+/// revoked token within a second, so the interval is half of that.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Reason why the server rejects a token.
+/// Reason why the server rejects an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// The server has no such token.
     Unknown,
-    /// The token has expired.
     Expired,
 }
 
-/// Tokens that a running server accepts.
+/// Access tokens that a running server accepts, read from the token file.
 #[derive(Debug)]
 pub struct Tokens {
     path: PathBuf,
@@ -45,7 +44,8 @@ struct Entry {
     stored: StoredToken,
     id: Arc<str>,
     access: Access,
-    /// Becomes true when the token expires. It is dropped with the entry, when the token is revoked or changed.
+    /// Validity of the token, which becomes true when it expires. It is dropped when the token is
+    /// revoked or changed.
     over: watch::Sender<bool>,
 }
 
@@ -56,20 +56,20 @@ impl Entry {
     }
 }
 
-/// Accepted token of a request.
+/// Token of a request that the server accepted.
 #[derive(Debug)]
 pub(crate) struct Bearer {
-    /// Public id of the token, as a number.
+    /// Public id of the token as a number, the key of the rate limit.
     pub(crate) token: u64,
     /// Public id of the token, as text.
     pub(crate) id: Arc<str>,
     pub(crate) access: Access,
 }
 
-/// Id and name of a token that was added, removed or changed.
+/// Id and name of an access token that was added, removed or changed.
 pub(crate) type TokenName = (String, String);
 
-/// Changes that a reload of the file found.
+/// Changes of the token file that a reload found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TokenChanges {
     pub(crate) made: Vec<TokenName>,
@@ -97,7 +97,7 @@ impl TokenChanges {
     }
 }
 
-/// Properties of a file that change with its content.
+/// Properties of a file that show whether its content may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     modified: Option<std::time::SystemTime>,
@@ -121,7 +121,7 @@ impl FileStamp {
 }
 
 impl Tokens {
-    /// Opens a file of tokens.
+    /// Reads a token file for a running server.
     ///
     /// # Errors
     /// The errors of [`TokenFile::read`].
@@ -135,9 +135,9 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed, and ends the `Validity` of tokens that are no longer accepted. Returns
-    /// the changes, or `None` if the file has not changed. A token that this release does not understand is rejected
-    /// and does not affect other tokens.
+    /// Reads the token file again if it has changed, and ends the `Validity` of tokens that are no
+    /// longer accepted. Returns the changes, or `None` if the file has not changed. Rejects a token
+    /// that this release does not understand, and accepts the others.
     ///
     /// # Errors
     /// The errors of [`TokenFile::read`]. The server then rejects every token, because somebody may
@@ -145,7 +145,7 @@ impl Tokens {
     pub fn reload(&self) -> Result<Option<TokenChanges>, TokenError> {
         self.end_those_over();
         // Read the properties of the file before its content, so that the next reload notices a
-        // change during this one.
+        // change during this reload.
         let stamp = FileStamp::of(&self.path);
         if stamp.is_some() && self.current().stamp == stamp {
             return Ok(None);
@@ -192,23 +192,23 @@ impl Tokens {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Returns the number of tokens.
+    /// Returns the number of accepted tokens.
     pub fn len(&self) -> usize {
         self.current().by_id.len()
     }
 
-    /// Returns whether there is no token.
+    /// Returns whether the server accepts no token at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the id and the access of a token.
+    /// Returns the id and the rights of an access token, or why it is rejected.
     pub(crate) fn bearer(&self, text: &str) -> Result<Bearer, Denied> {
         let token = TokenText::parse(text).ok_or(Denied::Unknown)?;
         let by_id = Arc::clone(&self.current().by_id);
         let entry = by_id.get(token.id()).ok_or(Denied::Unknown)?;
-        // blake3 compares hashes in constant time, so the time of a reply reveals nothing about the
-        // hash.
+        // blake3 compares hashes in constant time, so that the time of a reply reveals nothing
+        // about a hash.
         if entry.stored.hash != token.hash() {
             return Err(Denied::Unknown);
         }
@@ -216,7 +216,8 @@ impl Tokens {
             return Err(Denied::Expired);
         }
         Ok(Bearer {
-            // The id of a known token has only hexadecimal digits, so the conversion cannot fail.
+            // The conversion cannot fail, because the id of a known token has only hexadecimal
+            // digits.
             token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
             id: Arc::clone(&entry.id),
             access: entry
@@ -227,7 +228,8 @@ impl Tokens {
     }
 }
 
-/// Returns the tokens of a file. A token that is the same as `before` keeps its entry, so its requests continue.
+/// Converts the tokens of a file to entries. An unchanged token keeps its entry in `before`, so
+/// that its requests continue.
 fn entries(file: TokenFile, before: &HashMap<String, Arc<Entry>>) -> HashMap<String, Arc<Entry>> {
     let entry = |token: StoredToken| {
         let id = token.id.clone();

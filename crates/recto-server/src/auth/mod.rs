@@ -1,8 +1,8 @@
-//! Creation, hashing, lookup and revocation of tokens.
+//! Creation, hashing, lookup and revocation of access tokens.
 //!
-//! Tokens are stored in their own file and not in the store. The embedded store belongs to one
-//! process at a time, so otherwise no other process could create or revoke a token while the server
-//! runs. The file contains only hashes. The server checks it for changes twice a second.
+//! Tokens are in their own file, not in the store: while a server has an embedded store open, no
+//! other process could create or revoke a token there. The file contains only hashes of secrets.
+//! The server checks the file for changes twice a second.
 
 mod error;
 mod file;

@@ -1,4 +1,4 @@
-//! Text of a token, and the hash that is stored for it.
+//! Text of an access token, and the hash that the server stores for it.
 
 use std::fmt;
 
@@ -6,25 +6,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::Environment;
 
-/// Prefix of every token, so that programs that look for leaked secrets find it.
+/// Prefix of every access token, by which scanners for leaked secrets recognize it.
 const PREFIX: &str = "recto_";
-/// Length of the public part of a token, in bytes.
+/// Length of the id of an access token (its public part), in bytes.
 const ID_BYTES: usize = 8;
-/// Length of the secret part of a token, in bytes. The hash has the same length, so guessing a secret is as hard as
-/// guessing a hash.
+/// Length of the secret of an access token, in bytes. It is that of the hash, so guessing a secret
+/// is as hard as guessing a hash.
 const SECRET_BYTES: usize = 32;
-/// Context of the hash. The same secret has a different hash in any other context.
+/// Context string of the hash, which separates it from hashes of the same secret for other
+/// purposes.
 const PURPOSE: &str = "recto 2026 http token secret";
 
-/// Text of a token as its holder has it: `recto_` id `_` secret. Neither `Debug` nor any message shows the secret.
-/// Only [`reveal`](Self::reveal) returns it, once, for the creator of the token.
+/// Text of an access token as its holder has it: `recto_` id `_` secret. `Debug` and messages never
+/// show the secret. Only [`reveal`](Self::reveal) returns it, for the creator of the token.
 pub struct TokenText {
     id: String,
     secret: [u8; SECRET_BYTES],
 }
 
 impl TokenText {
-    /// Creates a token with a random id and secret.
+    /// Creates an access token with a random id and a random secret.
     pub(crate) fn new(environment: &Environment) -> Self {
         let id = environment.random::<ID_BYTES>();
         Self {
@@ -33,7 +34,7 @@ impl TokenText {
         }
     }
 
-    /// Reads a token. Returns `None` if the text is not a token.
+    /// Parses the text of an access token; `None` if it has another form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
         let mut bytes = [0; SECRET_BYTES];
@@ -46,18 +47,18 @@ impl TokenText {
         })
     }
 
-    /// Returns the public part, which identifies the token.
+    /// Returns the public id of the token, which contains no secret.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the whole text, with the secret.
+    /// Returns the whole text of the token, with its secret.
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(self.secret))
     }
 
-    /// Returns the hash to store. The secret has as many random bytes as the hash, so it cannot be guessed, and one
-    /// pass of a fast hash is enough. The comparison of two hashes takes constant time.
+    /// Returns the hash of the secret. A fast hash is enough: the secret has 32 random bytes, so it
+    /// cannot be guessed. Hashes are compared in constant time.
     pub(crate) fn hash(&self) -> blake3::Hash {
         blake3::derive_key(PURPOSE, &self.secret).into()
     }
@@ -71,7 +72,7 @@ impl fmt::Debug for TokenText {
     }
 }
 
-/// Returns whether a text is the public part of a token.
+/// Returns whether a text has the form of a token's id: 16 lower-case hexadecimal digits.
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 2 * ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,4 +1,4 @@
-//! Tokens on disk and in a running server.
+//! Tests of access tokens, in their file and in a running server.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn accepts_tokens_until_revoked_and_stores_no_secret() {
     let changes = tokens.reload().unwrap().unwrap();
     assert_eq!(changes.revoked, [(text.id().to_owned(), "acme".to_owned())]);
     assert!(changes.made.is_empty() && changes.changed.is_empty());
-    // Requests of the revoked token end. Requests of other tokens do not.
+    // The requests of the revoked token end, but not those of other tokens.
     assert!(mine.ended().now_or_never().is_some());
     assert!(others.ended().now_or_never().is_none());
     assert_eq!(tokens.bearer(&text.reveal()).unwrap_err(), Denied::Unknown);
@@ -146,8 +146,7 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
         fs::read_to_string(&path).unwrap(),
         include_str!("golden/tokens-v1.toml")
     );
-    // Use only the rights of the release that wrote the golden file, because later releases added
-    // more.
+    // Use only rights of the release that wrote the golden file. Later releases added rights.
     let rights = "@store:backup,compact,check,load,apply,cursor-keys";
     let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants(rights)).unwrap();
     assert_eq!(
@@ -176,7 +175,7 @@ fn denies_store_rights_to_tokens_with_row_filters() {
     assert!(access(&["*:read", "@store:backup"]).reads_everything());
     assert!(!access(&["*:read", "@store:backup"]).allows_store(Right::Load));
     assert!(!access(&["*:all"]).allows_store(Right::Backup));
-    // Only a manually edited file can contain these grants.
+    // Grants for the store with a row filter can exist only in a manually edited file.
     assert!(!access(&["a:read where b = 1", "@store:all"]).allows_store(Right::Backup));
 }
 

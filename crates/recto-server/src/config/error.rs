@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Reason why the configuration is invalid, and the fix.
+/// Reason why a server's configuration is invalid, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     message: String,
@@ -22,7 +22,7 @@ impl ConfigError {
         self
     }
 
-    /// Returns the suggested fix.
+    /// Returns the most likely fix of the configuration, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

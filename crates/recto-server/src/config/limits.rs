@@ -19,30 +19,31 @@ pub const MAX_HEADERS: usize = 100;
 pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
 /// Default maximum number of concurrent exports.
 pub const DEFAULT_CONCURRENT_STREAMS: u64 = 256;
-/// Default maximum number of concurrent maintenance requests, whose replies last as long as their
-/// work.
+/// Default maximum number of concurrent maintenance requests. They are limited on their own,
+/// because each lasts as long as its operation.
 pub const DEFAULT_WAITING_REQUESTS: u64 = 256;
-/// Default maximum number of concurrent receives of messages; a receive may wait for messages.
+/// Default maximum number of concurrent requests that receive messages, and may wait for them.
 pub const DEFAULT_WAITING_RECEIVES: u64 = 10_000;
-/// Divisor of a limit that gives the default share of one token. A token may use a quarter of the
-/// concurrent requests of each class.
+/// Divisor that gives the share of one token in a limit, by default: a quarter of the concurrent
+/// requests of each class.
 pub const DEFAULT_TOKEN_SHARE: u64 = 4;
 /// Default maximum number of connections. Further connections wait until the server accepts them.
 pub const DEFAULT_CONNECTIONS: u64 = 16_384;
-/// Default maximum number of requests per second of one token or address, if the server has tokens.
+/// Default maximum number of requests per second of one token. It applies only to a server with
+/// tokens.
 pub const DEFAULT_REQUESTS_PER_SECOND: u64 = 1_000;
-/// Default maximum number of requests that one token or address may send at once, beyond its rate.
+/// Default maximum number of requests that one client may send at once, beyond its rate.
 pub const DEFAULT_REQUEST_BURST: u64 = 2_000;
 /// Default maximum time until the response to a request begins, in milliseconds.
 pub const DEFAULT_REQUEST_TIME_MS: u64 = 30_000;
-/// Default maximum time of a TLS handshake, and from the first byte of a request to the end of its headers, in
+/// Default maximum time for a TLS handshake, and for receiving the headers of a request, in
 /// milliseconds.
 pub const DEFAULT_HEADER_TIME_MS: u64 = 10_000;
-/// Default minimum time for which the server keeps a connection without a request, in milliseconds.
+/// Default minimum time for which the server keeps an idle connection open, in milliseconds.
 pub const DEFAULT_IDLE_TIME_MS: u64 = 75_000;
 /// Default maximum time for which a client may read nothing of the data sent to it, in milliseconds.
 pub const DEFAULT_STALL_TIME_MS: u64 = 30_000;
-/// Default maximum time for requests in flight after the server starts to shut down, in milliseconds.
+/// Default maximum time for which a stopping server waits for requests in flight, in milliseconds.
 pub const DEFAULT_SHUTDOWN_TIME_MS: u64 = 30_000;
 
 /// Limits of requests and connections.
@@ -56,38 +57,41 @@ pub struct Limits {
     pub url_bytes: u64,
     /// Maximum size of a request's line and headers, in bytes. Beyond it: status 431.
     pub header_bytes: u64,
-    /// Maximum number of concurrent requests, without exports, maintenance requests and receives.
-    /// Beyond it: status 503.
+    /// Maximum number of concurrent requests other than exports, maintenance requests and receives.
+    /// Beyond the limit: status 503.
     pub concurrent_requests: u64,
-    /// Maximum number of concurrent exports. One token may have a quarter of them ([`DEFAULT_TOKEN_SHARE`]). Beyond the
-    /// limit: status 503. Beyond the share of a token: status 429.
+    /// Maximum number of concurrent exports. One token may have a quarter of them
+    /// ([`DEFAULT_TOKEN_SHARE`]). Beyond the limit: status 503. Beyond a token's share: status 429.
     pub concurrent_streams: u64,
-    /// Maximum number of concurrent maintenance requests, including loads with an uploaded file.
-    /// One token may have a quarter of them. Beyond the limit: status 503. Beyond the share of a
-    /// token: status 429.
+    /// Maximum number of concurrent maintenance requests, including loads of an uploaded file. One
+    /// token may have a quarter of them. Beyond the limit: status 503. Beyond a token's share:
+    /// status 429.
     pub waiting_requests: u64,
-    /// Maximum number of concurrent receives of messages; a receive may wait for messages. One token may have a quarter
-    /// of them. Beyond the limit: status 503. Beyond the share of a token: status 429.
+    /// Maximum number of concurrent requests that receive messages, and may wait for them. One
+    /// token may have a quarter of them. Beyond the limit: status 503. Beyond a token's share:
+    /// status 429.
     pub waiting_receives: u64,
-    /// Maximum number of concurrent requests of one token. Beyond it: status 429. `None`: a quarter
-    /// ([`DEFAULT_TOKEN_SHARE`]) of `concurrent_requests`.
+    /// Maximum number of concurrent requests of one token. Beyond the limit: status 429. `None`: a
+    /// quarter ([`DEFAULT_TOKEN_SHARE`]) of `concurrent_requests`.
     pub concurrent_requests_per_token: Option<u64>,
     /// Maximum number of connections. Further connections wait until the server accepts them.
     pub connections: u64,
-    /// Maximum number of requests per second of one token, or of one address if there are no tokens. Beyond it: status
-    /// 429. 0: no limit. `None`: [`DEFAULT_REQUESTS_PER_SECOND`] if the server has tokens, otherwise no limit.
+    /// Maximum number of requests per second of one token, or of one address on a server without
+    /// tokens. Beyond the limit: status 429. 0: no limit. `None`: [`DEFAULT_REQUESTS_PER_SECOND`]
+    /// with tokens, no limit without.
     pub requests_per_second: Option<u64>,
-    /// Maximum number of requests that one token or address may send at once, beyond its rate.
+    /// Maximum number of requests that one client may send at once, beyond its rate.
     pub request_burst: u64,
-    /// Maximum time until the response to a request begins. Beyond it: status 504.
+    /// Maximum time until the response to a request begins. After it: status 504.
     pub request_time: Duration,
-    /// Maximum time of a TLS handshake, and from the first byte of a request to the end of its headers.
+    /// Maximum time for a TLS handshake, and for receiving the headers of a request.
     pub header_time: Duration,
-    /// Minimum time for which the server keeps a connection without a request. The maximum is twice this time.
+    /// Minimum time for which the server keeps an idle connection open. The maximum is twice the
+    /// minimum.
     pub idle_time: Duration,
     /// Maximum time for which a client may read nothing of the data sent to it.
     pub stall_time: Duration,
-    /// Maximum time for requests in flight after the server starts to shut down.
+    /// Maximum time for which a stopping server waits for requests in flight.
     pub shutdown_time: Duration,
 }
 
@@ -123,12 +127,12 @@ impl Limits {
     }
 }
 
-/// Returns the share of a limit that one token may use by default; at least 1.
+/// Returns the default share of one token in a limit; at least 1.
 pub(crate) fn token_share(places: u64) -> u64 {
     (places / DEFAULT_TOKEN_SHARE).max(1)
 }
 
-/// Returns a semaphore with the number of permits of a limit.
+/// Returns a semaphore with `limit` permits, or with its maximum if `limit` is larger.
 pub(crate) fn permits(limit: u64) -> Arc<Semaphore> {
     let most = usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS);
     Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))

@@ -1,5 +1,5 @@
-//! Table of the settings. Flags, environment, file, `recto config check` and the guide are derived
-//! from this table.
+//! Table of a server's settings. Flags, environment variables, the file, `recto config check` and
+//! the guide are all derived from the table.
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,48 +12,48 @@ use super::{Config, LogFormat, LogLevel, MetricsAccess};
 /// Maximum value of every setting that is a count or a size. It is far above realistic values, and
 /// low enough to avoid overflow.
 const MAX_COUNT: u64 = 1 << 40;
-/// Minimum of the header limit, in bytes. The HTTP library accepts no lower limit.
+/// Minimum of the setting for the size of headers, in bytes. The HTTP library requires it.
 const MIN_HEADER_BYTES: u64 = 8_192;
-/// Maximum of the header limit, in bytes.
+/// Maximum of the setting for the size of headers, in bytes.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Maximum number of concurrent requests that can be configured. A semaphore counts the requests.
+/// Maximum of settings for numbers of concurrent requests, which semaphores count.
 const MAX_PERMITS: u64 = 1 << 24;
-/// Maximum time between two rounds of the scrub, in hours: a year.
+/// Maximum pause between two passes of the scrub (background check for damage), in hours: a year.
 const MAX_SCRUB_HOURS: u64 = 24 * 365;
-/// Maximum speed of the scrub, in MiB per second.
+/// Maximum speed of the scrub (background check for damage), in MiB per second.
 const MAX_SCRUB_MIB: u64 = 1 << 16;
-/// Maximum of a time limit, in milliseconds: a day.
+/// Maximum of settings for times, in milliseconds: a day.
 const MAX_TIME_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Setting of a server.
+/// Setting of a server: its name, help text, and access to its value.
 #[derive(Debug)]
 pub struct Setting {
-    /// Name in the file. The flag has `-` in place of `_`. The environment variable is in capitals,
-    /// with the prefix `RECTO_SERVE_`.
+    /// Name in the configuration file. The command-line flag has `-` in place of `_`. The
+    /// environment variable is in capitals after `RECTO_SERVE_`.
     pub name: &'static str,
-    /// Placeholder of the value in the help.
+    /// Placeholder for the value in `--help`.
     pub value_name: &'static str,
-    /// Help text.
+    /// Description of the setting in `--help`.
     pub help: &'static str,
-    /// Returns the value as text; empty if there is no value.
+    /// Returns the current value in a configuration as text; empty if there is none.
     pub show: fn(&Config) -> String,
-    /// Sets the value from text.
+    /// Sets the value in a configuration from text.
     pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
 impl Setting {
-    /// Returns whether the setting is a switch, whose flag needs no value.
+    /// Returns whether the setting is true or false, so that its flag needs no value.
     pub fn is_switch(&self) -> bool {
         self.value_name == "BOOLEAN"
     }
 }
 
-/// Returns the setting with this name.
+/// Returns the setting named `name`, if it exists.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// All settings.
+/// All settings of a server.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "listen",
@@ -331,8 +331,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "must be an IP address and a port: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8443".to_owned())
 }
 
-/// Parses a path. An empty text means no path, so that a source can override the path of a weaker
-/// source.
+/// Parses a path. Empty text means no path, so that a flag can cancel the path of the file or the
+/// environment.
 #[allow(clippy::unnecessary_wraps)] // one signature for all kinds of values
 fn path(text: &str) -> Result<Option<PathBuf>, String> {
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))

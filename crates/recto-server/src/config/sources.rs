@@ -1,4 +1,4 @@
-//! Sources of settings, and their precedence.
+//! Sources of a server's settings: flags, environment and file, in this order of precedence.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,26 @@ use super::{Config, ConfigError, SETTINGS, Setting};
 pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Prefix of the environment variables that contain settings.
 const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
-/// Keys of the file that configure the store. This module ignores them.
+/// Keys of the configuration file that select the store. They are not settings of the server.
 const STORE_KEYS: [&str; 4] = ["store", "wait_seconds", "cassandra", "http"];
-/// Table of the file that contains the settings.
+/// Table of the configuration file that contains the server's settings.
 const TABLE: &str = "serve";
 
-/// Values of settings by source.
+/// Settings of a server as given by each source.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// Path and text of the file.
+    /// Path and text of the configuration file, if there is one.
     pub file: Option<(PathBuf, String)>,
-    /// Environment, or the variables whose names start with `RECTO_SERVE_`.
+    /// Environment variables: names and values. Only names that start with `RECTO_SERVE_` count.
     pub environment: Vec<(String, String)>,
-    /// Flags of the command line: the name of a setting, and the given value.
+    /// Command-line flags: pairs of a setting's name and its value.
     pub flags: Vec<(String, String)>,
 }
 
-/// Source of a value.
+/// Source of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The default, because no source has the setting.
+    /// The default, because no source sets the value.
     Default,
     /// The configuration file.
     File,
@@ -41,7 +41,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the name of the source.
+    /// Returns the name of the source, as `recto config check` shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -52,18 +52,18 @@ impl Origin {
     }
 }
 
-/// Effective configuration, and the source of each value.
+/// Configuration that a server uses, and the source of each value.
 #[derive(Debug, Clone)]
 pub struct Effective {
-    /// The configuration.
+    /// Configuration with the values of all sources.
     pub config: Config,
-    /// Source of each setting, in the order of [`SETTINGS`].
+    /// Source of the value of each setting, in the order of [`SETTINGS`].
     origins: Vec<Origin>,
 }
 
 impl Effective {
-    /// Returns each setting with its value and the source of the value. No setting contains a secret: settings only
-    /// name the files of tokens and keys.
+    /// Returns each setting with its value and source. No value is secret: settings only name the
+    /// files of tokens and keys.
     pub fn settings(&self) -> impl Iterator<Item = (&'static Setting, String, Origin)> {
         let origins = self.origins.iter().copied();
         SETTINGS
@@ -83,12 +83,12 @@ impl Effective {
 }
 
 impl Sources {
-    /// Returns the effective configuration. A flag takes precedence over the environment, the environment over the
-    /// file, and the file over the default.
+    /// Combines the sources to the configuration of a server. Flags take precedence over the
+    /// environment, the environment over the file, and the file over defaults.
     ///
     /// # Errors
-    /// A name is not a setting, or a setting does not accept a value. [`Config::check`] checks rules that concern
-    /// several settings.
+    /// A name is not a setting, or a setting does not accept a value. [`Config::check`] checks
+    /// rules that concern several settings.
     pub fn resolve(&self) -> Result<Effective, ConfigError> {
         let mut effective = Effective {
             config: Config::default(),
@@ -131,14 +131,15 @@ fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigErr
     }
 }
 
-/// Keys of a schema file, which is also a TOML file.
+/// Keys that only a schema file has, which is TOML too. They reveal that the user named the wrong
+/// file.
 const SCHEMA_KEYS: [&str; 3] = ["collection", "type", "queue"];
 
-/// Returns the settings in a file's text, as names and values.
+/// Parses the settings in the text of a configuration file, as names and values.
 fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigError> {
     let at = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
-    // Report only the number of the line. The parser's message would show the line, which may
-    // contain a password of the store.
+    // Report only the line number: the parser's message would show the line, which may contain a
+    // password of the store.
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = text.get(..before).unwrap_or(text).matches('\n').count() + 1;

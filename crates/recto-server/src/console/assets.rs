@@ -1,10 +1,10 @@
-//! Files of the console: the style sheet, the scripts and the icon. They are part of the binary.
+//! Files of the web console: style sheet, scripts and icon. They are part of the binary.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// File of the console.
+/// File of the web console that the server sends to browsers.
 #[derive(Debug)]
 struct Asset {
     name: &'static str,
@@ -42,7 +42,8 @@ static ASSETS: [Asset; 5] = [
     },
 ];
 
-/// Returns the address of a file. It changes with the content of the file, so that browsers may cache the file.
+/// Returns the address of a console file. The address changes with the file's content, so browsers
+/// may cache the file forever.
 pub(crate) fn href(name: &str) -> String {
     let version = ASSETS
         .iter()
@@ -52,7 +53,8 @@ pub(crate) fn href(name: &str) -> String {
 }
 
 impl Asset {
-    /// Returns a hash (FNV-1a) of the file. It only needs to differ between releases.
+    /// Returns a hash (FNV-1a) of the file's content, which differs between releases if the file
+    /// does.
     fn version(&self) -> u64 {
         self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

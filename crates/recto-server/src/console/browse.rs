@@ -1,4 +1,5 @@
-//! `GET /collections/{collection}`: a page of records, with links and forms to other pages.
+//! `GET /collections/{collection}`: a page of records with its query, and links and forms to other
+//! pages.
 
 use std::sync::Arc;
 
@@ -22,18 +23,19 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Names and prefixes of form fields: the value of a field, its operator, and a value to jump to.
+/// Names of form fields. The first is the prefix of a field's value, followed by the field's name.
+/// The other constants are for the operator, and for the value to jump to.
 pub(super) const VALUE_PREFIX: &str = "is.";
 pub(super) const OPERATOR_PREFIX: &str = "op.";
 pub(super) const JUMP: &str = "jump";
 pub(super) const JUMP_FIELD: &str = "jump_field";
-/// Form field with the share of all rows to jump to, in percent.
+/// Form field with the position to jump to, as a share of all rows in percent.
 pub(super) const SHARE: &str = "share";
-/// Form field that is present if the order is descending. A jump to a day then starts at its end and not at its
-/// start.
+/// Form field that exists if the order is descending. A jump to a day then starts at the end of the
+/// day.
 pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
-/// Rights of the user in a collection, besides the right to read.
+/// Rights of the token in a collection, in addition to the right to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CollectionRights {
     pub(super) write: bool,
@@ -52,30 +54,32 @@ impl CollectionRights {
     }
 }
 
-/// Page of records, with all data to show it.
+/// Page of records as the console shows it: query, forms, rows and errors.
 pub(super) struct Browse<'a> {
     pub(super) collection: &'a Collection,
     pub(super) url: &'a PageUrl,
-    /// Conditions of the filter. `None`: the filter text cannot be split into conditions.
+    /// Conditions of the filter, each shown as a chip. `None`: the filter text cannot be split into
+    /// conditions.
     pub(super) chips: Option<Vec<Chip>>,
     pub(super) options: Vec<FieldOptions>,
     pub(super) may: CollectionRights,
-    /// Message about the last action.
+    /// Message about the user's last action, such as a saved record.
     pub(super) notice: Option<&'static str>,
-    /// Rejected query, whose error the page shows. It is the query of this page, or of a form on
-    /// this page.
+    /// Rejected query, whose error the page shows. The query came from the page's address, or from
+    /// a form on the page.
     pub(super) refused: Option<&'a Refused>,
-    /// True if there are rows to show.
+    /// True if the page shows the rows of a query, even if there are none.
     pub(super) has_rows: bool,
-    /// True if the page has at least one row.
+    /// True if the page shows at least one row.
     pub(super) has_first_row: bool,
-    /// Name of the view that the rows are read from, if there are rows.
+    /// Name of the view from which the page reads its rows; `None` if it reads several views or the
+    /// query failed.
     pub(super) view: Option<String>,
-    /// Text of the jump form, if the jump was rejected.
+    /// Text that the user typed into the jump form, if the jump was rejected.
     pub(super) jumped: Option<&'a str>,
 }
 
-/// Handles `GET /collections/{collection}`: returns a page of records.
+/// Handles `GET /collections/{collection}`: shows a page of records.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -109,8 +113,8 @@ pub(super) async fn get(
         });
     };
     let asked = changed.unwrap_or(url);
-    // Redirect only to a query that has a plan. Otherwise show the error on the page with the
-    // user's input. `explain` reads no rows.
+    // Redirect only to a query that has a plan. Otherwise show the error next to the user's input.
+    // `explain` plans the query and reads no rows.
     match session.explain(&name, &asked.request(), false).await {
         Err(error) if error.missing_partition_fields().is_empty() => {
             let refused = Refused::new(asked, error, &*session, &asking.others).await;
@@ -120,7 +124,7 @@ pub(super) async fn get(
     }
 }
 
-/// Data of one request, from which pages of the collection are made.
+/// Request for a page of records, with the data that every reply to it needs.
 struct Asking<'a> {
     session: &'a Arc<dyn Session>,
     collection: &'a Collection,
@@ -130,7 +134,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Returns a page of records. Shows the error of the rejected query above it, if there is one.
+    /// Returns a page of records. If a query was rejected, shows its error above the records.
     async fn page(&self, url: &PageUrl, refused: Option<&Refused>) -> Response {
         let session = self.session;
         let alone;
@@ -153,8 +157,8 @@ impl Asking<'_> {
             recto::Result::Ok((explanation, reply))
         };
         let found = found.await;
-        // Request the choices for the first page, because the possible conditions and sorts do not
-        // depend on the position of the page.
+        // Request the choices for the first page: the conditions and sorts that a view can serve do
+        // not depend on the page.
         let choices = session
             .choices(&url.collection, &url.first_page().request())
             .await
@@ -179,7 +183,8 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
-    /// Reads the page. Also counts the rows if the count needs no reading.
+    /// Reads a page. Also counts the rows of the query, if the store can do so without reading
+    /// them.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
         let counting = PageRequest {
@@ -190,8 +195,7 @@ impl Asking<'_> {
             ..request.clone()
         };
         match self.session.page(&url.collection, &counting).await {
-            // A store of an earlier release cannot count its rows, so show the page without the
-            // number of rows.
+            // Show the page without a count if a store of an earlier release cannot count its rows.
             Err(error) if counting.count.is_some() && error.kind() == ErrorKind::InvalidArgument => {
                 self.session.page(&url.collection, &request).await
             }
@@ -199,7 +203,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Returns the form that asks for the partition fields that the rejected query does not fix.
+    /// Returns a form that asks for the partition fields which the rejected query does not fix.
     async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
         let browse = &browse;
@@ -241,7 +245,7 @@ fn notice(done: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the address of the page that a sent form leads to; `None` if no form was sent.
+/// Returns the page to which a sent form leads; `None` if the request has no form fields.
 fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> Option<PageUrl> {
     if let Some(typed) = first(parameters, JUMP) {
         let field = first(parameters, JUMP_FIELD).and_then(|name| collection.field(name));
@@ -264,7 +268,7 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
             ..url.first_page()
         });
     }
-    // Keep the query, because the user searches for partitions and has not chosen one.
+    // Keep the query: the user only searches for partitions, and has not chosen one.
     if first(parameters, pin::FIND).is_some() {
         return None;
     }
@@ -280,8 +284,8 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
         };
         let operator = first(parameters, &format!("{OPERATOR_PREFIX}{}", field.name));
         let operator = operator.and_then(Operator::named).unwrap_or(Operator::Equal);
-        // Stop at a filter text that cannot be split into conditions. The request with this filter
-        // then reports the error.
+        // Stop if the filter text cannot be split into conditions. The request with the filter then
+        // reports the error.
         let Some(held) = chips(&next.filter) else {
             break;
         };

@@ -1,6 +1,6 @@
-//! `GET /collections/{collection}/buckets`: the buckets of a partition. Each is drawn in relation to its target size,
-//! and links to the page that starts at its first row. Without a partition, this page lists the partitions that have
-//! buckets.
+//! `GET /collections/{collection}/buckets`: a drawing of the buckets (ranges) of a partition, with
+//! their target size. Each bucket links to the page of records that starts at its first row.
+//! Without a partition, the page lists the partitions that have buckets.
 
 use std::sync::Arc;
 
@@ -25,21 +25,22 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Parameter that is set if the page that links here names its view. If it is absent, the server
-/// chose the view of that page.
+/// Parameter that is set if the page of records named its view. Without it, the server chose the
+/// view.
 const NAMED: &str = "named";
-/// Maximum number of buckets in one drawing.
+/// Maximum number of buckets that one drawing shows.
 const MAX_DRAWN: i64 = 64;
-/// Size of the drawing of a bucket. Style sheets scale the whole drawing.
+/// Width of a bucket with its gap in the drawing. The unit is arbitrary, because style sheets scale
+/// the drawing.
 const SLOT_WIDTH: f64 = 10.0;
 const BAR_WIDTH: f64 = 8.0;
 const HEIGHT: f64 = 100.0;
-/// Height of the bar of the smallest bucket with rows.
+/// Minimum height in the drawing of a bucket that has rows.
 const MIN_HEIGHT: f64 = 2.0;
-/// Height of the line of the target, if no bucket is larger than the target.
+/// Height of the target's line in the drawing, if no bucket is larger than the target.
 const TARGET_HEIGHT: f64 = 80.0;
 
-/// Handles `GET /collections/{collection}/buckets`: returns the map of a partition's buckets.
+/// Handles `GET /collections/{collection}/buckets`: shows a drawing of a partition's buckets.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -64,8 +65,8 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-/// Returns the link from a page of records to its buckets; nothing if the page is not in the buckets of one
-/// partition.
+/// Returns a link from a page of records to the drawing of its buckets. Returns nothing unless the
+/// page reads one partition that has buckets.
 pub(super) fn link(
     collection: &Collection,
     url: &PageUrl,
@@ -103,10 +104,11 @@ pub(super) fn link(
     html! { p.ways { a.button href=(href) title="Buckets of this partition" { "Buckets" } } }
 }
 
-/// Request for the page of buckets.
+/// Request for the page that draws buckets.
 struct BucketsPageRequest<'a> {
     collection: &'a Arc<Collection>,
-    /// Page of records that links here, without its position. The bars link to pages of its query.
+    /// Page of records from which the user came, without its position. Links of buckets keep its
+    /// query.
     url: PageUrl,
     request: BucketsRequest,
     is_whole: bool,
@@ -154,7 +156,8 @@ impl<'a> BucketsPageRequest<'a> {
         })
     }
 
-    /// Returns the address of this page for another partition, or for another part of the partition.
+    /// Returns the address of the page of buckets for another partition, or for other buckets of
+    /// the partition.
     fn href(&self, filter: &str, token: &str) -> String {
         let mut parameters = vec![("view", self.request.view.clone()), ("filter", filter.to_owned())];
         if !self.url.view.is_empty() {
@@ -237,9 +240,8 @@ impl<'a> BucketsPageRequest<'a> {
         }
     }
 
-    /// Draws a bar for each bucket. The bar links to the page of records that starts at the bucket.
-    /// A bucket with rows has a visible bar. If buckets have no target size, the line of the target
-    /// is left out.
+    /// Draws a bar for each bucket, which links to the page of records that starts at the bucket. A
+    /// bucket with rows has a visible bar. Without a target size, there is no target line.
     #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn map(&self, listed: &BucketList) -> Markup {
         let sizes = listed
@@ -304,7 +306,7 @@ impl<'a> BucketsPageRequest<'a> {
         }
     }
 
-    /// Returns the address of the page of records that starts where a bucket starts.
+    /// Returns the address of the page of records that starts at the first row of a bucket.
     fn page_at(&self, listed: &BucketList, one: &BucketStatus) -> String {
         // Use only the values before the first null, because a page cannot start at null.
         let values: Vec<Json> = one
@@ -329,15 +331,16 @@ impl<'a> BucketsPageRequest<'a> {
         if !own && fields.all(|name| self.collection.field(&name).is_some()) {
             page.order_by = terms.collect::<Vec<_>>().join(", ");
         } else if !own {
-            // Name the view instead of its sort order, because a query cannot sort by a rounded
-            // field.
+            // Name the view instead of sorting: a query cannot sort by a field that the view
+            // rounds.
             page.view.clone_from(&listed.view);
         }
         page.href()
     }
 }
 
-/// Returns whether the page of records that links here has rows in a bucket.
+/// Returns whether the bucket has rows of the page of records from which the user came. `index` is
+/// that of the bucket in the list.
 fn is_here(listed: &BucketList, index: usize) -> bool {
     let places = listed.places.iter().flatten();
     match (places.clone().min(), places.max()) {
@@ -384,13 +387,13 @@ fn shown(value: &Json) -> String {
     }
 }
 
-/// Returns filter text that selects a partition.
+/// Returns the text of a filter that selects a partition.
 fn filter_of(partition: &JsonRecord) -> String {
     let terms = partition.iter().map(|(name, value)| format!("{name} = {value}"));
     terms.collect::<Vec<_>>().join(" AND ")
 }
 
-/// Returns the target size of buckets, in words: `target 60 rows each`.
+/// Formats the target size of buckets, such as `target 60 rows each`.
 fn target(target: BucketTarget, each: &str) -> String {
     match (target.rows, target.bytes) {
         (Some(rows), _) => format!("target {} {each}", counted(rows, "row", "rows")),

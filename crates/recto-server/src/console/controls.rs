@@ -1,4 +1,5 @@
-//! Controls that change the query or the page: chips, filters, columns and the pager.
+//! Controls of a page of records that change its query or its position: chips, filters, columns and
+//! pager.
 
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
@@ -14,10 +15,10 @@ use super::refused::Place;
 use super::table::columns;
 use super::value::{self, Control};
 
-/// Page sizes to choose from.
+/// Numbers of rows per page that the user can choose.
 const PAGE_SIZES: [i64; 4] = [20, 50, 100, 500];
 
-/// Returns the conditions of the query, and the forms that change them.
+/// Returns the conditions of the query as chips, and the forms that change the query.
 pub(super) fn query(browse: &Browse<'_>) -> Markup {
     html! {
         section.query aria-label="Query" {
@@ -114,8 +115,8 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the operators of a field that a filter scan can check, that is, without a view that
-/// serves them.
+/// Returns the operators of a field that Recto can check row by row (a filter scan), without a view
+/// for them.
 fn row_by_row(collection: &Collection, field: &Field) -> Vec<Operator> {
     let mut operators = vec![Operator::Equal, Operator::OneOf];
     operators.extend(Operator::RANGE);
@@ -133,8 +134,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
         select name=(format!("{OPERATOR_PREFIX}{}", field.name)) aria-label=(format!("Operator for {}", field.name)) {
             @for operator in operators { option value=(operator.name()) { (operator.label()) } }
         }
-        // `control_type` avoids a number field for an integer, because the value may be a list such
-        // as `1, 2`.
+        // For an integer, `control_type` returns a text field. A number field would not accept a
+        // list such as `1, 2`.
         (Control {
             name: &value,
             id: &id,
@@ -147,8 +148,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
     }
 }
 
-/// Returns the type whose control the form uses for a field's value. An integer gets the control of
-/// a larger type, which is a text field. A number field would not accept a list such as `1, 2`.
+/// Returns the type whose form control a field uses in filters. Integers use the text control of a
+/// larger type: a number control would reject a list such as `1, 2`.
 fn control_type(field: &Field) -> &recto::Type {
     use recto::Type;
     match field.ty {
@@ -164,8 +165,7 @@ fn filter_text(browse: &Browse<'_>) -> Markup {
     let failed = refused.is_some();
     let text = refused.map_or(&browse.url.filter, |refused| &refused.asked.filter);
     html! {
-        // Show a rejected filter open and inline, because a panel over the page would hide its
-        // error.
+        // Show a rejected filter open and inline. A panel above the page would hide its error.
         details.pop.wide .inline[failed] name=[(!failed).then_some("pop")] open[failed] {
             summary { "As text" }
             form.panel method="get" action=(action(browse.url)) {
@@ -209,7 +209,7 @@ fn column_panel(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the links to other pages of the query, and the form that jumps to a value.
+/// Returns the links to other pages of the query, and the forms that jump to a position.
 pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &PageReply) -> Markup {
     let url = browse.url;
     let token = |token: &str| (!token.is_empty()).then(|| url.with_token(token).href());
@@ -283,8 +283,8 @@ fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     }
 }
 
-/// Returns the form that jumps to a share of all rows. Only queries of one partition have it, because only for them
-/// is the position of a share known.
+/// Returns the form that jumps to a share of all rows. Only queries of one partition have the form,
+/// because the position of a share is known only there.
 fn share(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     if explanation.sources.len() > 1 {
         return Markup::default();
@@ -304,7 +304,7 @@ fn share(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     }
 }
 
-/// Returns the value at which a page starts, as a person types it.
+/// Formats the value at which a page starts, as a person would type it.
 fn gone_to(field: &Field, from: &str) -> String {
     let values = serde_json::from_str::<Vec<Json>>(from).unwrap_or_default();
     let text = value::text(values.first());
@@ -323,7 +323,7 @@ fn size_link(url: &PageUrl, size: i64) -> Markup {
     }
 }
 
-/// Returns the address to which forms are sent.
+/// Returns the address to which the forms of a page are sent.
 pub(super) fn action(url: &PageUrl) -> String {
     PageUrl {
         collection: url.collection.clone(),
@@ -332,8 +332,9 @@ pub(super) fn action(url: &PageUrl) -> String {
     .href()
 }
 
-/// Returns hidden fields with the parameters of the page, without those that a form changes. The
-/// form requests a first page. If the server rejects its query, it shows the error above this page.
+/// Returns hidden form fields with the parameters of the page, except the parameters in `but`,
+/// which the form sets. The form leads to a first page. The field [`WAS`] lets the server show the
+/// current page below an error.
 pub(super) fn hidden(browse: &Browse<'_>, but: &[&str]) -> Markup {
     let parameters = browse.url.first_page().all_parameters();
     let parameters = parameters.iter().filter(|(name, _)| !but.contains(name));

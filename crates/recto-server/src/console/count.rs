@@ -1,6 +1,7 @@
-//! `GET /collections/{collection}/count`: the number of rows of a query, in words.
+//! `GET /collections/{collection}/count`: the number of rows of a query, as text.
 //!
-//! A page of records loads it after it is shown, so that a page never waits for a count.
+//! The browser requests the count after it shows a page of records, so that no page waits for a
+//! count.
 
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
@@ -15,12 +16,12 @@ use super::page_url::{PageUrl, encoded, parameters, with_query};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Header that lets a browser keep a count for a minute, so that other pages of a list do not count
-/// again.
+/// Header that lets a browser cache a count for a minute, so that other pages of the list need not
+/// count again.
 const CACHE_CONTROL: &str = "private, max-age=60";
 
-/// Returns the number of rows of the query of a page. If the page has all rows, their number is
-/// shown at once. Otherwise the browser requests it after the page is shown.
+/// Returns the element that shows the number of rows of a query. If the page has all rows, it shows
+/// their number at once. Otherwise the browser requests the number later.
 pub(super) fn render(url: &PageUrl, reply: &PageReply) -> Markup {
     let is_whole = reply.next_page_token.is_empty() && reply.previous_page_token.is_empty();
     html! {
@@ -32,7 +33,7 @@ pub(super) fn render(url: &PageUrl, reply: &PageReply) -> Markup {
     }
 }
 
-/// Handles `GET /collections/{collection}/count`: returns the number of rows of a query.
+/// Handles `GET /collections/{collection}/count`: returns the number of rows of a query as text.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -48,7 +49,7 @@ pub(super) async fn get(
         ..url.first_page().request()
     };
     let reply = match session.page(&name, &request).await {
-        // The session rejects a count if the token may read only some rows. Show no number then.
+        // Show no number to a token that may read only some rows: the session rejects its count.
         Err(error) if error.kind() == ErrorKind::InvalidQuery => {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }

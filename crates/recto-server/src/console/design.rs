@@ -1,5 +1,5 @@
-//! `/collections/{collection}/design`: views that a collection needs for its queries. These are the queries that this
-//! server received since it started, or queries that the user types.
+//! `/collections/{collection}/design`: proposes the views that a collection needs for its queries.
+//! The queries are those that the server received since it started, or those that the user types.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -28,7 +28,8 @@ const QUERIES: &str = "queries";
 const MIN_LINES: usize = 8;
 const MAX_LINES: usize = 24;
 
-/// Handles `GET /collections/{collection}/design`: proposes views for the received queries.
+/// Handles `GET /collections/{collection}/design`: proposes views for the queries that the server
+/// received.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -44,7 +45,8 @@ pub(super) async fn get(
     answer(&app, collection, &queries_text(&queries), &beside).await
 }
 
-/// Handles `POST /collections/{collection}/design`: proposes views for the typed queries.
+/// Handles `POST /collections/{collection}/design`: proposes views for the queries that the user
+/// typed.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -57,17 +59,18 @@ pub(super) async fn ask(
     answer(&app, collection, &text, &SkippedQueries::default()).await
 }
 
-/// Received queries for which no views are designed.
+/// Received queries that the proposal does not consider, because they exceed a limit or no view can
+/// serve them.
 #[derive(Debug, Default)]
 struct SkippedQueries {
     left_out: usize,
     unservable: Vec<Unservable>,
 }
 
-/// Returns a collection for which views can be designed.
+/// Returns the collection, if the token may see all its records and views can be designed for it.
 async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection, Failure> {
-    // The page shows the queries of all clients, with the row filters of their tokens, so it
-    // requires a token that may read all records.
+    // The page shows queries of all clients, with the row filters of their tokens. So it requires a
+    // token that may read all records.
     access.check_reads_all_of(name, Right::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
     let collection = schema
@@ -117,9 +120,9 @@ async fn answer(
     Ok(page(status, &layout, &content))
 }
 
-/// Designs views. The search may take seconds. It runs on its own thread, and continues if the
-/// client disconnects. Only one search runs at a time, so that abandoned searches
-/// cannot accumulate.
+/// Proposes views for queries. The search can take seconds, so it runs on its own thread, and
+/// continues if the client disconnects. Only one search runs at a time, so that abandoned searches
+/// do not accumulate.
 async fn designed(app: &App, collection: Collection, text: String) -> Result<Design, Problem> {
     let begun = app.begin_design().ok_or_else(busy)?;
     let work = move || {

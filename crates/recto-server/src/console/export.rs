@@ -1,7 +1,8 @@
-//! `GET /collections/{collection}/export`: all rows of the current query, as NDJSON.
+//! `GET /collections/{collection}/export`: all rows of a query in its order, as NDJSON.
 //!
-//! The API exports whole collections without an order. This export reads the pages of the query one after the other.
-//! It reads a page when the client has taken the previous one.
+//! The export of the API returns a whole collection without an order. The export of the console
+//! reads the pages of a query one by one. It reads a page when the client has taken the page
+//! before.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use super::page_url::{PageUrl, parameters};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Maximum number of rows of one read.
+/// Number of rows of the pages that the export reads.
 const PAGE_ROWS: i64 = 500;
 
 pub(super) async fn get(
@@ -50,8 +51,8 @@ pub(super) async fn get(
     Ok((headers, body(session, name, request, first)).into_response())
 }
 
-/// Returns the lines of a page and of the pages after it. An error closes the connection, so that an incomplete file
-/// does not look complete.
+/// Returns the lines of a page and of all pages after it. An error closes the connection, so that
+/// an incomplete file does not seem complete.
 fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: PageReply) -> Body {
     let begin = (session, name, request, Some(Step::Have(Box::new(first))));
     Body::from_stream(stream::try_unfold(
@@ -74,7 +75,7 @@ fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: Pa
     ))
 }
 
-/// Next step of the export: send a page that was read, or read the page of a token.
+/// Next step of an export: send a page that was read, or read the page of a token.
 enum Step {
     Have(Box<PageReply>),
     Ask(String),

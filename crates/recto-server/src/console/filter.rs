@@ -1,4 +1,4 @@
-//! Filter text as chips, one for each condition, which can be removed, replaced and added.
+//! Filter text as chips: one for each condition, which users can remove, replace and add.
 
 use recto::Type;
 use recto::filter_text::{self, Literal, LiteralValue, Name, Operator as Compares, Span, Term};
@@ -9,7 +9,7 @@ use super::value::literal;
 /// Condition of a filter, which the console shows as a chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chip {
-    /// Whole text of the condition.
+    /// Text of the condition, as in the filter.
     pub(super) text: String,
     term: Term,
 }
@@ -29,7 +29,7 @@ pub(super) enum Operator {
 impl Operator {
     pub(super) const RANGE: [Self; 4] = [Self::GreaterOrEqual, Self::Greater, Self::LessOrEqual, Self::Less];
 
-    /// Returns the name of the operator in forms.
+    /// Returns the operator as forms send it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -42,7 +42,7 @@ impl Operator {
         }
     }
 
-    /// Returns the label of the operator for people.
+    /// Returns the operator as the console shows it.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -72,7 +72,8 @@ impl Operator {
 }
 
 impl Chip {
-    /// Returns the field and the operator of a condition; `None` if the condition has several fields.
+    /// Returns the field and the operator of a condition; `None` if the condition compares several
+    /// fields.
     pub(super) fn asks(&self) -> Option<(&str, Operator)> {
         let operator = match &self.term {
             Term::Compare { operator, .. } => match operator {
@@ -89,7 +90,7 @@ impl Chip {
         Some((&self.term.fields()[0].text, operator))
     }
 
-    /// Returns the values of the condition.
+    /// Returns the values with which the condition compares its field.
     pub(super) fn values(&self) -> &[Literal] {
         match &self.term {
             Term::Compare { literal, .. } | Term::StartsWith { prefix: literal, .. } => {
@@ -100,7 +101,7 @@ impl Chip {
     }
 }
 
-/// Returns the text of a value, as a person types it.
+/// Formats a value as a person would type it, without quotes.
 pub(super) fn typed(literal: &Literal) -> String {
     match &literal.value {
         LiteralValue::String(text) => text.clone(),
@@ -108,7 +109,7 @@ pub(super) fn typed(literal: &Literal) -> String {
     }
 }
 
-/// Splits filter text into conditions. Returns `None` if the text is not a filter.
+/// Splits the text of a filter into conditions. Returns `None` if the text is not a valid filter.
 pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
     let terms = filter_text::terms(text).ok()?.into_iter();
     let chip = |(term, span): (Term, Span)| Chip {
@@ -118,19 +119,19 @@ pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
     Some(terms.map(chip).collect())
 }
 
-/// Joins conditions to filter text.
+/// Joins the texts of conditions to the text of a filter.
 pub(super) fn joined<'a>(terms: impl IntoIterator<Item = &'a str>) -> String {
     terms.into_iter().collect::<Vec<_>>().join(" AND ")
 }
 
-/// Returns the filter without the condition at `index`.
+/// Returns the text of the filter without the condition at `index`.
 pub(super) fn without(chips: &[Chip], index: usize) -> String {
     let kept = chips.iter().enumerate().filter(|(at, _)| *at != index);
     joined(kept.map(|(_, chip)| chip.text.as_str()))
 }
 
-/// Returns the filter with another condition on a field. The condition replaces those that exclude it: an equality
-/// replaces all conditions of the field, and a bound replaces the bound on its side.
+/// Returns the text of the filter with a new condition on a field. An equality replaces all
+/// conditions of the field. A bound replaces only the bound on its side.
 pub(super) fn with(chips: &[Chip], field: &str, operator: Operator, condition: &str) -> String {
     let mut terms = Vec::with_capacity(chips.len() + 1);
     let mut placed = false;
@@ -156,7 +157,7 @@ fn replaces(chip: &Chip, field: &str, operator: Operator) -> bool {
     !are_both_ends
 }
 
-/// Returns the text of a condition.
+/// Returns the text of a condition on a field, from an operator and the value that the user typed.
 pub(super) fn condition(field: &Field, operator: Operator, typed: &str) -> String {
     let name = || Name::new(field.name.as_str(), Span::default());
     let of_type = |ty: &Type, typed: &str| Literal::new(literal(ty, typed), Span::default());

@@ -1,4 +1,4 @@
-//! Forms to add and to change a record.
+//! Forms that add or change a record.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -23,24 +23,25 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Prefixes of form fields: the value of a field, and the check box that turns an empty text into
-/// null.
+/// Prefix of a form field with the value of a record's field. The next prefix is that of a check
+/// box which makes an empty text null.
 const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
-/// Form field with the version or the digest of the record from which the form was filled.
+/// Form field with the version of the record from which the form was filled, or its digest.
 pub(super) const SEEN: &str = "seen";
-/// Prefix of form fields with a digest of the original text of a field, which shows whether the user changed it.
+/// Prefix of a form field with a digest of a field's original text. It shows whether the user
+/// changed the field.
 const WAS_PREFIX: &str = "was.";
-/// Prefix of form fields with the choice between the user's value and the stored value, if another
-/// user changed the record.
+/// Prefix of a form field with the user's choice after another user changed the record: the own
+/// value or the stored value.
 const TAKE_PREFIX: &str = "take.";
 const MINE: &str = "mine";
 const THEIRS: &str = "theirs";
-/// Length of the digest of a field's text, in bytes.
+/// Length of the digest of a field's original text, in bytes.
 const WAS_BYTES: usize = 8;
 
-/// Handles `GET /collections/{collection}/new`: returns an empty form, or a form filled from the
-/// record with the given key.
+/// Handles `GET /collections/{collection}/new`: shows a form that adds a record. A key in the
+/// address fills the form from the record with the key.
 pub(super) async fn ask_new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -57,9 +58,9 @@ pub(super) async fn ask_new(
     Ok(Form::new(&subject, &like, true).answer(None))
 }
 
-/// Handles the form that adds a record. If the token may read, this first checks that no record has
-/// the key. Another user may add a record between this check and the write. The reply after the
-/// write therefore says only that the record was written.
+/// Handles the sent form that adds a record. If the token may read, rejects a key that already has
+/// a record. Another user may still add a record before the write. So the message after the write
+/// says only that the record was written.
 pub(super) async fn new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -92,8 +93,8 @@ pub(super) async fn new(
             Err(error) => Some(error.into()),
         }
     } else {
-        // Do not look up the key for a token that may not read, because the reply would show which
-        // keys exist.
+        // Do not look up the key for a token that may not read: the reply would reveal which keys
+        // exist.
         None
     };
     let form = Form::sent(&subject, &record, &sent, true);
@@ -115,7 +116,7 @@ fn taken(subject: &Subject) -> Problem {
     problem.with_hint("change a field of the key; nothing was written")
 }
 
-/// Handles `GET /collections/{collection}/edit`: returns a form filled from the record.
+/// Handles `GET /collections/{collection}/edit`: shows a form filled from the record.
 pub(super) async fn ask_edit(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -129,8 +130,8 @@ pub(super) async fn ask_edit(
         .answer(None))
 }
 
-/// Handles the form that changes a record. Writes nothing if the record changed after the form was
-/// filled.
+/// Handles the sent form that changes a record. Writes nothing if the record changed after the form
+/// was filled.
 pub(super) async fn edit(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -151,8 +152,8 @@ pub(super) async fn edit(
     let put = RecordChange::new(&name, Action::put(record.clone())).if_version(held.version);
     match subject.session.change(put).await {
         Ok(_) => Ok(form.done("saved", true)),
-        // Another user changed the record between the read and the write, so show the new record
-        // next to the input.
+        // Another user changed the record between the read and the write. Show the new record next
+        // to the user's input.
         Err(error) if error.kind() == ErrorKind::Changed => Ok(match subject.found().await? {
             Some(held) => form.conflict(&held),
             None => deleted_meanwhile(&subject, &sent),
@@ -174,7 +175,8 @@ async fn editable(app: &App, access: &Access, name: &str, query: Option<String>)
     Ok(subject)
 }
 
-/// Returns a form that adds the typed record again, because the record was deleted.
+/// Returns a form that adds the record again with the user's input, because another user deleted
+/// the record.
 fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     let of_key = subject.collection.key.iter().zip(&subject.key);
     let of_key = of_key.filter_map(|(name, text)| {
@@ -192,7 +194,8 @@ fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     ))
 }
 
-/// Returns the identity of the shown record: its version, or a digest if it has no version.
+/// Returns the identity of a record's content: its version, or a digest if the record has no
+/// version.
 pub(super) fn seen(held: &Versioned<JsonRecord>) -> String {
     match held.version {
         Some(version) => version.to_string(),
@@ -205,8 +208,8 @@ fn digest(record: &JsonRecord) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// Returns the record of a form. A field that is not in the form, or that the user did not change, keeps its stored
-/// value.
+/// Returns the record that a sent form describes. A field that is not in the form, or that the user
+/// did not change, keeps the stored value.
 fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> JsonRecord {
     let mut record = JsonRecord::new();
     for field in &subject.collection.fields {
@@ -233,7 +236,7 @@ fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> Json
     record
 }
 
-/// Returns a digest that shows whether the text of a field is the original text of the form.
+/// Returns a digest of a field's text, which shows later whether the user changed the text.
 fn was(text: &str) -> String {
     let hash = blake3::hash(lines(text).as_bytes());
     blake3::Hash::to_hex(&hash)[..2 * WAS_BYTES].to_owned()
@@ -242,13 +245,13 @@ fn was(text: &str) -> String {
 struct Form<'a> {
     subject: &'a Subject,
     record: &'a JsonRecord,
-    /// Typed values, if the form is shown again.
+    /// Form fields that the user sent, if the form is shown again; `None` for the first time.
     sent: Option<&'a Parameters>,
     is_new: bool,
-    /// True if the form adds a record again that was deleted while the user edited it.
+    /// True if the form adds a record again, after another user deleted it during an edit.
     is_gone: bool,
     seen: String,
-    /// Stored record, if another user changed it after the form was filled.
+    /// Record that another user stored after the form was filled, if there is one.
     theirs: Option<&'a JsonRecord>,
 }
 
@@ -265,7 +268,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Sets the version or the digest of the record from which the form is filled.
+    /// Sets the identity (version or digest) of the record from which the form is filled.
     fn on(mut self, seen: String) -> Self {
         self.seen = seen;
         self
@@ -283,7 +286,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Adds the record. If that fails, shows the form again with the error.
+    /// Adds the record of the form. If that fails, returns the form with the error.
     async fn add(self, may_read: bool) -> Response {
         let collection = &self.subject.collection;
         let record = self.record.clone();
@@ -304,7 +307,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Redirects to the page of the record, or to an empty form if the token may not read the record.
+    /// Redirects to the page of the record, or to an empty form if the token may not read. `done`
+    /// selects the message that the page shows.
     fn done(&self, done: &str, may_read: bool) -> Response {
         let href = if may_read {
             self.subject.record_href(self.record)
@@ -315,14 +319,13 @@ impl<'a> Form<'a> {
         Redirect::to(&format!("{href}{sign}done={done}")).into_response()
     }
 
-    /// Shows the form again with the error.
+    /// Returns the form again, with the error of the store.
     fn refused(&self, error: Error) -> Response {
-        // Leave out the index of the record in the request, because the request has only one
-        // record.
+        // Leave out the index of the record, because the request has only one.
         self.answer(Some(&Problem::of_record(error)))
     }
 
-    /// Shows the form again with the record that another user saved.
+    /// Returns the form again, with the record that another user stored.
     fn conflict(mut self, held: &'a Versioned<JsonRecord>) -> Response {
         self.seen = seen(held);
         self.theirs = Some(&held.record);
@@ -403,7 +406,7 @@ impl<'a> Form<'a> {
                         id: &id,
                         ty: &field.ty,
                         value: &text,
-                        // Do not require input for text, because an empty text is a valid value.
+                        // Do not require input for text, because empty text is a valid value.
                         required: required && !field.ty.is_textual(),
                         none: "null",
                         invalid,
@@ -416,8 +419,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns the digest of the original text, with which the next request finds out whether the user changed the
-    /// field.
+    /// Returns the digest of a field's original text, for a hidden form field. With it, the next
+    /// request detects whether the user changed the field.
     fn was(&self, field: &Field) -> String {
         let name = &field.name;
         let filled = |record: &JsonRecord| was(&value::text(record.get(name)).unwrap_or_default());
@@ -431,8 +434,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns the choice between the user's value and the stored value, if another user changed
-    /// the record. The stored value is preselected if the user did not change the field.
+    /// Returns the choice between the user's value and the value that another user stored. Selects
+    /// the stored value if the user did not change the field.
     fn choice(&self, field: &Field, mine: Option<&str>, typed: &str) -> Markup {
         let name = &field.name;
         let Some(theirs) = self.theirs.map(|theirs| theirs.get(name)) else {
@@ -457,8 +460,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Returns the check box for null. Only text fields need it, because for them an empty field may mean an empty
-    /// text.
+    /// Returns a check box that sets a field to null. Only text fields have it, because an empty
+    /// text field can also mean empty text.
     fn null_box(&self, field: &Field, required: bool, null: bool) -> Markup {
         if required || !matches!(field.ty, Type::Text | Type::Ascii) {
             return Markup::default();

@@ -1,4 +1,4 @@
-//! Top of a collection's page: its name, its order, and its actions.
+//! Top of a page of records: the collection's name, the order of the rows, and actions.
 
 use maud::{Markup, html};
 use recto::schema::{Collection, WriteMode};
@@ -16,7 +16,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
-                // Offer no export for a query that no view serves, because the export would fail.
+                // Offer no export of a query that no view serves: it would fail.
                 @if browse.may.export && (browse.has_rows || !url.has_query()) {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
                         title="Export all rows of this query as NDJSON, not only this page" { "Export" }
@@ -29,8 +29,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the order of the rows on a page, in words. It is the order of the view that the page
-/// reads.
+/// Describes the order of the rows on a page, which is that of the view that the page reads.
 fn shown(browse: &Browse<'_>) -> Markup {
     let collection = browse.collection;
     let view = browse.view.as_deref().and_then(|name| collection.view(name));
@@ -45,7 +44,7 @@ fn shown(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Returns the sort order of a collection, in words.
+/// Describes the sort order of a collection's own table.
 pub(super) fn sort_order(collection: &Collection) -> Markup {
     let base = collection.base();
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
@@ -55,7 +54,7 @@ pub(super) fn sort_order(collection: &Collection) -> Markup {
     }
 }
 
-/// Returns the write mode of the records, and the number of views.
+/// Describes the write mode of a collection, and its number of views.
 fn about(collection: &Collection) -> Markup {
     html! {
         span.dim {
@@ -65,7 +64,7 @@ fn about(collection: &Collection) -> Markup {
     }
 }
 
-/// Returns a partition and an order, in words.
+/// Describes partition fields and an order, such as `by carrier, sorted by day`.
 pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
     html! {
         @if partition.is_empty() { "one list" } @else { "by " (names(partition)) }

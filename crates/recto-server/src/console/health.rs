@@ -1,4 +1,4 @@
-//! `GET /health`: state of the store, its views and its writers.
+//! `GET /health`: a page with the state of the store, its views and its writers.
 
 use axum::Extension;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::access::{Access, EVERY_COLLECTION, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Handles `GET /health`: returns the state of the store.
+/// Handles `GET /health`: shows the state of the store.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -89,8 +89,8 @@ fn views_table(views: &[Seen]) -> Markup {
     }
 }
 
-/// Returns the state of this process as a writer of the store. Each writer also completes the
-/// changes of writers that died.
+/// Describes this process as a writer of the store. Each writer also completes the changes of
+/// writers that crashed.
 fn writer(metrics: &WriterMetrics) -> Markup {
     let standing = match (metrics.is_registered, metrics.has_lease) {
         (false, _) => "not registered: it has not changed a record yet",

@@ -1,4 +1,4 @@
-//! `GET /`: the list of collections.
+//! `GET /`: a page with the list of collections.
 
 use axum::Extension;
 use axum::extract::State;
@@ -18,10 +18,10 @@ use super::text::counted;
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Maximum number of fields that the entry of a collection names.
+/// Maximum number of field names in a collection's entry of the list.
 const MAX_FIELDS_NAMED: usize = 24;
 
-/// Handles `GET /`: returns the list of collections.
+/// Handles `GET /`: shows the list of collections.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -39,8 +39,7 @@ pub(super) async fn get(
                 h1 { "Collections" }
                 p.sort_order {
                     (counted(seen.len() as u64, "collection", "collections"))
-                    // Show the path of the store only to operators, because it is a path on the
-                    // server.
+                    // Show the store's path only to operators, because it is a path on the server.
                     @if access.reads_everything() || access.operates_store() { " in " b { (store.store) } }
                 }
             }

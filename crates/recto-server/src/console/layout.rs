@@ -1,4 +1,4 @@
-//! Layout of all pages: head, bar, and pages of errors.
+//! Layout of all pages of the console: head, bar, and error pages.
 
 use axum::Extension;
 use axum::extract::Request;
@@ -13,12 +13,12 @@ use crate::access::Access;
 use crate::problem::Problem;
 
 tokio::task_local! {
-    /// Access of the current request. Every page shows it, even error pages, whose code does not
+    /// Rights of the current request. Every page shows them, and the code of error pages does not
     /// get the request.
     static WHO: Access;
 }
 
-/// Makes the access of a request available to its pages.
+/// Makes the rights of a request available to the layout of its reply.
 pub(super) async fn note_who(Extension(access): Extension<Access>, request: Request, next: Next) -> Response {
     WHO.scope(access, next.run(request)).await
 }
@@ -31,23 +31,23 @@ pub(super) async fn note_who(Extension(access): Extension<Access>, request: Requ
 /// - An element inherits only the attributes that `hx-inherit` of the body names.
 const HTMX: &str = r#"{"allowEval":false,"disableInheritance":true,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"attributesToSettle":[],"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
-/// Page of the console.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) title: &'a str,
-    /// Breadcrumbs: names, with the addresses of all but the last.
+    /// Breadcrumbs: names of pages with their addresses. The last is the current page, without an
+    /// address.
     pub(super) trail: Vec<(String, Option<String>)>,
-    /// True if the page is as high as the window, and its table scrolls inside.
+    /// True if the page is as high as the window, so that its table scrolls inside the page.
     pub(super) fills_window: bool,
-    /// True if the page has a first row, to which a link can skip.
+    /// True if the page has a first row. The layout then has a link that skips to the row.
     pub(super) has_rows: bool,
 }
 
-/// Id of the link in the first row of a table.
+/// Id of the HTML element in the first row of a table, the target of a skip link.
 pub(super) const FIRST_ROW: &str = "first-row";
 
 impl Layout<'_> {
-    /// Returns the page with its content.
+    /// Returns the whole HTML page with `content`.
     pub(super) fn render(&self, content: &Markup) -> Markup {
         html! {
             (DOCTYPE)
@@ -105,12 +105,12 @@ impl Layout<'_> {
     }
 }
 
-/// Returns whether the server rejects every change.
+/// Returns whether the server rejects every change, for the current request's page.
 fn is_read_only() -> bool {
     WHO.try_with(Access::is_read_only).unwrap_or(false)
 }
 
-/// Returns the name of the token, on a server with tokens.
+/// Returns a link with the name of the user's token, or nothing on a server without tokens.
 fn signed_in() -> Markup {
     let name = WHO.try_with(|access| access.token_id.is_some().then(|| access.name.clone()));
     html! {
@@ -147,12 +147,12 @@ fn keys() -> Markup {
     }
 }
 
-/// Returns an error as a panel, which may be the whole content of a page.
+/// Returns the panel of an error, which can be the whole content of a page.
 pub(super) fn problem_panel(problem: &Problem) -> Markup {
     problem_with(problem, &html! {})
 }
 
-/// Returns an error as a panel, with more content below its text.
+/// Returns the panel of an error, with `more` below the error's text.
 pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
     html! {
         section.problem role="alert" {
@@ -169,8 +169,7 @@ pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
     }
 }
 
-/// Returns the detail of a problem as a sentence. If the text starts with the name of the problem's field, that name
-/// keeps its case.
+/// Returns the detail of a problem as a sentence. A field's name at its start keeps its case.
 fn detail(problem: &Problem) -> String {
     let text = problem.detail();
     match problem.field() {
@@ -179,7 +178,8 @@ fn detail(problem: &Problem) -> String {
     }
 }
 
-/// Returns a message as a sentence. If the message starts with a name, the name keeps its case.
+/// Converts a message to a sentence: capital first letter and a full stop. A name at its start
+/// keeps its case.
 pub(super) fn sentence(text: &str) -> String {
     let word = text.split_whitespace().next().unwrap_or_default();
     let is_name = word.contains(['_', '=', '/']) || word.contains(|c: char| c.is_ascii_digit());
@@ -198,7 +198,7 @@ fn ended(text: &str) -> String {
     }
 }
 
-/// Problem as a page.
+/// Error of a handler, which becomes an error page.
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) Problem);
 
@@ -233,7 +233,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Returns a page as a reply. No cache may store it, because it contains data.
+/// Returns a page as a reply that no cache may store, because the page contains data.
 pub(super) fn page(status: StatusCode, layout: &Layout<'_>, content: &Markup) -> Response {
     let headers = [(axum::http::header::CACHE_CONTROL, "no-store")];
     (status, headers, Html(layout.render(content).into_string())).into_response()

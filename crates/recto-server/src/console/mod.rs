@@ -91,7 +91,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/assets/{name}", get(assets::get))
 }
 
-/// Returns a problem as a page.
+/// Returns an error page that describes a problem.
 pub(crate) fn problem_page(problem: Problem) -> Response {
     layout::Failure::from(problem).into_response()
 }

@@ -1,11 +1,11 @@
-//! `/collections/{collection}/design` in a build without the design of views.
+//! `/collections/{collection}/design` in a build that cannot design views.
 
 use axum::response::Response;
 use recto::{Error, ErrorKind};
 
 use super::layout::Failure;
 
-/// Returns an error that names the build with this page.
+/// Returns an error that names a build which can design views.
 #[allow(clippy::unused_async)] // a handler must be async
 pub(super) async fn get() -> Result<Response, Failure> {
     let error = Error::new(ErrorKind::NotOffered, "this build of Recto cannot design views");
@@ -14,7 +14,7 @@ pub(super) async fn get() -> Result<Response, Failure> {
         .into())
 }
 
-/// Returns an error, as [`get`] does.
+/// Returns the error of [`get`].
 pub(super) async fn ask() -> Result<Response, Failure> {
     get().await
 }

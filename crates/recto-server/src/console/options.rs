@@ -1,4 +1,5 @@
-//! Conditions and sorts of each field that a form can add to a query.
+//! Conditions and sorts of each field that the user can add to a query, so that a view still serves
+//! it.
 
 use recto::Type;
 use recto::schema::{Collection, Field};
@@ -6,15 +7,16 @@ use recto::session::{FieldChoices, SortChoice};
 
 use super::filter::Operator;
 
-/// Conditions and sorts of a field that can be added to a query.
+/// Conditions and sorts of one field that the user can add to the query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FieldOptions {
-    /// Operators that a view serves.
+    /// Operators for which a view serves the query with an added condition.
     pub(super) operators: Vec<Operator>,
     pub(super) sort: SortChoice,
 }
 
-/// Returns the options of each field, in the collection's order. If the query is invalid, there are no options.
+/// Returns the options of each field, in the collection's order. All options are empty if the query
+/// is invalid.
 pub(super) fn options(collection: &Collection, choices: &[FieldChoices]) -> Vec<FieldOptions> {
     let fields = collection.fields.iter().enumerate();
     let option = |(index, field): (usize, &Field)| {
@@ -45,7 +47,8 @@ fn operators(ty: &Type, choices: &FieldChoices) -> Vec<Operator> {
     served
 }
 
-/// Returns whether people usually filter by ranges of such values. The range operators then come first.
+/// Returns whether people usually filter a type by ranges. The form then lists range operators
+/// first.
 fn is_mostly_ranged(ty: &Type) -> bool {
     matches!(
         ty,

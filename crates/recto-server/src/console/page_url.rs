@@ -1,4 +1,4 @@
-//! Address of a page of a collection. Its query has the parameters of the API.
+//! Address of a page of records. Its parameters have the names of the API.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use recto::session::PageRequest;
@@ -6,18 +6,18 @@ use recto_api::text;
 
 use crate::problem::Problem;
 
-/// Characters that are not encoded in a part of a path.
+/// Characters that are not percent-encoded in a segment of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// Parameter with the query of the page that has the form. If the server rejects the form's query,
-/// it shows that page again, below the error.
+/// Parameter with the query of the page from which a form was sent. If the server rejects the
+/// form's query, it shows that page below the error.
 pub(super) const WAS: &str = "was";
 
-/// Address of a page of a collection, as its parts.
+/// Address of a page of records, split into its parameters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PageUrl {
     pub(super) collection: String,
@@ -29,15 +29,15 @@ pub(super) struct PageUrl {
     pub(super) from: Option<String>,
     pub(super) around: Option<String>,
     pub(super) fields: Vec<String>,
-    /// View to read; empty if the server chooses it.
+    /// View to read; empty to let the server choose the view.
     pub(super) view: String,
     pub(super) allow_filter_scan: bool,
 }
 
-/// Parameters of a query or of a form, in their order.
+/// Parameters of a URL or of a sent form, in their order.
 pub(super) type Parameters = Vec<(String, String)>;
 
-/// Returns the parameters of a query or form (`application/x-www-form-urlencoded`).
+/// Parses the parameters of a URL or of a sent form (`application/x-www-form-urlencoded`).
 pub(super) fn parameters(query: &[u8]) -> Parameters {
     let decoded = |text: &[u8]| {
         let text: Vec<u8> = text
@@ -56,7 +56,7 @@ pub(super) fn parameters(query: &[u8]) -> Parameters {
         .collect()
 }
 
-/// Returns the value of the first parameter with this name.
+/// Returns the value of the first parameter named `name`.
 pub(super) fn first<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a str> {
     parameters
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn first<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a st
 }
 
 impl PageUrl {
-    /// Reads a page from parameters. It ignores unknown parameters.
+    /// Reads the address of a page from parameters. Ignores unknown parameters.
     ///
     /// # Errors
     /// The page size is not a number.
@@ -100,7 +100,7 @@ impl PageUrl {
         })
     }
 
-    /// Returns the request for the page. The reply says for both edges whether there are more rows.
+    /// Returns the request of the API for the page.
     pub(super) fn request(&self) -> PageRequest {
         PageRequest {
             filter: self.filter.clone(),
@@ -117,7 +117,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the address of the first page of the same query.
+    /// Returns the address of the first page of the query.
     pub(super) fn first_page(&self) -> Self {
         Self {
             page_token: String::new(),
@@ -150,7 +150,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the address of the first page without a named view. The server then chooses the
+    /// Returns the address of the first page without a named view, so that the server chooses the
     /// view.
     pub(super) fn without_view(&self) -> Self {
         Self {
@@ -167,8 +167,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the parameters that select and sort the rows, without those that select one page of
-    /// them.
+    /// Returns the parameters that select and sort the rows, without those that select a page.
     pub(super) fn query_parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         let mut add = |name, value: &str| {
@@ -187,7 +186,7 @@ impl PageUrl {
         parameters
     }
 
-    /// Returns all parameters.
+    /// Returns all parameters of the address: those of the query, and those that select a page.
     pub(super) fn all_parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = self.query_parameters();
         if let Some(size) = self.page_size {
@@ -204,12 +203,12 @@ impl PageUrl {
         parameters
     }
 
-    /// Returns the query of the address, without `?`.
+    /// Returns the part of the address after `?`.
     pub(super) fn query(&self) -> String {
         encoded(&self.all_parameters())
     }
 
-    /// Returns the address.
+    /// Returns the address as a relative URL.
     pub(super) fn href(&self) -> String {
         with_query(
             format!("/collections/{}", path_segment(&self.collection)),
@@ -217,7 +216,7 @@ impl PageUrl {
         )
     }
 
-    /// Returns the address with `page` as the page to show again if the server rejects the query.
+    /// Returns the address, with `page` as the page to show again if the server rejects the query.
     pub(super) fn href_from(&self, page: &Self) -> String {
         let mut parameters = self.all_parameters();
         parameters.push((WAS, page.query()));
@@ -227,8 +226,8 @@ impl PageUrl {
         )
     }
 
-    /// Returns the page to show again if the server rejects the query; `None` if the address has no
-    /// such page.
+    /// Returns the page from which a form was sent, which is shown below an error; `None` if the
+    /// request has no such page.
     pub(super) fn was(collection: &str, parameters: &Parameters) -> Option<Self> {
         let query = first(parameters, WAS)?;
         Self::parse(collection, &self::parameters(query.as_bytes())).ok()
@@ -239,8 +238,8 @@ impl PageUrl {
         !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty()
     }
 
-    /// Returns the address of the export of all rows. Without a query it is the export of the API,
-    /// which returns rows without an order.
+    /// Returns the address of an export of all rows. Without a query it is the API's export, which
+    /// returns rows without an order.
     pub(super) fn export_href(&self) -> String {
         let collection = path_segment(&self.collection);
         if self.has_query() {
@@ -257,12 +256,13 @@ impl PageUrl {
         with_query(path, &encoded(&parameters))
     }
 
-    /// Returns the address of an action on the collection.
+    /// Returns the address of an action on the collection, such as `new`.
     pub(super) fn action(&self, action: &str) -> String {
         format!("/collections/{}/{action}", path_segment(&self.collection))
     }
 
-    /// Returns the address of an action on a record. The address contains this page, as the way back.
+    /// Returns the address of an action on a record. It contains the current page, to which the
+    /// action returns.
     pub(super) fn record_href(&self, action: &str, key: &[String]) -> String {
         let mut parameters: Vec<(&str, String)> = key.iter().map(|part| ("key", part.clone())).collect();
         let back = self.query();
@@ -273,7 +273,7 @@ impl PageUrl {
     }
 }
 
-/// Returns an address with a query, which may be empty.
+/// Appends a query to a path. An empty query appends nothing.
 pub(super) fn with_query(path: String, query: &str) -> String {
     if query.is_empty() {
         path
@@ -282,12 +282,12 @@ pub(super) fn with_query(path: String, query: &str) -> String {
     }
 }
 
-/// Returns a name as a part of a path.
+/// Percent-encodes a name as a segment of a path.
 pub(super) fn path_segment(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// Returns parameters as a query, without `?`.
+/// Encodes parameters as the part of a URL after `?`.
 pub(super) fn encoded(parameters: &[(&str, String)]) -> String {
     text::query(parameters.iter().map(|(name, value)| (*name, value.as_str())))
 }

@@ -1,4 +1,4 @@
-//! Choice of a partition, for collections that have an order only within each partition.
+//! Form to choose a partition, for collections whose rows have an order only within a partition.
 
 use std::time::Duration;
 
@@ -18,21 +18,23 @@ use super::refused::serving;
 use super::text::grouped;
 use super::value::{self, Control};
 
-/// Parameter of a search for partitions by the typed text. No partition is chosen yet.
+/// Parameter of a form that only searches for partitions by the typed text, and does not choose
+/// one.
 pub(super) const FIND: &str = "find";
 
 /// Maximum number of partitions that a search reads.
 const MAX_PARTITIONS_READ: usize = 10_000;
-/// Maximum time for which a search reads partitions. After it, the search uses the partitions that
-/// it has read.
+/// Maximum time for which a search reads partitions. Then the search continues with the partitions
+/// read so far.
 const MAX_READ_TIME: Duration = Duration::from_secs(2);
-/// Maximum number of partitions in the list.
+/// Maximum number of partitions that the list shows.
 const MAX_PARTITIONS_SHOWN: usize = 500;
 
-/// Partition fields whose values the form asks for, with the text typed so far.
+/// Partition fields whose values the user must choose, with the text typed so far.
 pub(super) struct PartitionForm<'a> {
     fields: Vec<(&'a Field, &'a str)>,
-    /// Other partition fields, which the filter fixes, with their values if they are known.
+    /// Partition fields that the filter already fixes, with their values. An empty list means that
+    /// the values are unknown.
     pinned: Vec<(&'a str, Vec<Json>)>,
 }
 
@@ -60,8 +62,8 @@ impl<'a> PartitionForm<'a> {
         }
     }
 
-    /// Returns whether the fields are partition fields of the collection. If they are partition
-    /// fields of a view, its partitions cannot be listed.
+    /// Returns whether all fields are partition fields of the collection itself. Partitions of a
+    /// view cannot be listed.
     fn is_of_base(&self, collection: &Collection) -> bool {
         let partition = collection.base().partition;
         self.fields
@@ -69,7 +71,8 @@ impl<'a> PartitionForm<'a> {
             .all(|(field, _)| partition.contains(&field.name))
     }
 
-    /// Returns whether a partition matches: it has the fixed values, and its other values contain the typed texts.
+    /// Returns whether a partition has the fixed values, and its other values contain the typed
+    /// texts.
     fn admits(&self, partition: &JsonRecord) -> bool {
         let text = |name: &str| value::text(partition.get(name)).unwrap_or_default();
         let is_pinned = self.pinned.iter().all(|(name, values)| {
@@ -87,16 +90,16 @@ impl<'a> PartitionForm<'a> {
 /// Result of a search for partitions.
 #[derive(Default)]
 pub(super) struct Listed {
-    /// Matching partitions, in order, each as the texts of all partition fields.
+    /// Matching partitions in order, each as one text per partition field.
     found: Vec<Vec<String>>,
     read: usize,
-    /// True if there are partitions that were not read.
+    /// True if the search did not read all partitions.
     more: bool,
-    /// Reason why the partitions could not be read.
+    /// Reason why the partitions could not be read; `None` if they were.
     failed: Option<String>,
 }
 
-/// Reads the partitions within the limits, and returns the matching ones.
+/// Searches for partitions that match the typed text, within limits of number and time.
 pub(super) async fn list(
     session: &dyn Session,
     collection: &Collection,
@@ -126,7 +129,7 @@ pub(super) async fn list(
     };
     let is_late = tokio::time::timeout(MAX_READ_TIME, reading).await.is_err();
     listed.more |= is_late;
-    // Sort as people expect: whole numbers by value, and all other values as text.
+    // Sort as people expect: whole numbers by value, other values as text.
     let place = |text: &String| (text.parse::<i128>().ok(), text.clone());
     listed
         .found
@@ -144,7 +147,7 @@ impl Listed {
         }
     }
 
-    /// Returns the number of listed partitions in words, and whether the list is complete.
+    /// Describes how many partitions the list shows, and whether more exist.
     fn summary(&self) -> String {
         let shown = self.found.len().min(MAX_PARTITIONS_SHOWN);
         let count = |count: usize| grouped(count as u64);
@@ -168,7 +171,7 @@ impl Listed {
     }
 }
 
-/// Returns the form that asks for the partition.
+/// Returns the form that asks for a partition, with a list of partitions to choose.
 pub(super) fn render(
     browse: &Browse<'_>,
     asked: &PartitionForm<'_>,
@@ -218,9 +221,9 @@ pub(super) fn render(
     }
 }
 
-/// Returns the list of partitions, which follows the typed text. The element that requests the list
-/// is next to the list and not around it. Otherwise htmx would send the `hx-vals` of this element
-/// with the request of each link in the list.
+/// Returns the list of partitions, which the browser updates while the user types. The element that
+/// requests the update is beside the list. Around the list, htmx would add its `hx-vals` to the
+/// request of every link.
 fn offered(browse: &Browse<'_>, asked: &PartitionForm<'_>, listed: &Listed) -> Markup {
     html! {
         div hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
@@ -246,7 +249,7 @@ fn offered(browse: &Browse<'_>, asked: &PartitionForm<'_>, listed: &Listed) -> M
     }
 }
 
-/// Returns a link to the first page of a partition, with the current conditions.
+/// Returns a link to the first page of a partition, with the current conditions of the filter.
 fn link(browse: &Browse<'_>, partition: &[String]) -> Markup {
     let mut filter = browse.url.filter.clone();
     let mut shown = Vec::with_capacity(partition.len());

@@ -1,11 +1,11 @@
-//! Plan and cost of a page.
+//! Plan and cost of a page of records, as shown below the page.
 
 use maud::{Markup, html};
 use recto::session::{ActualCost, ExplainedSource, Explanation, PageReply};
 
 use super::text::{bytes, capital, counted, duration, grouped};
 
-/// Maximum number of sources that are listed individually.
+/// Maximum number of sources (key ranges) of the plan that are listed.
 const MAX_SOURCES_SHOWN: usize = 16;
 
 pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {

@@ -1,4 +1,4 @@
-//! Page of one record with all of its fields, and its deletion.
+//! Page of one record with all fields, and page that deletes the record.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Handles `GET /collections/{collection}/record`: returns the page of a record.
+/// Handles `GET /collections/{collection}/record`: shows a record.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -62,7 +62,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout(&subject, "Record"), &content))
 }
 
-/// Handles `GET /collections/{collection}/delete`: asks for confirmation of a deletion.
+/// Handles `GET /collections/{collection}/delete`: asks whether to delete a record.
 pub(super) async fn ask_delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -79,8 +79,8 @@ pub(super) async fn ask_delete(
     Ok(delete_page(&subject, held.as_ref(), None))
 }
 
-/// Handles `POST /collections/{collection}/delete`: deletes the record, unless it changed after the
-/// page was shown.
+/// Handles `POST /collections/{collection}/delete`: deletes a record, unless it changed after the
+/// question was shown.
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -91,8 +91,8 @@ pub(super) async fn delete(
     let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
     let sent = parameters(&body);
     let mut version = None;
-    // Compare versions only for a token that may read, because the page of other tokens shows no
-    // record.
+    // Compare versions only for a token that may read. Other tokens see no record on the page, so
+    // they cannot have seen a version.
     if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Right::Read)) {
         let held = subject.versioned().await?;
         if seen(&held) != shown {
@@ -122,7 +122,7 @@ fn changed_meanwhile() -> Problem {
         .with_hint("check the present record below: delete or keep it")
 }
 
-/// Returns the page that asks for confirmation and shows the record.
+/// Returns the page that shows a record and asks whether to delete it.
 fn delete_page(
     subject: &Subject,
     held: Option<&Versioned<JsonRecord>>,
@@ -152,7 +152,7 @@ pub(super) fn layout(subject: &Subject, here: &str) -> Layout<'static> {
     }
 }
 
-/// Returns the key of a record as a title.
+/// Returns the key of a record as the title of its page.
 pub(super) fn title(subject: &Subject) -> String {
     let names = subject.collection.key.iter();
     let texts = names

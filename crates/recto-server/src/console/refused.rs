@@ -1,4 +1,4 @@
-//! Error of a rejected query. A page shows it above the records of the page from which the query
+//! Error of a rejected query. The console shows it above the page of records from which the query
 //! came.
 
 use std::error::Error as _;
@@ -13,39 +13,40 @@ use crate::access::{Access, Right};
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Maximum number of other collections that are checked whether they can serve a rejected query. A
-/// check plans the query and reads nothing.
+/// Maximum number of other collections for which the console checks whether they serve a rejected
+/// query. A check only plans the query.
 const MAX_COLLECTIONS_ASKED: usize = 50;
-/// Maximum number of other collections that the error names.
+/// Maximum number of other collections that the error suggests.
 const MAX_COLLECTIONS_NAMED: usize = 3;
-/// Maximum number of characters that are shown on each side of an error in a text.
+/// Maximum number of characters that are shown on each side of an error in a filter or sort.
 const SHOWN_AROUND: usize = 32;
 
-/// Part of a query that has an error.
+/// Part of a query that an error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Filter,
     Sort,
-    /// Position at which the page starts.
+    /// Position at which the page starts (a jump).
     Start,
 }
 
-/// Rejected query.
+/// Rejected query with its error, and alternatives.
 pub(super) struct Refused {
-    /// Requested page.
+    /// Page that the user requested.
     pub(super) asked: PageUrl,
     pub(super) problem: Problem,
     pub(super) place: Option<Place>,
-    /// Position of the error, 1-based, in characters of the filter or the sort.
+    /// Position of the error in the filter or sort: in characters, from 1.
     column: Option<usize>,
-    /// True if a filter scan (checking rows one by one) would serve the query.
+    /// True if the query would be served by a filter scan (checking rows one by one).
     serves_row_by_row: bool,
-    /// Pages of other collections with the same fields, which serve the query.
+    /// Pages of other collections that have the same fields and serve the query.
     served_by: Vec<PageUrl>,
 }
 
 impl Refused {
-    /// Creates the error of a rejected query. Looks for alternatives that would serve it.
+    /// Creates the error of a rejected query. Checks whether a filter scan or another collection
+    /// would serve the query.
     pub(super) async fn new(
         asked: PageUrl,
         error: Error,
@@ -78,7 +79,8 @@ impl Refused {
         }
     }
 
-    /// Returns the error and the alternatives as HTML.
+    /// Returns the panel of the error with its alternatives. `was` is the page below it, to which
+    /// the user can return.
     pub(super) fn render(&self, was: Option<&PageUrl>) -> Markup {
         let more = html! {
             @if let Some(was) = was {
@@ -115,7 +117,7 @@ impl Refused {
         }
     }
 
-    /// Returns the part of the text around the error, with the error marked.
+    /// Returns the text around the error in the filter or sort, with the error marked.
     fn excerpt(&self) -> Markup {
         let (Some(column), Some(place)) = (self.column, self.place) else {
             return Markup::default();
@@ -144,8 +146,8 @@ impl Refused {
     }
 }
 
-/// Converts the error of a value at which a page cannot start. The problem names the field of that
-/// value.
+/// Converts the error of a jump to a value that is no valid start. The problem names the value's
+/// field.
 fn no_start(error: Error) -> Problem {
     let Some(field) = error.field().map(str::to_owned) else {
         return Problem::from(error);
@@ -157,7 +159,7 @@ fn no_start(error: Error) -> Problem {
         .with_field(field)
 }
 
-/// Returns the end of the word, string or sign that starts at `start`.
+/// Returns the index after the word, string or sign that starts at the index `start`.
 fn end_of_word(text: &[char], start: usize) -> usize {
     let Some(&first) = text.get(start) else {
         return start;
@@ -186,7 +188,7 @@ impl Place {
     }
 }
 
-/// Returns links to the pages of other collections that serve the query.
+/// Returns links to pages of other collections that serve the query.
 pub(super) fn serving(pages: &[PageUrl]) -> Markup {
     html! {
         @for page in pages {
@@ -200,7 +202,7 @@ async fn is_served(session: &dyn Session, page: &PageUrl) -> bool {
     session.explain(&page.collection, &request, false).await.is_ok()
 }
 
-/// Other collections, which may serve a rejected query.
+/// Other collections of the schema, which may serve a query that its own collection cannot serve.
 pub(super) struct OtherCollections<'a> {
     pub(super) schema: &'a Schema,
     pub(super) access: &'a Access,
@@ -208,7 +210,7 @@ pub(super) struct OtherCollections<'a> {
 }
 
 impl OtherCollections<'_> {
-    /// Returns the pages of other collections with the same fields that can serve the query.
+    /// Returns the pages of other collections that have the same fields and serve the query.
     pub(super) async fn that_serve(&self, asked: &PageUrl) -> Vec<PageUrl> {
         let Some(collection) = self.schema.collection(&asked.collection) else {
             return Vec::new();

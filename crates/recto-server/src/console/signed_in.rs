@@ -1,4 +1,4 @@
-//! `GET /access`: the token of the user and its rights. `GET /sign-out`: sign-out.
+//! `GET /access`: a page with the user's token and its rights. `GET /sign-out`: signs the user out.
 
 use axum::Extension;
 use axum::http::{StatusCode, header};
@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::layout::{Layout, page};
 use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Right};
 
-/// Handles `GET /access`: returns the name and the id of the token, and its rights.
+/// Handles `GET /access`: shows the name, the id and the rights of the user's token.
 pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
     let content = html! {
         div.heading {
@@ -79,8 +79,8 @@ fn names(rights: &[Right]) -> String {
     names.join(", ")
 }
 
-/// Handles `GET /sign-out`. The reply rejects the token, because a browser forgets a token only
-/// then.
+/// Handles `GET /sign-out`: replies with status 401, because a browser forgets a token only if the
+/// server rejects it.
 pub(super) async fn leave() -> Response {
     let content = html! {
         section.empty {

@@ -1,4 +1,4 @@
-//! Record of a page, and the page to return to.
+//! Record that a page shows, and the page to which the user returns.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Collection and key of a record, its session, and the page to return to.
+/// Record that a page shows: its collection, its key, and the page to which the user returns.
 pub(super) struct Subject {
     pub(super) session: Arc<dyn Session>,
     pub(super) collection: Arc<Collection>,
@@ -24,7 +24,7 @@ pub(super) struct Subject {
 
 impl Subject {
     /// Reads the collection and the key of a record from an address. Fails if the token does not
-    /// have this right.
+    /// have the right in the collection.
     pub(super) async fn of(
         app: &App,
         access: &Access,
@@ -57,15 +57,15 @@ impl Subject {
         })
     }
 
-    /// Returns the record.
+    /// Reads the record from the store.
     ///
     /// # Errors
-    /// There is no record with this key, or the key does not fit the key fields of the collection.
+    /// There is no record with the key, or the key does not fit the key fields of the collection.
     pub(super) async fn record(&self) -> Result<JsonRecord, Problem> {
         Ok(self.versioned().await?.record)
     }
 
-    /// Returns the record, with its version if it has one.
+    /// Reads the record from the store, with its version if records have versions.
     ///
     /// # Errors
     /// The errors of [`record`](Self::record).
@@ -81,7 +81,7 @@ impl Subject {
         }
     }
 
-    /// Returns the record, if it exists.
+    /// Reads the record from the store; `None` if it does not exist.
     ///
     /// # Errors
     /// The key does not fit the key fields of the collection.
@@ -89,17 +89,18 @@ impl Subject {
         Ok(self.session.get(&self.collection.name, &self.key).await?)
     }
 
-    /// Returns the address of an action on a record. It contains the same page to return to.
+    /// Returns the address of an action on a record. The action returns to the page to which this
+    /// page returns.
     pub(super) fn href(&self, action: &str, key: &[String]) -> String {
         self.back.record_href(action, key)
     }
 
-    /// Returns the address of a record's page.
+    /// Returns the address of the page that shows a record.
     pub(super) fn record_href(&self, record: &JsonRecord) -> String {
         self.href("record", &key_of(&self.collection, record))
     }
 
-    /// Returns the breadcrumbs of this page, for the bar.
+    /// Returns the breadcrumbs of a page about the record. `here` is the name of the page.
     pub(super) fn trail(&self, here: &str) -> Vec<(String, Option<String>)> {
         vec![
             (self.collection.name.clone(), Some(self.back.href())),

@@ -1,4 +1,4 @@
-//! Table of records.
+//! Table of records on a page, with column headers that sort.
 
 use maud::{Markup, html};
 use recto::Direction;
@@ -9,12 +9,12 @@ use super::browse::Browse;
 use super::layout::FIRST_ROW;
 use super::value;
 
-/// Returns the fields in the order of their columns: sort fields, partition fields, other key fields, and then the
-/// rest as declared.
+/// Returns the names of the fields in the order of their columns: sort fields, partition fields,
+/// other key fields, and then the others in the schema's order.
 pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     let base = collection.base();
     let mut fields: Vec<&str> = base.fields().collect();
-    // `fields` starts with the partition fields. Move them behind the sort fields.
+    // `fields` starts with the partition fields. Move them after the sort fields.
     fields.rotate_left(base.partition.len());
     let field = |name| collection.field(name).map(|(_, field)| field.name.as_str());
     let mut names: Vec<&str> = fields.into_iter().filter_map(field).collect();
@@ -31,7 +31,7 @@ pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     names
 }
 
-/// Returns the texts of a record's key.
+/// Returns the key of a record: one text per key field.
 pub(super) fn key_of(collection: &Collection, record: &JsonRecord) -> Vec<String> {
     let key = collection.key.iter();
     key.map(|name| value::text(record.get(name)).unwrap_or_default())
@@ -76,8 +76,8 @@ fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord, is_first: bool)
     }
 }
 
-/// Returns the header of a column: a link that sorts by it. If no view serves that order, the link leads to an error
-/// that suggests a view.
+/// Returns the header of a column, which is a link that sorts by the column. If no view serves the
+/// sort order, the link leads to an error that suggests a view.
 fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup {
     let Some((index, field)) = browse.collection.field(name) else {
         return Markup::default();
@@ -116,8 +116,8 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     }
 }
 
-/// Returns the style classes of a column. Numbers are aligned to the right, and key columns stay visible when the
-/// table is scrolled.
+/// Returns the CSS classes of a column. Numbers are aligned to the right, and required fields stay
+/// visible when the table is scrolled.
 fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
     match (field.ty.is_number(), collection.is_required(&field.name)) {
         (true, true) => Some("number key"),
@@ -127,7 +127,7 @@ fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
     }
 }
 
-/// Returns the direction of a field in the query's order.
+/// Returns the direction in which the query sorts a field; `None` if it does not sort by the field.
 fn direction(explanation: &Explanation, name: &str) -> Option<Direction> {
     let column = explanation.order.iter().find(|column| column.field == name)?;
     Some(column.direction)

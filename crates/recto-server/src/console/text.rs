@@ -9,7 +9,7 @@ pub(super) fn duration(micros: u64) -> String {
     recto::text::duration(Duration::from_micros(micros))
 }
 
-/// Returns a text with a capital first letter.
+/// Returns the text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
@@ -24,12 +24,13 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns a text with LF line breaks. Browsers send CR LF for every line break of a field.
+/// Converts the line breaks of a text to LF, because browsers send CR LF for every line break of a
+/// form field.
 pub(super) fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Returns whether HTML can contain the text unchanged.
+/// Returns whether a text has no control characters, except line breaks and tabs.
 pub(super) fn is_plain(text: &str) -> bool {
     text.chars()
         .all(|character| !character.is_control() || matches!(character, '\n' | '\r' | '\t'))

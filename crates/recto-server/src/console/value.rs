@@ -1,4 +1,4 @@
-//! Values as text: for display, in forms, and in filters.
+//! Conversion of values to text for display, forms and filters.
 
 use maud::{Markup, html};
 use recto::Type;
@@ -8,19 +8,20 @@ use serde_json::{Number, Value as Json};
 
 use super::text::cut;
 
-/// Maximum number of characters of a value in a table cell. The page of the record shows the whole value.
+/// Maximum number of characters of a value in a table cell. The page of the record shows more.
 const MAX_CELL_CHARACTERS: usize = 120;
 /// Maximum number of characters of a value in the tooltip of a cell.
 const MAX_TITLE_CHARACTERS: usize = 1_000;
-/// Maximum number of characters of a value on the page of a record. A longer value is cut.
+/// Maximum number of characters of a value on the page of a record.
 const MAX_DETAIL_CHARACTERS: usize = 100_000;
 
-/// Returns whether the values are integers that the number field of every browser stores exactly.
+/// Returns whether the type is an integer that the number field of every browser represents
+/// exactly.
 fn is_small_integer(ty: &Type) -> bool {
     matches!(ty, Type::TinyInt | Type::SmallInt | Type::Int)
 }
 
-/// Returns the text of a value, which a form can read again; `None` for null.
+/// Returns the text of a JSON value, as a form shows and reads it; `None` for null.
 pub(super) fn text(value: Option<&Json>) -> Option<String> {
     match value {
         None | Some(Json::Null) => None,
@@ -29,7 +30,7 @@ pub(super) fn text(value: Option<&Json>) -> Option<String> {
     }
 }
 
-/// Returns a value for a table cell.
+/// Returns the content of a table cell for a JSON value.
 pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     let Some(text) = text(value) else {
         return html! { span.null { "null" } };
@@ -42,16 +43,16 @@ pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     }
     let shown = short(ty, &text);
     let cut_text = cut(&shown, MAX_CELL_CHARACTERS);
-    // Give a tooltip to every longer text, because the style sheet truncates text that is wider
-    // than its column.
+    // Give longer texts a tooltip, because the style sheet cuts a text that is wider than its
+    // column.
     let titled = text.chars().count() > 24 || cut_text != text;
     html! {
         @if titled { span title=(cut(&text, MAX_TITLE_CHARACTERS)) { (cut_text) } } @else { (cut_text) }
     }
 }
 
-/// Returns a timestamp without its zero milliseconds and its time zone, which the header shows (UTC). Returns other
-/// values unchanged.
+/// Returns the short text of a timestamp, without zero milliseconds and without the time zone. The
+/// column header shows the zone (UTC). Other values stay unchanged.
 pub(super) fn short(ty: &Type, text: &str) -> String {
     if *ty != Type::Timestamp || !text.is_ascii() || text.len() < "2013-01-01T00:00:00Z".len() {
         return text.to_owned();
@@ -61,7 +62,7 @@ pub(super) fn short(ty: &Type, text: &str) -> String {
     bare.replacen('T', " ", 1)
 }
 
-/// Returns a whole value for the page of a record.
+/// Returns a JSON value for the page of a record, which shows up to [`MAX_DETAIL_CHARACTERS`].
 pub(super) fn full(value: Option<&Json>) -> Markup {
     match text(value) {
         None => html! { span.null { "null" } },
@@ -70,7 +71,7 @@ pub(super) fn full(value: Option<&Json>) -> Markup {
     }
 }
 
-/// Returns the text that the header shows below the name of a field.
+/// Returns the name of a type for a column header.
 pub(super) fn type_label(ty: &Type) -> String {
     match ty {
         Type::Timestamp => "timestamp, UTC".to_owned(),
@@ -78,7 +79,7 @@ pub(super) fn type_label(ty: &Type) -> String {
     }
 }
 
-/// Converts a typed value to a literal of filter text.
+/// Converts a typed text to a literal in the text of a filter.
 pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     let typed = normal(ty, typed);
     match (ty, typed.as_str()) {
@@ -88,14 +89,14 @@ pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     }
 }
 
-/// Converts a typed value to record JSON. If the text is not a value of the type, returns the text,
-/// so that the engine reports the error.
+/// Converts a typed text to the JSON of a record. If the text is not a value of the type, returns
+/// the text, and the engine reports the error.
 pub(super) fn json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &normal(ty, typed))
 }
 
-/// Converts a typed value to record JSON, using the last value that the text can mean. A timestamp
-/// without a time becomes the end of its day.
+/// Converts a typed text to the JSON of a record, as the last value that the text can mean. A
+/// timestamp without a time becomes the end of its day.
 pub(super) fn last_json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &completed(ty, typed, &LAST))
 }
@@ -104,14 +105,14 @@ fn is_json_number(text: &str) -> bool {
     serde_json::from_str::<Number>(text).is_ok()
 }
 
-/// Endings that complete a timestamp: without a time, without minutes, without seconds, and without
-/// milliseconds and time zone.
+/// Endings that complete a timestamp which lacks its time, its minutes, its seconds, or only its
+/// time zone.
 type Tails = [&'static str; 4];
 const FIRST: Tails = ["T00:00:00Z", ":00:00Z", ":00Z", "Z"];
 const LAST: Tails = ["T23:59:59.999Z", ":59:59.999Z", ":59.999Z", ".999Z"];
 
-/// Returns the start or the end of a day, an hour or a minute without its implied ending, as a
-/// person types it. Returns other values as [`short`] does.
+/// Formats a timestamp at the start or end of a day, hour or minute as briefly as a person types
+/// it. Formats other values as [`short`] does.
 pub(super) fn brief(ty: &Type, text: &str) -> String {
     let tails = FIRST.iter().zip(&LAST).take(3);
     let bare = tails
@@ -124,7 +125,8 @@ pub(super) fn brief(ty: &Type, text: &str) -> String {
     }
 }
 
-/// Returns a typed value. Completes a timestamp whose ending is omitted.
+/// Completes a typed timestamp that lacks its end, such as the time. Returns other typed texts
+/// unchanged.
 fn normal(ty: &Type, typed: &str) -> String {
     completed(ty, typed, &FIRST)
 }
@@ -150,20 +152,19 @@ fn completed(ty: &Type, typed: &str, tails: &Tails) -> String {
     format!("{bare}{tail}")
 }
 
-/// Form control for a value of a type.
+/// Form control (input element) for a value of a type.
 pub(super) struct Control<'a> {
     pub(super) name: &'a str,
     pub(super) id: &'a str,
     pub(super) ty: &'a Type,
     pub(super) value: &'a str,
     pub(super) required: bool,
-    /// Label of the choice for no value, in a list of choices.
+    /// Label of the choice that means "no value", in a list of choices.
     pub(super) none: &'static str,
     pub(super) invalid: bool,
 }
 
 impl Control<'_> {
-    /// Returns the control as HTML.
     pub(super) fn render(&self) -> Markup {
         let invalid = self.invalid.then_some("true");
         if *self.ty == Type::Boolean {
@@ -183,8 +184,8 @@ impl Control<'_> {
                 textarea name=(self.name) id=(self.id) rows="4" spellcheck="false"
                     aria-invalid=[invalid]
                     placeholder=[placeholder(self.ty)] required[self.required] {
-                    // Write a line break before the value, because a browser removes one at the
-                    // start of a text area.
+                    // Write a line break before the value, because browsers remove one at the start
+                    // of a text area.
                     "\n" (self.value)
                 }
             };
@@ -207,8 +208,8 @@ impl Control<'_> {
     }
 }
 
-/// Returns whether a date field can show the value. Browsers accept the years 1 to 9999, and clear a field with
-/// another year.
+/// Returns whether a date control can show the value. Browsers accept the years 1 to 9999, and show
+/// nothing for other years.
 fn is_for_date_field(value: &str) -> bool {
     value.is_empty() || (value.len() == "2013-01-01".len() && !value.starts_with("0000"))
 }

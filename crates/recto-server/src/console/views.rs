@@ -1,4 +1,4 @@
-//! `GET /collections/{collection}/views`: the views of a collection, with their states.
+//! `GET /collections/{collection}/views`: a page with the views of a collection and their states.
 
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -16,7 +16,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Interval at which the page refreshes while the state of a view changes.
+/// Interval at which the page refreshes while a view changes its state.
 const REFRESH: &str = "every 2s";
 /// Maximum age that is shown as "just now", in seconds.
 const NOW_SECONDS: u64 = 9;
@@ -24,14 +24,15 @@ const MINUTE_SECONDS: u64 = 60;
 const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
 const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
 
-/// View, and the result of its last comparison with its records, as far as the token may see it.
+/// View with the result of its last comparison with records, as far as the token may see it.
 pub(super) struct Seen {
     pub(super) status: ViewStatus,
-    /// Result of the comparison, and its age in seconds.
+    /// Result of the last comparison, and its age in seconds; `None` if unknown or hidden from the
+    /// token.
     compared: Option<(VerifiedView, u64)>,
 }
 
-/// Returns the views of collections that the token may read, or of one collection.
+/// Returns the views that the token may read, of all collections or of one.
 pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -> Result<Vec<Seen>, Problem> {
     let views = access.views(app.session()).await?.into_iter();
     let views = views.filter(|view| collection.is_none_or(|name| name == view.collection));
@@ -45,7 +46,7 @@ pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -
     Ok(views.map(with_drift).collect())
 }
 
-/// Handles `GET /collections/{collection}/views`: returns the views of a collection.
+/// Handles `GET /collections/{collection}/views`: shows the views of a collection.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -85,7 +86,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-/// Returns the list of views. The page refreshes it while the state of a view changes.
+/// Returns the list of views. It refreshes while a view changes its state.
 fn list(collection: &Collection, views: &[Seen], url: &PageUrl) -> Markup {
     let href = url.action("views");
     let is_moving = views.iter().any(|view| view.status.state != "ready");
@@ -129,7 +130,7 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
     }
 }
 
-/// Returns the collations of the view, in words: `name as in de`.
+/// Describes the collations of a view's fields: `name as in de`.
 fn collations(status: &ViewStatus) -> String {
     let each = status
         .collate
@@ -138,7 +139,7 @@ fn collations(status: &ViewStatus) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the state of a view as a label with an explanation.
+/// Returns the state of a view as a label, with an explanation in its tooltip.
 pub(super) fn state(state: &str) -> Markup {
     let about = match state {
         "building" => "Recto writes the view and fills it with existing records. Queries do not use it yet.",
@@ -153,7 +154,7 @@ pub(super) fn state(state: &str) -> Markup {
     html! { span.mark.state .moving[state != "ready"] title=(about) { (state) } }
 }
 
-/// Returns the differences that the last comparison with the records found.
+/// Describes the differences that the last comparison of the view with its records found.
 pub(super) fn drift(view: &Seen) -> Markup {
     let Some((found, seconds)) = &view.compared else {
         return html! { span.dim { "not since this server started: " code { "recto verify " (view.status.collection) } } };
@@ -174,7 +175,7 @@ pub(super) fn drift(view: &Seen) -> Markup {
     }
 }
 
-/// Returns an approximate age, in words.
+/// Formats an age in seconds approximately, such as `5 min ago`.
 fn ago(seconds: u64) -> String {
     match seconds {
         0..=NOW_SECONDS => "just now".to_owned(),

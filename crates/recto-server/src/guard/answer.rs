@@ -1,4 +1,4 @@
-//! One request, from its headers to the start of its reply.
+//! Handling of one request by the server, from its headers to the start of its reply.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -25,8 +25,8 @@ use recto::problem::ProblemType;
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// Headers of every reply. They forbid resources of other sites, inline scripts and inline styles,
-/// which the console does not need. If the text of a record is HTML, the browser never runs it.
+/// Security headers of every reply. They forbid resources of other sites, inline scripts and inline
+/// styles. So browsers never run HTML in the text of a record.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -49,10 +49,10 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
         HeaderValue::from_static("same-origin"),
     ),
 ];
-/// Header of replies over TLS: browsers use only TLS for a year.
+/// Header of replies over TLS, which makes browsers use only TLS for a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Reply, and the state of its request that outlives the handler.
+/// Reply to a request, with state that must live until the reply is sent.
 struct Passed {
     response: Response,
     admitted: Option<Admitted>,
@@ -70,7 +70,7 @@ impl Passed {
 }
 
 impl Guard {
-    /// Replies to a request.
+    /// Handles a request: checks it, calls its handler, and records metrics and logs.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: IpAddr) -> Response
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -107,8 +107,8 @@ impl Guard {
         }
         let admitted = passed.admitted;
         passed.response.map(|body| {
-            // Release the admission of the request now if the body is in memory. Nothing remains to
-            // be computed.
+            // If the body is in memory, nothing remains to compute. Release the request's place in
+            // the limit of concurrent requests.
             if http_body::Body::size_hint(&body).exact().is_some() {
                 return body;
             }
@@ -143,8 +143,8 @@ impl Guard {
         let handled = context
             .clone()
             .scope(tower_service::Service::call(&mut router, request));
-        // Catch a panic, which is a defect of the server, so that it does not close the connection
-        // for other requests.
+        // Catch a panic (a defect of the server), because it would close the connection for other
+        // requests, too.
         let handled = AssertUnwindSafe(handled).catch_unwind();
         let response = match tokio::time::timeout(limit, handled).await {
             Ok(Ok(Ok(response))) => response,
@@ -165,7 +165,7 @@ impl Guard {
         })
     }
 
-    /// Returns the maximum time until the reply starts.
+    /// Returns the maximum time until the reply to a request starts.
     fn time_of<B>(&self, request: &Request<B>) -> Duration {
         let limit = self.config.limits.request_time;
         match Class::of(request.uri().path()) {
@@ -211,12 +211,12 @@ impl Guard {
     }
 }
 
-/// Logs a request. If the server or the store failed, it logs a warning with the error of the store.
+/// Logs a request. If the server or the store failed, logs a warning with the store's error.
 fn log(passed: &Passed, labels: &RequestLabels, who: &RequestClient, micros: u64) {
     let (route, method, status) = (&*labels.route, labels.method, labels.status);
     let (bearer, client, request_id) = (&*who.name, who.client, &*who.request_id);
     let response_status = passed.response.status();
-    // Log no warning for 501 (not implemented), because the client's request caused it.
+    // Log no warning for 501 (not implemented), which the client's request caused.
     if !response_status.is_server_error() || response_status == StatusCode::NOT_IMPLEMENTED {
         crate::log::debug!(request_id, bearer, %client, method, route, status, micros, "request");
         return;
@@ -241,8 +241,8 @@ fn log(passed: &Passed, labels: &RequestLabels, who: &RequestClient, micros: u64
     );
 }
 
-/// Returns the reply to HEAD: the headers of GET, without a body. The HTTP library drops a body
-/// only on HTTP/1.1. On HTTP/2, a client would treat a body as an error of the stream.
+/// Converts the reply of GET to that of HEAD, which has no body. The HTTP library drops the body
+/// only on HTTP/1.1. On HTTP/2, clients treat a body as an error.
 fn without_body(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = http_body::Body::size_hint(&body).exact()
@@ -254,7 +254,8 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Returns the method as a metric label. The number of labels is limited, although clients can send any method.
+/// Returns the label of an HTTP method in metrics. Clients can send any method, so unknown methods
+/// share one label.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -268,7 +269,7 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the problem of a request that reached its time limit.
+/// Returns the problem for a request that reached its time limit.
 fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
     let limit = limit.as_millis();
     if context.has_written() {

@@ -14,14 +14,15 @@ use super::route::RoutePattern;
 use crate::operation::{Counted, RequestClient};
 use crate::stopping::Stopping;
 
-/// Body of a request that reports whether its reader waits for more of it.
+/// Body of a request that reports whether its reader waits for more bytes.
 pub(crate) struct Awaited<B> {
     body: Pin<Box<B>>,
     waits: Arc<AtomicBool>,
 }
 
 impl<B> Awaited<B> {
-    /// Returns the body, and a flag that is true while its reader waits for bytes that the client has not sent.
+    /// Wraps a body. Returns also a flag that is true while the reader waits for bytes from the
+    /// client.
     pub(crate) fn new(body: B) -> (Self, Arc<AtomicBool>) {
         let waits = Arc::new(AtomicBool::new(false));
         let awaited = Self {
@@ -54,7 +55,7 @@ impl<B: http_body::Body> http_body::Body for Awaited<B> {
     }
 }
 
-/// Resources that a reply holds until it has been sent or dropped.
+/// Resources that a reply holds until it has been sent or dropped, such as a place in a limit.
 pub(crate) struct Held {
     admitted: Option<Admitted>,
     who: RequestClient,
@@ -78,17 +79,18 @@ impl Held {
     }
 }
 
-/// Streamed body of a reply. It ends early if its token is revoked or changed, or expires.
+/// Body of a streamed reply. It ends early if the request's token expires, or is revoked or
+/// changed.
 pub(crate) struct Streaming {
     body: Body,
     held: Held,
     route: Option<RoutePattern>,
-    /// Completes when the validity of the token ends. `None`: there is no token.
+    /// Completes when the token becomes invalid. `None`: the server has no tokens.
     token_ended: Option<BoxFuture<'static, ()>>,
     is_over: bool,
 }
 
-/// Error that ends a reply early.
+/// Error that ends a streamed reply when its token becomes invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the token is no longer valid")]
 struct TokenEnded;

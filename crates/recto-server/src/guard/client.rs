@@ -6,18 +6,19 @@ use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Credentials of a request.
+/// Credentials that the header `Authorization` of a request contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Credentials<'a> {
-    /// No credentials.
     None,
-    /// Bearer token. Only a program adds it. A browser never adds it on its own.
+    /// Bearer token, which only programs send. A browser never adds it on its own.
     Bearer(&'a str),
-    /// Password of the browser's dialog. The browser then sends it with every request.
+    /// Password from the browser's dialog. The browser sends it with every request, also for other
+    /// sites' pages.
     Password(String),
 }
 
-/// Returns the credentials of a request. Two headers count as none, because it would be unclear which one is valid.
+/// Returns the credentials of a request. Ignores several headers, because it would be unclear which
+/// is valid.
 pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -40,8 +41,8 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     Credentials::None
 }
 
-/// Returns the address of the client. Behind a proxy, it is the last address of `X-Forwarded-For`, which the proxy
-/// added. Clients can forge the addresses before it.
+/// Returns the address of the client. Behind a proxy, it is the last address in `X-Forwarded-For`,
+/// which the proxy added. Clients can forge the addresses before it.
 pub(crate) fn address(headers: &HeaderMap, peer: IpAddr, behind_proxy: bool) -> IpAddr {
     if !behind_proxy {
         return peer;

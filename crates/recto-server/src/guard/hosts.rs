@@ -1,8 +1,8 @@
-//! Check of the host of a request.
+//! Check of the host name in a request, against DNS rebinding.
 //!
-//! A page of any site can use a name of its own that resolves to 127.0.0.1 (DNS rebinding). The browser then takes
-//! replies of this server for replies of that site. The request contains that name, which is not a name of this
-//! server.
+//! A page of another site can use a host name that resolves to 127.0.0.1. The browser then takes
+//! replies of this server for replies of that site. But the request contains the site's host name,
+//! which is not a name of this server, so the server rejects it.
 
 use std::net::IpAddr;
 
@@ -12,20 +12,20 @@ use crate::config::Config;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Names of the local machine.
+/// Host names of the local machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Hosts that a request may name.
+/// Host names that requests may have.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// Accepted names. `None`: any name.
+    /// Accepted host names. `None`: every name.
     names: Option<Vec<String>>,
 }
 
 impl Hosts {
-    /// Returns the accepted hosts. A server on a loopback address accepts the names of the local machine, the address
-    /// that it listens on, and the configured names. Another server accepts any host, unless hosts are configured;
-    /// then it accepts the same names.
+    /// Returns the accepted host names. On a loopback address, or with configured hosts, they are
+    /// the names of the local machine, the server's address, and the configured names. Otherwise
+    /// every name is accepted.
     pub(crate) fn new(config: &Config) -> Self {
         let checked = config.listen.ip().is_loopback() || !config.hosts.is_empty();
         let names = LOOPBACK
@@ -38,7 +38,7 @@ impl Hosts {
         }
     }
 
-    /// Rejects a request that names another host, two hosts, or no host.
+    /// Rejects a request with an unknown host name, with two hosts, or without a host.
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let Some(names) = &self.names else {
             return Ok(());
@@ -64,8 +64,8 @@ impl Hosts {
     }
 }
 
-/// Returns an address as the `Host` header writes it; `None` for the address that stands for all addresses of the
-/// machine.
+/// Returns an address as the header `Host` has it. Returns `None` for 0.0.0.0 and `::`, which mean
+/// all addresses of the machine.
 fn own_name(address: IpAddr) -> Option<String> {
     match address {
         address if address.is_unspecified() => None,
@@ -74,7 +74,7 @@ fn own_name(address: IpAddr) -> Option<String> {
     }
 }
 
-/// Returns the host of `host:port`. Brackets of IPv6 addresses stay.
+/// Removes the port from `host:port`. Brackets of IPv6 addresses stay.
 pub(crate) fn without_port(text: &str) -> &str {
     match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -67,7 +67,7 @@ pub(crate) use route::NoteRoute;
 /// Maximum number of concurrent requests for health, readiness and metrics.
 const MAX_OWN_ANSWERS: u64 = 64;
 
-/// Checks of all requests before their handlers.
+/// Guard: checks all requests before their handlers, and answers health checks and metrics itself.
 #[derive(Debug)]
 pub(crate) struct Guard {
     router: Router,
@@ -85,7 +85,7 @@ pub(crate) struct Guard {
     pub(crate) observer: Arc<Observer>,
 }
 
-/// Rejection of a request: the reason, and the reply.
+/// Rejection of a request by the guard: the reason for metrics, and the reply.
 #[derive(Debug)]
 struct Turned {
     refusal: Refusal,
@@ -107,7 +107,7 @@ impl Turned {
         self
     }
 
-    /// Returns the reply: a page for browsers, JSON for other clients.
+    /// Converts the rejection to a reply: a page for browsers, JSON for other clients.
     fn into_answer(self, wants_page: bool) -> Response {
         let mut answer = match self.refusal {
             Refusal::Unauthorized if wants_page => sign_in_page::answer(&self.problem),
@@ -120,7 +120,8 @@ impl Turned {
     }
 }
 
-/// Result of the authentication of a request.
+/// Result of authenticating a request: its rights, the client for the rate limit, and the token's
+/// id.
 #[derive(Debug)]
 struct Authenticated {
     access: Access,
@@ -128,7 +129,8 @@ struct Authenticated {
     token: Option<Arc<str>>,
 }
 
-/// Admission of a request, which limits concurrent requests, and the validity of its token.
+/// Admission of a request: its place in the limit of concurrent requests, and the validity of its
+/// token.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     validity: Option<Validity>,
@@ -164,12 +166,12 @@ impl Guard {
         }
     }
 
-    /// Makes `/readyz` report that the server stops, and ends waiting receives.
+    /// Makes `/readyz` fail, because the server stops, and ends waiting receives.
     pub(crate) fn stop(&self) {
         self.stopping.begin();
     }
 
-    /// Checks the properties of a request that do not need authentication.
+    /// Checks properties of a request that need no authentication: URL, headers and body encoding.
     fn check_shape<B>(&self, request: &Request<B>) -> Result<(), Turned> {
         let limits = &self.config.limits;
         let url = request.uri().path_and_query().map_or(0, |url| url.as_str().len());
@@ -203,8 +205,9 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns whether the request may name any host. Probes may know only the address of the server. A page of
-    /// another site must not read the metrics: the token prevents this, or without tokens the check of the host.
+    /// Returns whether the request may have any host name. Health probes may know only the address.
+    /// Metrics must not be readable for pages of other sites. With tokens, the token prevents that;
+    /// without tokens, the host check.
     fn is_for_any_host<B>(&self, request: &Request<B>) -> bool {
         match request.uri().path() {
             METRICS => self.tokens.is_some(),
@@ -212,7 +215,7 @@ impl Guard {
         }
     }
 
-    /// Rejects a request that would change the store, on a server that is read-only.
+    /// Rejects a request that would change the store, if the server is read-only.
     fn check_reads<B>(&self, request: &Request<B>) -> Result<(), Turned> {
         if !self.config.read_only || !changes_store(request.method(), request.uri().path()) {
             return Ok(());
@@ -220,8 +223,8 @@ impl Guard {
         Err(Turned::new(Refusal::ReadOnly, Problem::read_only()))
     }
 
-    /// Admits a request. Rejects it if its body is too large, or if too many requests of its class
-    /// are in progress.
+    /// Admits a request to its handler. Rejects a too large body, and a request beyond the limit of
+    /// concurrent requests of its class.
     fn admit<B>(&self, request: &Request<B>, authenticated: &Authenticated) -> Result<Admitted, Turned> {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
@@ -243,7 +246,8 @@ impl Guard {
         })
     }
 
-    /// Authenticates a request and counts it for the rate limit. Writes the name and the id of the token to `who`.
+    /// Authenticates a request, and counts it for the rate limit. Writes the token's name and id to
+    /// `who`.
     fn authenticate<B>(
         &self,
         request: &Request<B>,
@@ -291,7 +295,7 @@ impl Guard {
             }
             None => None,
         };
-        // Limit the rate by address, to slow down clients that try tokens.
+        // Limit rejected requests by address, to slow down clients that guess tokens.
         self.check_rate(Asker::address(who.client))?;
         let (detail, challenge) = match denied {
             None => ("the request has no token", "Bearer realm=\"Recto\""),
@@ -309,7 +313,7 @@ impl Guard {
         let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
-            // Browsers show a password dialog only for a Basic challenge. The token is the
+            // Add a Basic challenge: browsers show a password dialog only for it. The token is the
             // password.
             .with_header(header::WWW_AUTHENTICATE, basic);
         Err(turned)
@@ -326,7 +330,7 @@ impl Guard {
         Err(Turned::new(Refusal::Rate, problem).with_header(header::RETRY_AFTER, wait_seconds))
     }
 
-    /// Replies to health, readiness and metrics without a handler.
+    /// Answers requests for health, readiness and metrics without a handler.
     async fn own_answer<B>(&self, request: &Request<B>, who: &mut RequestClient) -> Result<Response, Turned> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(Problem::method_not_allowed(request.method(), "GET, HEAD").into_response());
@@ -346,7 +350,8 @@ impl Guard {
         })
     }
 
-    /// Returns the text of `/readyz` with status 200. It names no collection, because anyone can read it.
+    /// Returns the text of a successful `/readyz`. It names no collection, because everybody can
+    /// read it.
     fn ready(&self) -> String {
         let mut text = match self.readiness.unavailable_collections() {
             0 => "ready\n".to_owned(),
@@ -372,8 +377,8 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        // Show the names of queues only to tokens that may read every queue. If anybody may read
-        // the metrics of a server with tokens, leave the names out.
+        // Show queue names only to tokens that may read every queue. Leave them out if metrics need
+        // no token although the server has tokens.
         let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
         let of_queues = if !is_for_anybody && access.allows_every_queue(Right::Read) {
             self.readiness.queues.text().await
@@ -388,8 +393,8 @@ impl Guard {
             .into_response())
     }
 
-    /// Prepares a request for its handler: adds its access, and limits its body. The returned flag
-    /// is true while the handler waits for more of the body.
+    /// Prepares a request for its handler: adds its rights, and limits its body. The returned flag
+    /// is true while the handler waits for bytes of the body.
     fn prepared<B>(&self, request: Request<B>, access: Access) -> (Request<Body>, Arc<AtomicBool>)
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
@@ -409,7 +414,7 @@ impl Guard {
             waits = is_awaited;
             Body::new(body)
         });
-        // Disable the body limit of axum, which is smaller than the configured limit.
+        // Disable axum's own limit of bodies, which is smaller than the configured limit.
         DefaultBodyLimit::disable().apply(&mut request);
         request.extensions_mut().insert(access);
         request
@@ -419,13 +424,14 @@ impl Guard {
     }
 }
 
-/// Returns whether the body is a file to load. Its handler receives one file at a time, and limits its size and its
-/// stall time.
+/// Returns whether the body is a file to load. The handler of loads has its own limits of size and
+/// time.
 fn is_file<B>(request: &Request<B>) -> bool {
     request.uri().path() == LOAD_PATH
 }
 
-/// Path of the health check.
+/// Path of the health check. The next constants are the paths of the readiness check and of
+/// metrics.
 const HEALTH: &str = "/healthz";
 const READINESS: &str = "/readyz";
 const METRICS: &str = "/metrics";
@@ -434,8 +440,8 @@ fn is_own<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path(), HEALTH | READINESS | METRICS)
 }
 
-/// Returns the problem of a transfer coding that the server does not decode. Without this check,
-/// the server would misread the body.
+/// Returns a problem if the body has a transfer coding that the server does not decode. The server
+/// would misread such a body.
 fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {

@@ -1,9 +1,10 @@
-//! Protection against cross-site request forgery.
+//! Protection against cross-site request forgery (CSRF).
 //!
-//! A browser sends the credentials of a person with every request, also with a request that a page of another site
-//! makes. It reports the site of that page (`Sec-Fetch-Site`, Fetch Metadata; `Origin`, RFC 6454), and no page can
-//! change these headers. Other programs send neither header, and no page can make them send requests. A browser never
-//! adds a bearer token on its own, so requests with a bearer token are not checked.
+//! A browser sends a person's credentials with every request, even if a page of another site makes
+//! the request. But the browser reports the page's site (`Sec-Fetch-Site`, Fetch Metadata;
+//! `Origin`, RFC 6454), and pages cannot change these headers. Other programs send neither header,
+//! and no page can make them send requests. Requests with a bearer token are not checked, because a
+//! browser never adds a bearer token on its own.
 
 use axum::http::{Method, Request, header};
 
@@ -11,14 +12,14 @@ use super::hosts::without_port;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Rejects a request that changes data and comes from another site.
+/// Rejects a request that changes data and comes from a page of another site.
 pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
     let headers = request.headers();
-    // Accept `none`, which means that the person started the request, for example with a typed
-    // address or a bookmark.
+    // Accept `none`: the person started the request, for example with a typed address or a
+    // bookmark.
     let from_here = match headers.get("sec-fetch-site") {
         None => true,
         Some(site) => matches!(site.as_bytes(), b"same-origin" | b"none"),
@@ -39,7 +40,7 @@ pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Pro
     .with_hint("in a program, send a bearer token, or neither Origin nor Sec-Fetch-Site"))
 }
 
-/// Returns whether an origin is the host of the request, or one of the configured hosts.
+/// Returns whether an origin has the host of the request, or one of the configured hosts.
 fn is_ours<B>(origin: &str, request: &Request<B>, hosts: &[String]) -> bool {
     let Some((_, authority)) = origin.split_once("://") else {
         return false;

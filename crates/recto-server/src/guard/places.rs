@@ -1,7 +1,7 @@
-//! Limits of concurrent requests. Each class of requests has a number of places of its own: pages
-//! and records, streams, maintenance of the store, and receives. A request takes a place of its
-//! class until its reply is complete in memory, or until a streamed reply has been sent. One
-//! token can take a quarter of the places of a class, by default.
+//! Limits of concurrent requests. Each class of requests (pages and records, streams, maintenance,
+//! receives) has a number of places. A request takes a place of its class until its reply is in
+//! memory, or a streamed reply has been sent. By default, one token can take a quarter of the
+//! places of a class.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ const EXPORT: &str = "records:export";
 /// Last path segment of a receive, which waits for messages, after its queue.
 const RECEIVE: &str = "messages:receive";
 
-/// Class of a request. It depends on how long such requests usually take.
+/// Class of a request by its usual duration. Each class has its own limit of concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Request with an immediate reply: pages, records, and all requests of no other class.
+    /// Request with an immediate reply: for example a page, or a write of a record.
     Page,
-    /// Request whose reply lasts as long as its client reads: exports.
+    /// Export: the reply lasts as long as its client reads.
     Stream,
-    /// Request whose reply lasts as long as its maintenance operation, including the upload of a
+    /// Maintenance operation: the reply lasts as long as the operation, including the upload of a
     /// file.
     Wait,
-    /// Request that waits until there is a message, or until its waiting time ends: receives.
+    /// Receive: the reply waits until the queue has a message, or the waiting time ends.
     Receive,
 }
 
 impl Class {
     const ALL: [Self; 4] = [Self::Page, Self::Stream, Self::Wait, Self::Receive];
 
-    /// Returns the class of a request for a path.
+    /// Returns the class of a request by its path.
     pub(crate) fn of(path: &str) -> Self {
         if path.starts_with(WORK_PREFIX) {
             return Self::Wait;
@@ -65,7 +65,7 @@ impl Class {
 #[derive(Debug)]
 pub(crate) struct Places([Kind; 4]);
 
-/// Limit of concurrent requests of one class, with the permits that are left.
+/// Limit of concurrent requests of one class, with its free permits and the shares of tokens.
 #[derive(Debug)]
 struct Kind {
     limit: u64,
@@ -73,19 +73,19 @@ struct Kind {
     shares: Arc<Shares>,
 }
 
-/// Place of a request in the limit of its class. Dropping it releases the place.
+/// Place of a request in the limit of its class. Dropping it frees the place for another request.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     _share: Option<Share>,
 }
 
-/// Reason why a request gets no place and is rejected.
+/// Reason why the server rejects a request beyond a limit of concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The token uses its whole share of the places.
+    /// The token has reached its own share of the limit.
     OfToken,
-    /// All places are in use.
+    /// All clients together have reached the limit.
     OfAll,
 }
 
@@ -106,7 +106,8 @@ impl Places {
         }))
     }
 
-    /// Takes a place for a request. A request with a token also counts in the token's share.
+    /// Takes a place in the limit of a class for a request. A request with a token also counts in
+    /// the token's share.
     pub(crate) fn take(&self, class: Class, token: Option<u64>) -> Result<Place, Full> {
         let kind = &self.0[class as usize];
         let share = match token {
@@ -120,7 +121,7 @@ impl Places {
         })
     }
 
-    /// Returns for each class its name, the number of taken places, and the number of all places.
+    /// Returns, for each class of requests, its name, the number of taken places, and the limit.
     pub(crate) fn taken(&self) -> [(&'static str, u64, u64); 4] {
         Class::ALL.map(|class| {
             let kind = &self.0[class as usize];

@@ -6,17 +6,18 @@ use std::sync::{Mutex, PoisonError};
 
 use recto::Environment;
 
-/// Maximum number of clients that are tracked. Beyond it, clients without recent requests are removed.
+/// Maximum number of clients whose rate is tracked. At the maximum, clients without recent requests
+/// are removed.
 const MAX_ASKERS: usize = 65_536;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Client with its own rate limit.
+/// Client that has its own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Asker {
     /// Client with a token, by the id of the token.
     Token(u64),
-    /// Client without a token, by its address. For IPv6 it is the first half of the address,
-    /// because a network usually assigns this half to one customer.
+    /// Client without a token, by its address. For IPv6 it is the first 64 bits of the address,
+    /// which a network usually assigns to one customer.
     Address(u64),
 }
 
@@ -33,11 +34,11 @@ impl Asker {
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     nanos_per_request: u64,
-    /// Maximum time by which a client may be ahead of the clock. It is the size of the burst, in time.
+    /// Maximum time by which a client may be ahead of its rate: the burst, converted to time.
     burst_nanos: u64,
     environment: Environment,
-    /// For each client, the theoretical arrival time of its next request (generic cell rate
-    /// algorithm).
+    /// Theoretical arrival time of the next request for each client (generic cell rate algorithm),
+    /// in nanoseconds of the monotonic clock.
     paid_until: Mutex<HashMap<Asker, u64>>,
 }
 
@@ -52,15 +53,16 @@ impl RateLimit {
         }
     }
 
-    /// Counts a request. If the client reached its limit, returns the number of seconds to wait.
+    /// Counts a request of a client. If the client exceeds its rate, returns the number of seconds
+    /// to wait.
     pub(crate) fn take(&self, asker: Asker) -> Option<u64> {
         let now = self.environment.monotonic_nanos();
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         if paid_until.len() >= MAX_ASKERS && !paid_until.contains_key(&asker) {
             paid_until.retain(|_, until| *until > now);
             if paid_until.len() >= MAX_ASKERS {
-                // Reset the limits of all clients to free memory, because a server has fewer real
-                // clients than MAX_ASKERS.
+                // Reset the rates of all clients to free memory. A server has fewer real clients
+                // than MAX_ASKERS.
                 paid_until.clear();
             }
         }
@@ -81,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_burst_then_the_rate() {
-        // Each reading of this clock advances it by a microsecond, so 1,000 readings are a millisecond.
+        // Each reading of the test's clock advances it by a microsecond, so 1,000 readings are a
+        // millisecond.
         let limit = RateLimit::new(1_000, 5, Environment::seeded(1, 0));
         let asker = Asker::Token(7);
         assert_eq!((0..5).filter_map(|_| limit.take(asker)).count(), 0);

@@ -1,7 +1,7 @@
-//! Route pattern of a request, which is kept with its reply for metrics and logs. Paths cannot be used, because they
-//! contain keys.
+//! Route pattern of a request (such as `/v1/collections/{collection}`), which its reply carries for
+//! metrics and logs. Paths cannot be labels, because they contain keys.
 //!
-//! This is a separate layer, because the framework's function wrapper allocates three times for every request.
+//! It is a layer of its own, because axum's function middleware allocates three times per request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use axum::routing::future::RouteFuture;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Pattern of the route that replied.
+/// Pattern of the route that handled a request, attached to its reply.
 #[derive(Debug, Clone)]
 pub(crate) struct RoutePattern(pub(super) Arc<str>);
 
-/// Layer that adds the pattern of the route to each reply.
+/// Layer that attaches the pattern of the route to each reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoteRoute;
 
@@ -31,7 +31,7 @@ impl Layer<Route> for NoteRoute {
     }
 }
 
-/// Route that adds its pattern to its replies.
+/// Route that attaches its pattern to its replies.
 #[derive(Debug, Clone)]
 pub(crate) struct Noting(Route);
 
@@ -54,7 +54,7 @@ impl Service<Request> for Noting {
     }
 }
 
-/// Future of a reply, to which it adds the pattern of the route.
+/// Future of a reply, which attaches the pattern of the route.
 pub(crate) struct Noted {
     answer: RouteFuture<Infallible>,
     pattern: Option<RoutePattern>,

@@ -1,16 +1,16 @@
-//! Limit of concurrent requests of each token.
+//! Limits of concurrent requests for single tokens.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of requests in progress for each token. Tokens without such requests have no entry.
+/// Numbers of concurrent requests by token. A token without requests has no entry.
 #[derive(Debug)]
 pub(crate) struct Shares {
     most: u64,
     taken: Mutex<HashMap<u64, u64>>,
 }
 
-/// One request in progress of a token. Dropping it reduces the number.
+/// Count of one request of a token. Dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -25,7 +25,8 @@ impl Shares {
         })
     }
 
-    /// Counts a request of a token. Returns `None` if the token has reached its maximum.
+    /// Counts a request of a token. Returns `None` if the token has reached its maximum of
+    /// concurrent requests.
     pub(crate) fn take(self: &Arc<Self>, token: u64) -> Option<Share> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(token).or_default();

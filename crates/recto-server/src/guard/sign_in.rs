@@ -1,5 +1,5 @@
-//! Log of rejected tokens, with a limited number of lines, so that a person can read them even if a client tries many
-//! tokens.
+//! Log of rejected tokens. It writes a limited number of lines, so that the log stays readable
+//! while a client guesses tokens.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,13 @@ use recto::Environment;
 
 use crate::auth::Denied;
 
-/// Maximum number of lines in one window. Further rejections are counted, and the next window logs their number.
+/// Maximum number of log lines in one time window. The next window logs the number of further
+/// rejections.
 const MAX_LINES: u64 = 10;
-/// Length of a window, in nanoseconds.
+/// Length of the time window in which log lines are limited, in nanoseconds.
 const WINDOW_NANOS: u64 = 10_000_000_000;
 
-/// Log of rejected tokens.
+/// Log of rejected tokens, with a limited number of lines.
 #[derive(Debug)]
 pub(crate) struct SignIns {
     environment: Environment,
@@ -34,7 +35,8 @@ impl SignIns {
         }
     }
 
-    /// Logs a rejected token. It never logs the token itself, because the token may be valid on another server.
+    /// Logs that a token was rejected. Never logs the token itself, which may be valid on another
+    /// server.
     pub(crate) fn refused(&self, client: IpAddr, request_id: &str, denied: Denied) {
         let (is_told, left_out) = self.count(self.environment.monotonic_nanos());
         if left_out > 0 {
@@ -49,8 +51,8 @@ impl SignIns {
         }
     }
 
-    /// Counts a rejected token. Returns whether to log it, and the number of rejections in an earlier window that
-    /// were not logged.
+    /// Counts a rejected token. Returns whether to log it, and how many rejections the previous
+    /// time window did not log.
     fn count(&self, now: u64) -> (bool, u64) {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left_out = 0;

@@ -5,8 +5,8 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::problem::Problem;
 
-/// Returns the problem as a page. The page loads no style sheet and no script, because the browser would ask for the
-/// token again for each of these.
+/// Returns the sign-in problem as a page. It uses no style sheet or script, because the browser
+/// would ask for the token again for each of them.
 pub(super) fn answer(problem: &Problem) -> Response {
     (problem.status, Html(render(problem).into_string())).into_response()
 }
@@ -22,8 +22,8 @@ fn render(problem: &Problem) -> Markup {
                 title { "Sign in · Recto" }
             }
             body {
-                // A console page whose token has expired replaces its own `#page` by the `#page` of
-                // this reply.
+                // Give the reply an element `#page`: a console page whose token expired replaces
+                // its own `#page` by it.
                 div #page {
                     main #main tabindex="-1" {
                         h1 { (problem.title()) }

@@ -1,9 +1,9 @@
-//! Request bodies that a reply leaves unread, for example because the request was rejected by its headers.
+//! Request bodies that a handler did not read, for example because the server rejected the headers.
 //!
-//! The next request of an HTTP/1 connection starts after the body of the previous one. So the server reads and drops
-//! the rest of a small body. For a large or late body, the reply has `Connection: close`. Without it, the client
-//! would send its next request to a connection that closes, and could not know whether the server handled that
-//! request.
+//! On HTTP/1, the next request of a connection starts after the previous body. So the server reads
+//! and drops the rest of a small body. After a large or late body, the reply has
+//! `Connection: close`. Without the header, the client would send its next request to a closing
+//! connection, and could not know whether the server handled it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,23 +15,23 @@ use axum::http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 
-/// Maximum size of the rest of a body that is read and dropped, in bytes.
+/// Maximum size of an unread rest of a body that the server reads and drops, in bytes.
 const MAX_DROPPED_BYTES: u64 = 64 << 10;
-/// Maximum time that a reply waits for the rest of a body.
+/// Maximum time that a reply waits for the unread rest of a body.
 const DROP_TIME: Duration = Duration::from_secs(1);
 
-/// Request body that is lent to a handler. The connection gets the body back after the handler has
-/// dropped it.
+/// Body of a request that a handler borrows. The connection gets the body back when the handler
+/// drops it.
 pub(super) struct Lent<B> {
-    /// `None`: the request has no body.
+    /// Body of the request. `None`: the request has no body.
     body: Option<Arc<Mutex<Tracked<B>>>>,
 }
 
-/// Handle with which the connection gets a lent body back.
+/// Handle with which the connection gets back a body that a handler borrowed.
 pub(super) struct Unread<B> {
     body: Option<Arc<Mutex<Tracked<B>>>>,
-    /// True if the request has `Expect: 100-continue`, so that the client sends its body only when
-    /// the server starts to read it.
+    /// True if the request has `Expect: 100-continue`: the client sends its body only when the
+    /// server starts to read.
     is_expected: bool,
     is_http1: bool,
 }
@@ -42,7 +42,7 @@ struct Tracked<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
-    /// Lends the body of a request to a handler.
+    /// Lends the body of a request to its handler.
     pub(super) fn lend(request: Request<B>) -> (Request<Lent<B>>, Self) {
         let is_http1 = request.version() < Version::HTTP_2;
         let is_expected = request.headers().contains_key(header::EXPECT);
@@ -61,7 +61,7 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
         (request, unread)
     }
 
-    /// Reads the rest of the body, or adds `Connection: close` to the reply.
+    /// Reads the rest of the body before the reply, or adds `Connection: close` to the reply.
     pub(super) async fn settle<R>(self, answer: &mut Response<R>) {
         if self.is_http1 && self.has_rest().await {
             close(answer.headers_mut());
@@ -69,8 +69,7 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
     }
 
     async fn has_rest(self) -> bool {
-        // If the handler still has the body, the handler reads the rest, so the connection can stay
-        // open.
+        // If the handler still has the body, it reads the rest. So the connection can stay open.
         let Some(Ok(tracked)) = self.body.map(Arc::try_unwrap) else {
             return false;
         };
@@ -86,7 +85,8 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
     }
 }
 
-/// Reads a body to its end and drops it. Returns `false` if the body is too long, or if the client disconnected.
+/// Reads a body to its end and drops it. Returns false if the body is too long, or the client
+/// disconnected.
 async fn drop_rest<B: Body<Data = Bytes> + Unpin>(mut body: B) -> bool {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {

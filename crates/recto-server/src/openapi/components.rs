@@ -1,4 +1,4 @@
-//! Components of the document: schemas, parameters and responses to which operations refer.
+//! Components of the `OpenAPI` document: schemas, parameters and responses to which operations refer.
 
 use recto::schema::Schema;
 use recto_api::description;
@@ -6,10 +6,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{parameters, responses, schemas};
 
-/// Prefix of references to components. The kind and the name follow.
+/// Prefix of a reference to a component. The kind and the name of the component follow.
 const PREFIX: &str = "#/components/";
 
-/// Returns the components to which the paths refer, directly or through other components.
+/// Returns the components to which the paths of the document refer, directly or through other
+/// components.
 pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json> {
     let mut known = schemas::shared(schema);
     for collection in &schema.collections {
@@ -17,8 +18,8 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     }
     let (parameters, responses) = (parameters::shared(), responses::shared());
     let mut found = Map::new();
-    // Start with the schemas of all records, so that a token that may only export or write gets
-    // them too.
+    // Start with the schemas of all records, so that a token that may only export or write also
+    // gets them.
     let records = schema
         .collections
         .iter()
@@ -47,7 +48,8 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     found
 }
 
-/// Removes default values, because client generators treat a member with a default as required in a body.
+/// Removes default values from a JSON Schema: client generators treat a member with a default as
+/// required.
 fn remove_defaults(schema: &mut Json) {
     match schema {
         Json::Object(members) => {
@@ -61,7 +63,7 @@ fn remove_defaults(schema: &mut Json) {
     }
 }
 
-/// Collects the kinds and names of all referenced components.
+/// Adds the kind and name of every component to which a part of the document refers to `found`.
 fn references(of: &Json, found: &mut Vec<(String, String)>) {
     match of {
         Json::Object(members) => {

@@ -1,12 +1,13 @@
-//! Description as a page for people, made from the JSON document. The page has no scripts.
+//! API description as an HTML page for people, made from the `OpenAPI` document. The page has no
+//! scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value as Json};
 
-/// Maximum length of a pattern on the page, in characters.
+/// Maximum length of a regular expression that the page shows, in characters.
 const MAX_PATTERN_CHARACTERS: usize = 40;
 
-/// Renders the page.
+/// Renders the `OpenAPI` document as an HTML page.
 pub(super) fn page(document: &Json) -> Markup {
     let tags = document["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
@@ -48,7 +49,7 @@ fn members(of: &Json) -> Option<&Map<String, Json>> {
     of.as_object()
 }
 
-/// Renders text with code in backticks.
+/// Renders text. Parts between backticks become code.
 fn prose(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
@@ -57,7 +58,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// Renders a table in a box that can be scrolled, also by keyboard.
+/// Renders a table in a box that scrolls, also by keyboard.
 fn scrolling(caption: &str, table: &Markup) -> Markup {
     html! {
         div.scroll role="group" aria-label=(caption) tabindex="0" {
@@ -66,7 +67,7 @@ fn scrolling(caption: &str, table: &Markup) -> Markup {
     }
 }
 
-/// Returns the target of a reference. Returns any other value unchanged.
+/// Follows a reference (`$ref`) inside the document. Returns a value without a reference unchanged.
 fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     match of["$ref"].as_str().and_then(|at| at.strip_prefix('#')) {
         Some(at) => document.pointer(at).unwrap_or(&Json::Null),
@@ -74,7 +75,8 @@ fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     }
 }
 
-/// Renders the operations of a tag.
+/// Renders all operations that have a tag, and the fields of its records if the tag is a
+/// collection.
 fn section(document: &Json, tag: &Json) -> Markup {
     let name = text(tag, "name");
     let record = &document["components"]["schemas"][name];
@@ -130,7 +132,7 @@ fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json)
     }
 }
 
-/// Renders a path with possible line breaks.
+/// Renders a path in which lines can break before each `/`.
 fn breakable(path: &str) -> Markup {
     html! {
         @for (index, segment) in path.split('/').enumerate() {
@@ -182,7 +184,7 @@ fn response_table(document: &Json, responses: &Json) -> Markup {
     scrolling("Answers", &rows)
 }
 
-/// Describes a schema in a few words.
+/// Renders the type that a JSON Schema describes, in a few words.
 fn kind(schema: &Json) -> Markup {
     if let Some(at) = schema["$ref"].as_str() {
         let name = at.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cache of descriptions, because creating one takes as long as a hundred pages.
+//! Cache of API descriptions, because creating one takes as long as reading a hundred pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,30 +13,30 @@ use super::{docs, document};
 use crate::api::{Caller, strong_tag, tagged};
 use crate::problem::Problem;
 
-/// Maximum number of descriptions in the cache. Tokens with the same rights share one description. A description beyond
-/// the maximum clears the cache.
+/// Maximum number of API descriptions in the cache. Tokens with equal rights share one. Beyond the
+/// maximum, the cache is cleared.
 const MAX_KEPT: usize = 64;
 
-/// Cached descriptions of one schema.
+/// Cache of API descriptions of the current schema.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// Descriptions by rights: with the store, with any queue, with every queue, and with each collection in schema
-    /// order.
+    /// API descriptions by the rights of the token: for the store, for any queue, for every queue,
+    /// and in each collection (in schema order).
     by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 
-/// Description as JSON and as a page for people.
+/// API description for one set of rights, as JSON and as an HTML page.
 #[derive(Debug)]
 pub(super) struct Description {
     pub(super) json: Representation,
     pub(super) html: Representation,
 }
 
-/// Text with its entity tag.
+/// Text of a reply, with its entity tag.
 #[derive(Debug)]
 pub(super) struct Representation {
     text: Bytes,
@@ -57,7 +57,8 @@ impl Representation {
 }
 
 impl Descriptions {
-    /// Returns the description of the current schema for a caller.
+    /// Returns the API description for a caller, from the cache or newly created from the current
+    /// schema.
     pub(super) async fn of(&self, caller: &Caller) -> Result<Arc<Description>, Problem> {
         let schema = caller.app_session().schema().await?;
         let collections = schema.collections.iter();

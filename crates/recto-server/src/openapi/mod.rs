@@ -79,7 +79,7 @@ async fn style(headers: HeaderMap) -> Response {
     tagged(&headers, &strong_tag(STYLE.as_bytes()), css, STYLE)
 }
 
-/// Returns the document for a token.
+/// Returns the `OpenAPI` document with the operations that a token may use.
 fn document(schema: &Schema, access: &Access) -> Json {
     let paths = operations::paths(schema, access);
     let mut components = components::of(&paths, schema);

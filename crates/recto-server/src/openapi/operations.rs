@@ -1,4 +1,4 @@
-//! Conversion of the table of operations to the operations of the description.
+//! Conversion of Recto's table of operations to operations of the `OpenAPI` document.
 
 use recto::queues::MAX_QUEUE_NAME_LENGTH;
 use recto::schema::{Collection, Schema, WriteMode};
@@ -11,14 +11,12 @@ use super::schemas::reference;
 use crate::access::{Access, Right};
 use crate::api::NDJSON;
 
-/// Tag of operations that concern no single collection.
+/// Tag of operations that belong to no single collection.
 const GENERAL: &str = "collections";
-/// Tag of operations on queues.
 const QUEUES: &str = "queues";
-/// Tag of operations on the store.
 const STORE: &str = "store";
 
-/// Returns the tags for operations that concern no single collection, each with a description.
+/// Returns the tags for operations that belong to no single collection, with their descriptions.
 pub(super) fn tags(paths: &Map<String, Json>) -> Vec<Json> {
     let about = [
         (GENERAL, "The collections and the schema."),
@@ -33,7 +31,7 @@ pub(super) fn tags(paths: &Map<String, Json>) -> Vec<Json> {
         .collect()
 }
 
-/// Returns the paths with the operations that a token may use.
+/// Returns the paths of the `OpenAPI` document, with the operations that a token may use.
 pub(super) fn paths(schema: &Schema, access: &Access) -> Map<String, Json> {
     let writable = schema
         .collections
@@ -67,7 +65,7 @@ pub(super) fn paths(schema: &Schema, access: &Access) -> Map<String, Json> {
     paths
 }
 
-/// Placeholder for the name of a collection.
+/// Placeholder for the name of a collection in the table of operations.
 const COLLECTION: &str = "{collection}";
 
 fn allows(access: &Access, needed: Needed, collection: &str) -> bool {
@@ -94,7 +92,7 @@ fn tag_of(path: &str) -> &'static str {
     }
 }
 
-/// Adds an operation to the paths.
+/// Adds an operation for one collection, or for none, to the paths of the document.
 fn add(paths: &mut Map<String, Json>, operation: &Operation, names: &Names<'_>) {
     let path = match names.collection {
         None => operation.path.to_owned(),
@@ -108,7 +106,7 @@ fn add(paths: &mut Map<String, Json>, operation: &Operation, names: &Names<'_>) 
     item[operation.method.as_str().to_ascii_lowercase()] = described(operation, names);
 }
 
-/// Returns the members that all methods of a path share, which are the parameters in the path.
+/// Returns the members that all methods of a path share: the parameters in the path.
 fn path_item(path: &str, names: &Names<'_>) -> Json {
     let mut in_path = Vec::new();
     if let Some(collection) = names.collection.filter(|_| path.contains("{key}")) {
@@ -149,7 +147,7 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     });
     let mut description = operation.description.to_owned();
     if matches!(operation.body, Body::Patch(_)) {
-        // Name the second media type in the text. From a second entry in `content`, client
+        // Name the second media type only in the text. From a second entry in `content`, client
         // generators would make a union of two equal types.
         description.push_str(" The type of the body may also be `application/merge-patch+json`.");
     }
@@ -170,7 +168,7 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the conditional headers that an operation accepts for a collection.
+/// Returns the conditions of an operation that a collection supports.
 fn conditions(operation: &Operation, names: &Names<'_>) -> impl Iterator<Item = Condition> {
     operation
         .conditions
@@ -238,7 +236,7 @@ fn described_reply(reply: &Reply, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the schemas of the request bodies that contain parameters, by name.
+/// Returns the JSON Schemas of request bodies that contain parameters, by name.
 pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     let names = Names {
         collection: Some(collection),
@@ -254,12 +252,12 @@ pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     OPERATIONS.iter().filter_map(in_body).collect()
 }
 
-/// Description of the effect of a put in an `append` collection.
+/// Text of the API description about a put in an `append` collection.
 const APPEND: &str = "A record never changes. Putting the same record again has no effect, and putting \
     another record with its key is rejected with 409. On Cassandra, Recto does not read before it writes: \
     non-null fields of the other record replace those of the existing one.";
 
-/// Returns the description of a collection, in a few sentences.
+/// Returns a description of how a collection's records are written, for users of the API.
 pub(super) fn about(collection: &Collection) -> String {
     let writes = match collection.writes {
         _ if collection.attached.is_some() => {

@@ -1,4 +1,5 @@
-//! Parameters in paths, queries and headers. The parameters of a request are the fields of its struct.
+//! Parameters in paths, queries and headers of the `OpenAPI` document. They come from the fields of
+//! request structs.
 
 use recto::schema::Collection;
 use recto_api::description::{is_required, parameters_named};
@@ -8,29 +9,29 @@ use serde_json::{Map, Value as Json, json};
 use super::types::{self, Side};
 use crate::api::view_names;
 
-/// Name of the struct with the parameters that all lists have.
+/// Name of the struct whose fields are the parameters of all lists of records.
 const OF_PAGES: &str = "PageRequest";
-/// Parameters of pages whose possible values depend on the collection.
+/// Parameters of lists whose allowed values are names in the collection.
 const OF_COLLECTION: [&str; 2] = ["fields", "view"];
 
-/// Names of collections that replace the placeholders in an operation of the table.
+/// Collections for which an operation of the table is described.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
-    /// Collection. `None` for an operation on no collection.
+    /// Collection of the operation; `None` for an operation that belongs to no collection.
     pub(super) collection: Option<&'a Collection>,
     /// Names of the collections that the token may write.
     pub(super) writable: Vec<&'a str>,
 }
 
 impl Names<'_> {
-    /// Returns whether the collection meets a requirement. Returns true without a collection, so
-    /// that an operation on no collection has all of its replies and headers.
+    /// Returns whether the collection meets a requirement. Without a collection, returns true, so
+    /// that the operation has all of its replies and headers.
     pub(super) fn meet(&self, required: Requires) -> bool {
         self.collection
             .is_none_or(|collection| required.holds_for(collection))
     }
 
-    /// Replaces the placeholder for the collection in a text of the table.
+    /// Replaces the placeholder `{collection}` in a text by the name of the collection.
     pub(super) fn filled(&self, template: &str) -> String {
         match self.collection {
             Some(collection) => template.replace("{collection}", &collection.name),
@@ -39,7 +40,7 @@ impl Names<'_> {
     }
 }
 
-/// Returns the parameters that several operations share, by name.
+/// Returns the parameters that several operations share, by name, as components of the document.
 pub(super) fn shared() -> Map<String, Json> {
     let of_pages = parameters_named(OF_PAGES).iter();
     let of_pages = of_pages.filter(|(name, _)| !OF_COLLECTION.contains(&name.as_str()));
@@ -53,7 +54,7 @@ pub(super) fn shared() -> Map<String, Json> {
         .collect()
 }
 
-/// Returns the parameters that an operation has in its address. `groups` are the structs of its
+/// Returns the parameters that an operation has in its URL. `groups` names the structs of the
 /// parameters.
 pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> {
     properties(groups)
@@ -64,7 +65,7 @@ pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> 
         .collect()
 }
 
-/// Returns the schema of the object in a body that contains the parameters of an operation.
+/// Returns the JSON Schema of a body that contains the parameters of an operation.
 pub(super) fn in_body(groups: &[Parameters], names: &Names<'_>) -> Json {
     let properties = properties(groups).map(|(group, name)| {
         let mut property = property(group, name, names);
@@ -76,7 +77,7 @@ pub(super) fn in_body(groups: &[Parameters], names: &Names<'_>) -> Json {
     types::object(properties.collect(), &[])
 }
 
-/// Returns the names of parameters, each with the name of its struct.
+/// Returns the names of an operation's parameters, each after the name of its struct.
 fn properties(groups: &[Parameters]) -> impl Iterator<Item = (&'static str, &'static str)> {
     groups.iter().flat_map(|group| {
         let names = parameters_named(group.of).keys().map(String::as_str);
@@ -85,8 +86,8 @@ fn properties(groups: &[Parameters]) -> impl Iterator<Item = (&'static str, &'st
     })
 }
 
-/// Returns the JSON Schema of a parameter. If its values are names, such as names of fields, the
-/// schema lists the possible names.
+/// Returns the JSON Schema of a parameter. If its values are names in the collection, such as names
+/// of fields, lists the names.
 fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     let mut property = parameters_named(group).get(name).cloned().unwrap_or_default();
     match (name, names.collection) {
@@ -105,12 +106,11 @@ fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     property
 }
 
-/// Member in the schema of a list. It says that an address separates the values of the list by
-/// commas.
+/// Member in the JSON Schema of a list that marks values separated by commas in a URL.
 const EXPLODE: &str = "explode";
 
-/// Returns a parameter of an address. A list of numbers or of other values that are not text is a
-/// JSON array in the address.
+/// Returns a parameter in the query of a URL. A list whose values are not text is a JSON array
+/// there.
 fn in_query(name: &str, mut schema: Json, is_required: bool) -> Json {
     let mut parameter = json!({ "name": name, "in": "query" });
     if is_required {
@@ -156,7 +156,7 @@ fn if_match() -> Json {
     })
 }
 
-/// Returns the header of a condition.
+/// Returns the request header of a condition, or a reference to it.
 pub(super) fn of_condition(condition: Condition) -> Json {
     match condition {
         Condition::IfNoneMatch => reference("If-None-Match"),
@@ -165,7 +165,8 @@ pub(super) fn of_condition(condition: Condition) -> Json {
     }
 }
 
-/// Returns the header of a request that creates a resource, and fails if it exists.
+/// Returns the header `If-None-Match: *`, with which a request only creates a resource that does
+/// not exist.
 fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
@@ -175,12 +176,12 @@ fn if_absent() -> Json {
     })
 }
 
-/// Returns a reference to a parameter of the document.
+/// Returns a reference to a parameter among the document's components.
 fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/parameters/{name}") })
 }
 
-/// Returns the fields of the key in the path, in the order of the key.
+/// Returns the parameters for the key in a path: one for each key field, in order.
 pub(super) fn key(collection: &Collection) -> Vec<Json> {
     let fields = collection.key.iter().filter_map(|name| collection.field(name));
     let parameters = fields.map(|(_, field)| {
@@ -195,7 +196,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
     parameters.collect()
 }
 
-/// Returns the placeholders of the key in a path, such as `{tenant},{id}`.
+/// Returns the placeholders for a key in a path, such as `{tenant},{id}`.
 pub(super) fn key_template(collection: &Collection) -> String {
     let names: Vec<String> = collection.key.iter().map(|name| format!("{{{name}}}")).collect();
     names.join(",")

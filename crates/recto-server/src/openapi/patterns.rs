@@ -1,5 +1,6 @@
-//! Regular expressions of values without a format. They are anchored, and use only syntax of both ECMA-262 and Rust.
-//! They match exactly the text that Recto reads (or writes), except where a comment says otherwise.
+//! Regular expressions for values without a standard format. Each matches the whole text, and uses
+//! only syntax that ECMA-262 and Rust share. Each matches exactly the texts that Recto reads (or
+//! writes), unless a comment says otherwise.
 
 pub(super) const ASCII: &str = r"^[\x00-\x7F]*$";
 pub(super) const BASE64: &str =
@@ -8,7 +9,7 @@ pub(super) const BASE64: &str =
 pub(super) const HEX: &str = r"^\\x(?:[0-9a-fA-F]{2})+$";
 pub(super) const WHOLE_STORED: &str = "^-?[0-9]+$";
 pub(super) const WHOLE_GIVEN: &str = "^[+-]?[0-9]+$";
-/// Pattern of decimals. Recto also reads exponents of more digits, if the scale fits 32 bits.
+/// Pattern of decimals. Recto also reads longer exponents, if the scale fits 32 bits.
 pub(super) const DECIMAL: &str = r"^[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,9})?$";
 /// Pattern of timestamps. It does not check that the date exists.
 pub(super) const TIMESTAMP: &str = "^(?:[0-9]{4}|[+-][0-9]{4,9})-[0-9]{2}-[0-9]{2}\
@@ -19,14 +20,15 @@ pub(super) const UUID: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-
 pub(super) const TIMEUUID: &str =
     "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-1[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 
-/// Returns the pattern of durations. The parts have so few digits that their sum is always in range.
+/// Returns the pattern of durations. Each part has so few digits that the sum of the parts is in
+/// range.
 pub(super) fn duration() -> String {
     let date = some_of(&["[0-9]{1,7}Y", "[0-9]{1,8}M", "[0-9]{1,7}W", "[0-9]{1,9}D"]);
     let time = some_of(&["[0-9]{1,6}H", "[0-9]{1,8}M", r"[0-9]{1,9}(?:\.[0-9]{1,9})?S"]);
     format!("^-?P(?:{date}(?:T{time})?|T{time})$")
 }
 
-/// Returns the pattern of at least one of these parts, in their order.
+/// Returns a pattern that matches one or more of the parts, in their order.
 fn some_of(parts: &[&str]) -> String {
     let beginnings = (0..parts.len()).map(|first| {
         let rest = parts[first + 1..].iter().map(|part| format!("(?:{part})?"));
@@ -35,14 +37,12 @@ fn some_of(parts: &[&str]) -> String {
     format!("(?:{})", beginnings.collect::<Vec<_>>().join("|"))
 }
 
-/// Returns the pattern of 64-bit integers.
 pub(super) fn bigint() -> String {
     let up_to_max = at_most(&i64::MAX.to_string());
     format!("^(?:[+-]?0*(?:{up_to_max})|-0*{})$", i64::MIN.unsigned_abs())
 }
 
-/// Returns the pattern of integers without leading zeros that are at most the number with these
-/// digits.
+/// Returns a pattern of integers without leading zeros, up to the integer with the given digits.
 fn at_most(digits: &str) -> String {
     let mut choices = vec![format!("[0-9]{{1,{}}}", digits.len() - 1), digits.to_owned()];
     for (index, digit) in digits.bytes().enumerate().filter(|(_, digit)| *digit > b'0') {

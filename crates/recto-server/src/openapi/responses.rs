@@ -1,11 +1,11 @@
-//! Responses that all operations share.
+//! Responses of the `OpenAPI` document that all operations share.
 
 use recto_api::operations::Header;
 use serde_json::{Map, Value as Json, json};
 
 use super::schemas;
 
-/// Statuses of problems, with their descriptions.
+/// HTTP statuses of errors, each with its description.
 const PROBLEMS: [(&str, &str); 15] = [
     (
         "400",
@@ -65,10 +65,10 @@ const PROBLEMS: [(&str, &str); 15] = [
     ),
 ];
 
-/// Statuses of the problems of every operation.
+/// HTTP statuses of errors that every operation can return.
 pub(super) const ANYWHERE: [u16; 10] = [400, 401, 403, 404, 405, 408, 429, 500, 503, 504];
 
-/// Returns the responses of the document.
+/// Returns the shared responses, as components of the document.
 pub(super) fn shared() -> Map<String, Json> {
     let problem = |(status, about): (&str, &str)| {
         let content = json!({ "application/problem+json": { "schema": schemas::reference("Problem") } });
@@ -85,12 +85,12 @@ pub(super) fn shared() -> Map<String, Json> {
     shared
 }
 
-/// Returns the description of a header of replies.
+/// Returns a response header of the document, with its description.
 pub(super) fn header(header: Header) -> Json {
     json!({ "schema": { "type": "string" }, "description": header.description() })
 }
 
-/// Returns a reference to a response of the document.
+/// Returns a reference to a response among the document's components.
 pub(super) fn reference(status: &str) -> Json {
     json!({ "$ref": format!("#/components/responses/{status}") })
 }

@@ -1,4 +1,4 @@
-//! Bodies that are not structs of the API. Most depend on the schema of the store.
+//! JSON Schemas of bodies that are not structs of the API. Most depend on the schema of the store.
 
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
@@ -8,12 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use super::operations;
 use super::types::{self, Side, nullable, object, tuple};
 
-/// Returns a reference to a schema of the document.
+/// Returns a reference to a JSON Schema among the document's components.
 pub(super) fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// Returns the schemas that do not depend on a collection.
+/// Returns the JSON Schemas of bodies that do not belong to one collection.
 pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
     let changes = schema.collections.iter();
     let changes: Vec<Json> = changes
@@ -26,7 +26,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
     shared
 }
 
-/// Returns the schema of a queue after a change.
+/// Returns the JSON Schema of the reply to a change of a queue.
 fn changed_queue() -> Json {
     let mut queue = description::schema("Queue").cloned().unwrap_or_default();
     queue["required"] = json!(["name", "version"]);
@@ -36,7 +36,7 @@ fn changed_queue() -> Json {
     queue
 }
 
-/// Returns the schemas of a collection.
+/// Returns the JSON Schemas of a collection's records and changes, by name.
 pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
     let name = &collection.name;
     let mut schemas = operations::bodies(collection);
@@ -68,7 +68,7 @@ fn record(collection: &Collection) -> Json {
     schema
 }
 
-/// Returns the schema of some fields of a record.
+/// Returns the JSON Schema of a record that has only some of its fields.
 fn part(collection: &Collection) -> Json {
     let mut schema = record(collection);
     if let Some(members) = schema.as_object_mut() {
@@ -82,12 +82,13 @@ fn part(collection: &Collection) -> Json {
     schema
 }
 
-/// Returns the schema of a record, or of some of its fields if the request names `fields`.
+/// Returns the JSON Schema of a record in a reply, which has only some fields if the request names
+/// `fields`.
 fn found(name: &str) -> Json {
     json!({ "anyOf": [reference(name), reference(&format!("{name}.part"))] })
 }
 
-/// Returns the schema of a record to store, with its key.
+/// Returns the JSON Schema of a record to store whose key is in the body.
 fn whole(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
         let schema = types::of_field(collection, field, Side::Given);
@@ -98,7 +99,8 @@ fn whole(collection: &Collection) -> Json {
     object(fields.collect(), &key)
 }
 
-/// Returns the schema of a record to store at an address, which contains the key. The fields of the key may be omitted.
+/// Returns the JSON Schema of a record to store whose key is in the path. The body may omit key
+/// fields.
 fn given(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
         let schema = types::of_field(collection, field, Side::Given);
@@ -107,7 +109,7 @@ fn given(collection: &Collection) -> Json {
     object(fields.collect(), &[])
 }
 
-/// Returns the schema of a page with records of the collection.
+/// Returns the JSON Schema of a page of the collection's records.
 fn page(name: &str) -> Json {
     let mut page = description::schema("Page").cloned().unwrap_or_default();
     let records = &mut page["properties"]["records"];
@@ -116,8 +118,8 @@ fn page(name: &str) -> Json {
     page
 }
 
-/// Returns the schema of a change: a put or a delete. If records have versions, also an insert or an update. `besides`
-/// is an additional member.
+/// Returns the JSON Schema of a change in a batch: a put or a delete, and with versions also an
+/// insert or an update. `besides` is an additional member.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
     let key: Vec<Json> = of_key
@@ -156,7 +158,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     json!({ "anyOf": all })
 }
 
-/// Returns the schema of the time after which a record expires.
+/// Returns the JSON Schema of the time after which a record expires.
 fn ttl() -> Json {
     parameters_named("PutOptions")
         .get("ttl_seconds")
@@ -164,7 +166,7 @@ fn ttl() -> Json {
         .unwrap_or_default()
 }
 
-/// Returns the schema of a change that names its collection.
+/// Returns the JSON Schema of a change in a batch that names its collection.
 fn change(collection: &Collection) -> Json {
     changes(
         collection,

@@ -1,5 +1,5 @@
-//! Checks that the limits in the description are those of the engine. The crate that declares the
-//! requests writes them as literals, because it does not depend on the engine.
+//! Checks that limits in the API description equal those of the engine. The crate `recto-api`
+//! writes them as literals, because it does not depend on the engine.
 
 #![allow(clippy::unwrap_used)]
 

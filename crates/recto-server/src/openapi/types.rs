@@ -1,4 +1,4 @@
-//! Types of fields as JSON Schema.
+//! JSON Schemas for the types of fields.
 
 use recto::Type;
 use recto::schema::{Collection, Field};
@@ -6,21 +6,21 @@ use serde_json::{Map, Value as Json, json};
 
 use super::patterns;
 
-/// Largest double whose shortest text parses to a finite float.
+/// Largest double whose shortest decimal text parses to a finite 32-bit float.
 const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
 
-/// Place of a value, which determines the forms that the value can have.
+/// Place where a value is written, which determines the forms that the JSON Schema allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// In a reply: the only form that Recto writes.
+    /// In a reply: only the form that Recto writes.
     Stored,
-    /// In a request: every form that Recto reads.
+    /// In a request: all forms that Recto reads.
     Given,
-    /// In a path, as text.
+    /// In a path: the text form.
     Path,
 }
 
-/// Returns the schema of the values of a type.
+/// Returns the JSON Schema of the values of a type.
 pub(super) fn schema(ty: &Type, side: Side) -> Json {
     match ty {
         Type::List(element) | Type::Set(element) => {
@@ -46,7 +46,8 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
-/// Returns the schema of a map. In a request, a map whose keys are text may also be an object.
+/// Returns the JSON Schema of a map: an array of pairs. In a request, a map with text keys may be
+/// an object.
 fn map(key: &Type, value: &Type, side: Side) -> Json {
     let pairs = json!({
         "type": "array",
@@ -66,8 +67,8 @@ fn map(key: &Type, value: &Type, side: Side) -> Json {
     }
 }
 
-/// Returns the schema of a field. The only field of a partition key cannot be empty, because Cassandra has no such
-/// partition.
+/// Returns the JSON Schema of a field. If the partition has one field, the field cannot be empty,
+/// because Cassandra has no empty partition keys.
 pub(super) fn of_field(collection: &Collection, field: &Field, side: Side) -> Json {
     let mut schema = schema(&field.ty, side);
     let partition = collection.base().partition;
@@ -120,8 +121,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
             "anyOf": [{ "type": "string", "format": "ipv4" }, { "type": "string", "format": "ipv6" }],
         }),
         Type::Duration => text(&patterns::duration()),
-        // Return an empty schema for the other types. They contain types, and the caller handles
-        // them.
+        // Return an empty JSON Schema for types that contain types, which the caller handles.
         _ => json!({}),
     }
 }
@@ -130,8 +130,8 @@ fn whole<T: Into<i64>>(minimum: T, maximum: T) -> Json {
     json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
 }
 
-/// Returns the schema of a number as text. A request may also contain the number itself, which Recto reads exactly as
-/// it is written.
+/// Returns the JSON Schema of a number that replies have as text. A request may also have a JSON
+/// number, of which Recto reads all digits.
 fn or_number(text: Json, number: Json, side: Side) -> Json {
     match side {
         Side::Given => json!({ "anyOf": [text, number] }),
@@ -149,8 +149,8 @@ fn floating(limit: Option<f64>) -> Json {
     json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
 }
 
-/// Returns the schema of an array of exactly these elements. `items` is for client generators that do not support
-/// `prefixItems`. Other readers ignore it, because the array has no further elements.
+/// Returns the JSON Schema of an array with exactly the given elements. `items` repeats the types
+/// for client generators that do not support `prefixItems`.
 pub(super) fn tuple(elements: &[Json]) -> Json {
     let mut kinds: Vec<Json> = Vec::new();
     for element in elements {
@@ -171,7 +171,7 @@ pub(super) fn tuple(elements: &[Json]) -> Json {
     })
 }
 
-/// Returns the schema of an object with these members and no others.
+/// Returns the JSON Schema of an object that has only the given members.
 pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
     let mut schema = json!({
         "type": "object",
@@ -184,8 +184,8 @@ pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
     schema
 }
 
-/// Returns the schema of a value or null. Client generators support null as a type of the value, or as one of two
-/// choices, but not as one of three choices.
+/// Returns the JSON Schema of a value or null. Client generators support null as a second type or a
+/// second choice, but not as a third choice.
 pub(super) fn nullable(mut schema: Json) -> Json {
     let of_type = if schema.get("anyOf").is_some() {
         &mut schema["anyOf"][0]["type"]

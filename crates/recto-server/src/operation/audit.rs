@@ -1,4 +1,5 @@
-//! Audit log. Each line has the token, the change, the address of the client, and the outcome.
+//! Audit log: who changed what. Each line has the token, the change, the client's address, and the
+//! outcome.
 //!
 //! A line is a JSON object. It names collections and counts changes. It contains no key and no
 //! value of a record, because a reader of the log may not be allowed to read records.
@@ -17,14 +18,15 @@ use super::context::RequestClient;
 use crate::auth::TokenChanges;
 use crate::problem;
 
-/// Name of the standard output, in place of a file name.
+/// Setting that writes the audit log to standard output instead of a file.
 const STDOUT: &str = "stdout";
 
-/// Audit log, which may be off.
+/// Audit log of a server, which may be off.
 pub(crate) struct Audit {
     lines: Option<Mutex<Box<dyn Write + Send>>>,
     environment: Environment,
-    /// True if the last line could not be written. Only the first failure is logged.
+    /// True if the last line could not be written. Only the first of consecutive failures is
+    /// logged.
     failing: AtomicBool,
 }
 
@@ -35,8 +37,8 @@ impl std::fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens the audit log: a file, to which it appends, or standard output. `None` turns the audit
-    /// log off.
+    /// Opens the audit log: a file, to which lines are appended, or standard output. `None` turns
+    /// it off.
     ///
     /// # Errors
     /// The file cannot be opened or created.
@@ -57,7 +59,7 @@ impl Audit {
         self.lines.is_some()
     }
 
-    /// Writes a line. If that fails, the change still continues.
+    /// Writes a line to the audit log. An error is logged, but does not stop the change.
     fn write(&self, action: &str, outcome: &str, client: Option<&RequestClient>, details: Map<String, Json>) {
         let Some(lines) = &self.lines else {
             return;
@@ -76,7 +78,7 @@ impl Audit {
         line.extend(details);
         let text = format!("{}\n", Json::Object(line));
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // Write the line in one call, so that the lines of several writers of a file do not mix.
+        // Write the line in one call, so that lines of several processes do not mix in a file.
         let written = lines.write_all(text.as_bytes()).and_then(|()| lines.flush());
         drop(lines);
         let failed = written.is_err();
@@ -112,7 +114,8 @@ impl Audit {
         }
     }
 
-    /// Writes a line about a schema that another process applied.
+    /// Writes a line about a schema change that another process made. `generation` is the version
+    /// of the schema.
     pub(crate) fn schema(&self, generation: u64) {
         self.write("schema", "seen", None, map([("generation", generation.into())]));
     }
@@ -132,15 +135,15 @@ fn boxed(lines: impl Write + Send + 'static) -> Mutex<Box<dyn Write + Send>> {
 fn file(path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    // Create the file for its owner only. Operators can add readers later, because the mode of an
-    // existing file is kept.
+    // Let only the owner read a new file. Operators can add readers, because an existing file keeps
+    // its mode.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }
 
-/// Operation of a request that the audit log records. Its line is written when the operation ends, or when its
-/// request ends earlier.
+/// Operation that the audit log records. Dropping the value writes the line, so that an aborted
+/// request is recorded too.
 pub(crate) struct AuditEvent {
     context: Option<Context>,
     action: &'static str,
@@ -149,7 +152,8 @@ pub(crate) struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Begins an operation. Its outcome is `if_cut` unless [`end`](Self::end) sets another one.
+    /// Begins an operation for the audit log. `if_cut` is its outcome unless [`end`](Self::end)
+    /// sets another.
     pub(crate) fn begin(context: Option<&Context>, action: &'static str, if_cut: &'static str) -> Self {
         let context = context.filter(|context| context.observer().audit.is_on());
         Self {
@@ -160,14 +164,14 @@ impl AuditEvent {
         }
     }
 
-    /// Adds a detail, which must not be a key or a value.
+    /// Adds a detail to the line of the audit log. It must not be a key or a value of a record.
     pub(crate) fn detail(&mut self, name: &str, value: impl Into<Json>) {
         if self.context.is_some() {
             self.details.insert(name.to_owned(), value.into());
         }
     }
 
-    /// Sets the outcome from the result of the operation.
+    /// Sets the outcome in the audit log from the result of the operation.
     pub(crate) fn end<T>(&mut self, result: &recto::Result<T>) {
         match result {
             Ok(_) => self.done(),
@@ -175,12 +179,12 @@ impl AuditEvent {
         }
     }
 
-    /// Sets the outcome of a successful operation.
+    /// Sets the outcome `done` in the audit log.
     pub(crate) fn done(&mut self) {
         self.outcome = "done";
     }
 
-    /// Sets the outcome of a failed operation.
+    /// Sets the kind of an error as the outcome in the audit log.
     pub(crate) fn failed(&mut self, error: &recto::Error) {
         self.outcome = problem::kind_of(error.kind());
     }

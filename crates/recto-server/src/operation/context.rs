@@ -1,5 +1,5 @@
-//! Request that the current task handles, for logs and metrics of code that does not get the
-//! request.
+//! Request that the current task handles, for logs and metrics in code that does not get the
+//! request as an argument.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ tokio::task_local! {
 #[derive(Debug, Clone)]
 pub(crate) struct RequestClient {
     pub(crate) request_id: String,
-    /// Id of the token, if there is one.
+    /// Id of the access token; `None` without a token.
     pub(crate) token: Option<Arc<str>>,
-    /// Name of the token.
+    /// Name of the access token, or of anonymous access.
     pub(crate) name: Arc<str>,
     pub(crate) client: IpAddr,
 }
 
-/// Failure of the store, without any stored data.
+/// Error of the store for logs, without stored data.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) kind: &'static str,
@@ -45,7 +45,8 @@ impl Failure {
     }
 }
 
-/// Request that the current task handles: its client, its span, and the destination of its metrics.
+/// Context of the request that the current task handles: its client, and the destination of metrics
+/// and traces.
 #[derive(Debug, Clone)]
 pub(crate) struct Context(Arc<Inner>);
 
@@ -54,7 +55,7 @@ struct Inner {
     client: RequestClient,
     observer: Arc<Observer>,
     parent: Parent,
-    /// Last failure of the store during this request.
+    /// Last error of the store during the request, for its log line.
     failure: Mutex<Option<Failure>>,
     has_written: AtomicBool,
 }
@@ -70,12 +71,12 @@ impl Context {
         }))
     }
 
-    /// Returns the context of the current task; `None` outside a request.
+    /// Returns the context of the request that the current task handles; `None` outside a request.
     pub(crate) fn current() -> Option<Self> {
         CONTEXT.try_with(Self::clone).ok()
     }
 
-    /// Runs the work of a request with the context.
+    /// Runs `work` as part of the request, so that [`current`](Self::current) returns the context.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         CONTEXT.scope(self, work).await
     }
@@ -88,13 +89,13 @@ impl Context {
         &self.0.observer
     }
 
-    /// Returns the parent of spans for this request.
+    /// Returns the trace span under which spans of the request are created.
     pub(crate) fn parent(&self) -> &Parent {
         &self.0.parent
     }
 
-    /// Records that the request sends a change to the store. If the request then reaches its time
-    /// limit, the server reports its outcome as unknown.
+    /// Records that the request sends a change to the store. If the request then exceeds its time
+    /// limit, the reply says that the outcome is unknown.
     pub(crate) fn begin_write(&self) {
         self.0.has_written.store(true, Ordering::Relaxed);
     }

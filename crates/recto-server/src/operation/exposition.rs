@@ -1,4 +1,4 @@
-//! Text format of Prometheus for metrics, version 0.0.4.
+//! Metrics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use recto::store::{ClockStatus, NodeMetrics, StoreMetrics};
 use super::Metrics;
 use super::histogram::Histogram;
 
-/// Media type of the format.
+/// Media type of the Prometheus text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl fmt::Display for Metrics {
@@ -115,10 +115,10 @@ impl fmt::Display for Metrics {
     }
 }
 
-/// Metric of each node: its name, kind, help text and value.
+/// Metric that each node of the store has: its name, kind, help text, and how to get its value.
 type OfNode = (&'static str, &'static str, &'static str, fn(&NodeMetrics) -> u64);
 
-/// Number of unavailable collections, as Prometheus text.
+/// Number of collections that cannot be used, as Prometheus text.
 pub(crate) struct RefusedText(pub(crate) usize);
 
 impl fmt::Display for RefusedText {
@@ -130,8 +130,8 @@ impl fmt::Display for RefusedText {
     }
 }
 
-/// Difference between the clock of this machine and the clocks of the store, as Prometheus text;
-/// empty if they were never compared.
+/// Difference between this machine's clock and the store's clocks, as Prometheus text. It is empty
+/// before the first comparison.
 pub(crate) struct ClockText(pub(crate) ClockStatus);
 
 impl fmt::Display for ClockText {
@@ -147,7 +147,7 @@ impl fmt::Display for ClockText {
     }
 }
 
-/// Number of admitted requests and its limit, for each class of requests, as Prometheus text.
+/// Numbers of concurrent requests and their limits, for each class of requests, as Prometheus text.
 pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 4]);
 
 impl fmt::Display for PlacesText {
@@ -172,7 +172,7 @@ impl fmt::Display for PlacesText {
     }
 }
 
-/// Metric of writers: its name, kind, help text and value.
+/// Metric about writers of the store: its name, kind, help text, and how to get its value.
 type OfWriter = (
     &'static str,
     &'static str,
@@ -180,7 +180,8 @@ type OfWriter = (
     fn(&WriterMetrics) -> u64,
 );
 
-/// Metrics of this process as a writer of a store without transactions.
+/// Metrics about this process as a writer. Only a store without transactions (Cassandra) registers
+/// writers.
 const OF_THIS_WRITER: [OfWriter; 9] = [
     (
         "recto_writer_registered",
@@ -238,7 +239,7 @@ const OF_THIS_WRITER: [OfWriter; 9] = [
     ),
 ];
 
-/// Metrics of all writers, from the last time that this process checked them.
+/// Metrics about all writers of the store, from this process's last check of them.
 const OF_WRITERS: [OfWriter; 5] = [
     (
         "recto_writers_recovery_passes_total",
@@ -272,7 +273,7 @@ const OF_WRITERS: [OfWriter; 5] = [
     ),
 ];
 
-/// Metrics of writers, as Prometheus text; empty for a store whose writers need no membership.
+/// Metrics about writers as Prometheus text; empty for a store that does not register writers.
 pub(crate) struct WriterText(pub(crate) Option<WriterMetrics>);
 
 impl fmt::Display for WriterText {
@@ -288,7 +289,8 @@ impl fmt::Display for WriterText {
     }
 }
 
-/// Metrics of buckets, as Prometheus text; empty if no collection has buckets.
+/// Metrics about buckets (ranges of partitions) as Prometheus text; empty if no collection has
+/// buckets.
 pub(crate) struct BucketText(pub(crate) Option<BucketMetrics>);
 
 impl fmt::Display for BucketText {
@@ -335,7 +337,7 @@ impl fmt::Display for BucketText {
     }
 }
 
-/// Metrics of the store's nodes, as Prometheus text; empty for a store without nodes.
+/// Metrics about the store's nodes as Prometheus text; empty for an embedded store.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 
 impl fmt::Display for StoreText<'_> {

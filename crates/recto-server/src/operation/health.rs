@@ -10,22 +10,22 @@ use tokio::sync::Mutex;
 use super::exposition::{BucketText, ClockText, RefusedText, StoreText, WriterText};
 use super::{Observer, QueueFigures};
 
-/// Maximum time for the store's reply to a readiness check.
+/// Maximum time that a readiness check waits for the store's reply.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
-/// Time for which a result is cached, so that frequent checks do not load the store.
+/// Time for which the result of a readiness check is cached, so that frequent checks do not load
+/// the store.
 const READY_CACHE: Duration = Duration::from_secs(1);
 
-/// Check whether the store can serve requests, and source of the metrics of the store.
+/// Readiness check of the store, and source of the store's metrics.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     session: LocalSession,
     environment: Environment,
     observer: Arc<Observer>,
-    /// True if a damaged store makes `/readyz` fail.
+    /// True if `/readyz` fails while the store is known to be damaged.
     damage_fails: bool,
-    /// Time of the last check (nanoseconds of the monotonic clock), and whether the store replied.
+    /// Time of the last check in nanoseconds of the monotonic clock, and whether the store replied.
     last: Mutex<Option<(u64, bool)>>,
-    /// Metrics of the queues.
     pub(crate) queues: QueueFigures,
 }
 
@@ -46,8 +46,8 @@ impl Readiness {
         })
     }
 
-    /// Returns the store's metrics as text for `/metrics`: unavailable collections, nodes, the
-    /// clock, writers and buckets. Sends no request to the store.
+    /// Returns the store's metrics as Prometheus text: unavailable collections, nodes, clock,
+    /// writers and buckets. Sends no request to the store.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.unavailable_collections());
         let nodes = self.session.store_metrics();
@@ -67,7 +67,7 @@ impl Readiness {
         self.session.clock_status().warning()
     }
 
-    /// Returns the reason why the store is not ready, as a line of text; `None` if it is ready.
+    /// Returns why the store cannot serve requests, as a line of text; `None` if it can.
     pub(crate) async fn obstacle(&self) -> Option<&'static str> {
         if self.damage_fails && self.observer.metrics.scrub.is_damaged() {
             return Some("the store is damaged\n");
@@ -75,9 +75,9 @@ impl Readiness {
         (!self.is_there().await).then_some("the store does not answer\n")
     }
 
-    /// Checks whether the store replies. It makes small reads of stored data, which every store
-    /// supports, at the consistency level of a page. A read at a serial level would also need the
-    /// other data centers. It would report a server as not ready that can serve requests.
+    /// Checks whether the store replies to small reads, at the consistency level of a page. Reads
+    /// at a serial level also need the other data centers, so they would fail on a server that can
+    /// serve requests.
     async fn is_there(&self) -> bool {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -101,8 +101,8 @@ impl Readiness {
     }
 }
 
-/// Logs that this process loaded a schema which another process applied, and adds it to the audit
-/// log.
+/// Logs that another process applied a schema, which this process now uses. Adds a line to the
+/// audit log.
 pub(crate) async fn tell_applied(session: &LocalSession, observer: &Observer) {
     crate::log::info!("another process applied a schema");
     if let Ok(store) = session.describe().await {

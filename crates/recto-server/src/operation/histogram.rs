@@ -1,23 +1,23 @@
-//! Histograms that count without a lock.
+//! Histograms for metrics, which count values without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bounds of the ranges in a histogram of times, in seconds.
+/// Upper bounds of the ranges in histograms of durations, in seconds.
 pub(crate) const SECONDS: &[f64] = &[
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
-/// Upper bounds of the ranges in a histogram of the rows scanned per row returned.
+/// Upper bounds of the ranges in histograms of rows read per row returned.
 pub(crate) const ROWS_PER_ROW: &[f64] = &[1.0, 1.1, 1.5, 2.0, 5.0, 10.0, 100.0, 1_000.0, 10_000.0];
-/// Number of sum units per 1. A sum is counted in millionths, so that it is an integer, which can
-/// be atomic.
+/// Number of units in a sum per 1. Sums are integers in millionths, because atomic counters are
+/// integers.
 const SUM_SCALE: f64 = 1e6;
 
-/// Histogram: the number of values in each range between two bounds, and the sum of all values.
+/// Histogram for metrics: the number of values in each range, and the sum of all values.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// Number of values in each range. It has one more element than `bounds`: the last element
-    /// counts the values above all bounds.
+    /// Number of values in each range. The last element, beyond those of `bounds`, counts values
+    /// above all bounds.
     counts: Vec<AtomicU64>,
     sum_millionths: AtomicU64,
 }
@@ -40,8 +40,8 @@ impl Histogram {
         self.sum_millionths.fetch_add(millionths, Ordering::Relaxed);
     }
 
-    /// Returns each bound with the number of values that are not above it. The last entry, without
-    /// a bound, has the number of all values.
+    /// Returns each bound with the number of values up to the bound. The last entry has no bound,
+    /// and the number of all values.
     pub(crate) fn cumulative(&self) -> Vec<(Option<f64>, u64)> {
         let bounds = self.bounds.iter().copied().map(Some).chain([None]);
         let mut total = 0;

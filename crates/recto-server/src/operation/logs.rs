@@ -8,8 +8,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Config, LogFormat, LogLevel};
 
-/// Starts logging for the whole process. The log leaves out lines of other libraries, because some of them contain
-/// request data.
+/// Starts logging for the whole process. The log omits lines of other libraries, because they may
+/// contain data of requests.
 ///
 /// Does nothing if the process logs already.
 pub fn start_logs(config: &Config) {
@@ -24,7 +24,7 @@ pub fn start_logs(config: &Config) {
         .with_writer(std::io::stderr)
         .with_target(false);
     let registry = tracing_subscriber::registry();
-    // Ignore an error, which means that other code has started logging already.
+    // Ignore an error: it means that other code has started logging.
     let _ = match config.log_format {
         LogFormat::Json => registry
             .with(lines.json().flatten_event(true).with_filter(ours))

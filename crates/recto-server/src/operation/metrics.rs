@@ -11,17 +11,15 @@ use recto::session::{PageReply, PlanShape};
 use super::Observer;
 use super::histogram::{Histogram, ROWS_PER_ROW, SECONDS};
 
-/// Maximum number of label sets of one metric. Further label sets are not counted.
+/// Maximum number of label combinations of one metric. Values with further combinations are not
+/// counted.
 const MAX_SERIES: usize = 1_000;
 
-/// Reason why a request was rejected before its handler.
+/// Reason why the server rejected a request before its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Refusal {
-    /// The URL is too long.
     Url,
-    /// The headers are too large.
     Headers,
-    /// The body is too large.
     Body,
     /// The host is not a host of this server.
     Host,
@@ -31,9 +29,9 @@ pub(crate) enum Refusal {
     Unauthorized,
     /// The client exceeds its rate limit.
     Rate,
-    /// Too many requests at the same time.
+    /// Too many requests are in progress.
     Concurrency,
-    /// Too many requests of one token at the same time.
+    /// Too many requests of the token are in progress.
     TokenConcurrency,
     /// The body has a transfer coding that the server does not decode.
     Coding,
@@ -59,7 +57,7 @@ impl Refusal {
     }
 }
 
-/// Labels of requests that are counted together.
+/// Labels of the request metrics. Requests with equal labels are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RequestLabels {
     /// Pattern of the route, never a path, because paths contain keys.
@@ -68,7 +66,7 @@ pub(crate) struct RequestLabels {
     pub(crate) status: u16,
 }
 
-/// Metrics of pages with the same shape of plan.
+/// Metrics of pages whose plans have one shape, such as `merge + filter`.
 #[derive(Debug)]
 pub(crate) struct PageMetrics {
     pub(crate) seconds: Histogram,
@@ -78,7 +76,6 @@ pub(crate) struct PageMetrics {
     pub(crate) rows_per_row: Histogram,
 }
 
-/// Metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: Family<RequestLabels, Histogram>,
@@ -90,20 +87,20 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) slow_pages: AtomicU64,
-    /// Number of changes that set values of unique fields which another record has.
+    /// Number of changes that were rejected because another record has the values of unique fields.
     pub(crate) unique_conflicts: AtomicU64,
     pub(crate) scrub: ScrubMetrics,
 }
 
-/// Metrics of the scrub, which checks stored data for damage.
+/// Metrics of the scrub, which checks stored data for damage in the background.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubMetrics {
     pub(crate) bytes: AtomicU64,
     pub(crate) rows: AtomicU64,
-    /// Time of the last complete scrub, in seconds since 1970.
+    /// End of the last complete scrub, in seconds since 1970; 0 before the first.
     pub(crate) finished_seconds: AtomicU64,
     pub(crate) problems: AtomicU64,
-    /// Number of damaged parts of the store that requests have found.
+    /// Number of damaged parts of the store that requests found, not the scrub.
     pub(crate) met: AtomicU64,
 }
 
@@ -144,8 +141,8 @@ impl Metrics {
             .observe(scanned as f64 / returned.max(1) as f64);
     }
 
-    /// Counts an error if the store caused it and not the request. Returns whether the store caused
-    /// it.
+    /// Counts an error that the store caused, and not the request. Returns whether the store caused
+    /// the error.
     pub(crate) fn error(&self, kind: ErrorKind) -> bool {
         let name = match kind {
             ErrorKind::Unavailable => "unavailable",
@@ -172,7 +169,7 @@ fn count(family: &Family<&'static str, AtomicU64>, name: &'static str) {
     }
 }
 
-/// Metric with labels.
+/// Metric with labels, and one value (series) per combination of labels.
 #[derive(Debug)]
 pub(crate) struct Family<K, V>(RwLock<HashMap<K, Arc<V>>>);
 
@@ -183,8 +180,8 @@ impl<K, V> Default for Family<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V> Family<K, V> {
-    /// Returns the series of these labels, which it creates if necessary. Returns `None` if the
-    /// metric already has [`MAX_SERIES`] series.
+    /// Returns the value of a metric for `labels`, and creates it if necessary. Returns `None` if
+    /// the metric already has [`MAX_SERIES`] combinations of labels.
     fn of(&self, labels: K, make: impl FnOnce() -> V) -> Option<Arc<V>> {
         let found = self
             .0
@@ -204,7 +201,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
         ))
     }
 
-    /// Returns all series, each with its labels.
+    /// Returns all combinations of labels of a metric, each with its value.
     pub(crate) fn all(&self) -> Vec<(K, Arc<V>)> {
         let series = self.0.read().unwrap_or_else(PoisonError::into_inner);
         series
@@ -214,7 +211,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
     }
 }
 
-/// Guard that raises a gauge by one while it exists, for example the number of open connections.
+/// Guard that raises a gauge by one while it exists, for example for an open connection.
 #[derive(Debug)]
 pub(crate) struct Counted {
     observer: Arc<Observer>,

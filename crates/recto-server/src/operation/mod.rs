@@ -32,15 +32,16 @@ use recto::Environment;
 
 use crate::asked::AskedQueries;
 
-/// Destination of metrics, traces and the audit log.
+/// Destinations of what the server reports about itself: metrics, traces, audit log and query
+/// counts.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) environment: Environment,
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
     pub(crate) audit: Audit,
-    /// Counts of the received queries, by collection.
+    /// Counters of received queries by collection, for the console's proposals of views.
     pub(crate) asked: Arc<AskedQueries>,
-    /// Minimum duration of a page that is logged with its plan.
+    /// Duration from which a page is logged with its plan.
     pub(crate) slow_query: Duration,
 }

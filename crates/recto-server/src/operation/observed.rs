@@ -1,4 +1,5 @@
-//! Session that records the time, cost and shape of pages, errors, and changes. Its modules:
+//! Session wrapper that records metrics and logs: time, cost and plan shape of pages, errors, and
+//! changes. Its modules:
 //!
 //! | module | content |
 //! |---|---|
@@ -70,7 +71,7 @@ impl<S: Session> Records for Observed<S> {
     }
 }
 
-/// Returns the number of changes of each collection.
+/// Returns the number of changes by collection and kind, for the audit log.
 fn change_counts(changes: &[RecordChange]) -> Json {
     let mut counts: BTreeMap<&str, Written> = BTreeMap::new();
     for change in changes {

@@ -10,19 +10,20 @@ use tokio::sync::Mutex;
 
 use super::exposition::{escaped, head};
 
-/// Maximum number of queues with metrics. They are the first queues by name.
+/// Maximum number of queues that have metrics. The first queues by name have them.
 pub(crate) const MAX_SHOWN_QUEUES: usize = 100;
-/// Time for which metrics are cached, because each queue costs reads of its segments.
+/// Time for which metrics of queues are cached, because reading each queue costs reads of the
+/// store.
 const HOLD_TIME: Duration = Duration::from_secs(5);
-/// Maximum time to read the metrics of all queues.
+/// Maximum time to read the numbers of all queues for the metrics.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
-/// Cached metrics of queues.
+/// Cache of the metrics of queues.
 #[derive(Debug)]
 pub(crate) struct QueueFigures {
     session: LocalSession,
     environment: Environment,
-    /// Time of the last read (nanoseconds of the monotonic clock), and its text.
+    /// Time of the last read in nanoseconds of the monotonic clock, and the metrics as text.
     last: Mutex<Option<(u64, String)>>,
 }
 
@@ -35,7 +36,8 @@ impl QueueFigures {
         }
     }
 
-    /// Returns the metrics as text; empty if the store has no queues or does not reply in time.
+    /// Returns the metrics of queues as Prometheus text; empty if there are no queues, or the store
+    /// replies too late.
     pub(crate) async fn text(&self) -> String {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -72,7 +74,7 @@ impl QueueFigures {
     }
 }
 
-/// Tables of message bodies, as Prometheus text.
+/// Metrics of the tables of message bodies, as Prometheus text.
 struct TablesText(QueueTables);
 
 impl fmt::Display for TablesText {
@@ -90,13 +92,14 @@ impl fmt::Display for TablesText {
     }
 }
 
-/// Queues as Prometheus text, and their number.
+/// Metrics of queues as Prometheus text. `count` is the number of all queues, of which `queues` has
+/// the first.
 struct QueuesText {
     queues: Vec<QueueStatus>,
     count: usize,
 }
 
-/// Metric of each queue: its name, kind, help text and value.
+/// Metric that each queue has: its name, kind, help text, and how to get its value.
 type OfQueue = (&'static str, &'static str, &'static str, fn(&QueueStatus) -> f64);
 
 #[allow(clippy::cast_precision_loss)] // the values are only for display

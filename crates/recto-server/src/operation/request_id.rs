@@ -1,16 +1,16 @@
-//! Request ids: the client's id if the request has one, otherwise a new id.
+//! Ids of requests, for logs: the id that the client sent, or a new one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName};
 use recto::Environment;
 
-/// Header with the id of a request, in the request and in its reply.
+/// Header with the id of a request. Clients may send it, and every reply has it.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Maximum length of a client's id, in bytes.
+/// Maximum length of a request id that a client sends, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;
 
-/// Source of request ids: a random number of the process, and a counter.
+/// Source of request ids, which consist of a random part for the process and a counter.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     process: u32,
@@ -25,7 +25,7 @@ impl RequestIds {
         }
     }
 
-    /// Returns the client's id if it is short and has only plain characters, so that it cannot forge a log line.
+    /// Returns the request id that the client sent, if it is short and cannot forge a log line.
     /// Otherwise returns a new id.
     pub(crate) fn of(&self, headers: &HeaderMap) -> String {
         let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());

@@ -1,15 +1,16 @@
-//! Monitor of this machine's clock. A process whose clock is too far ahead deletes nothing.
+//! Monitor of the machine's clock. A process whose clock is too far ahead must delete no expired
+//! data.
 
 use std::time::Duration;
 
 use recto::LocalSession;
 use recto::store::{ClockState, ClockStatus};
 
-/// Interval at which the server reads the result of the clock comparison. On Cassandra, the
-/// comparison itself is repeated every 30 seconds.
+/// Interval at which the server reads the result of comparing its clock with the store's. On
+/// Cassandra, the store repeats the comparison every 30 seconds.
 const CLOCK_CHECK: Duration = Duration::from_secs(10);
 
-/// Checks the clock until the task is aborted, and logs each change.
+/// Checks the machine's clock until the task is aborted, and logs each change of its state.
 pub(super) async fn watch(session: LocalSession) {
     let mut logged = ClockState::Agrees;
     loop {

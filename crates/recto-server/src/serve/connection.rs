@@ -1,4 +1,4 @@
-//! One connection, from its acceptance to its end.
+//! Serving of one client connection, from its acceptance to its end.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::config::Limits;
 use crate::guard::Guard;
 use crate::operation::Counted;
 
-/// State that all connections share.
+/// State that all connections of a server share.
 #[derive(Clone)]
 pub(crate) struct Connections {
     guard: Arc<Guard>,
@@ -44,7 +44,7 @@ impl Connections {
         }
     }
 
-    /// Serves a connection until its end.
+    /// Serves a client connection until its end.
     pub(crate) async fn serve(&self, stream: TcpStream, peer: IpAddr, tls: Option<&Tls>) {
         let metrics = &self.guard.observer.metrics;
         let _open = Counted::enter(&self.guard.observer, |metrics| &metrics.connections);
@@ -81,7 +81,7 @@ impl Connections {
         let mut ending = false;
         loop {
             tokio::select! {
-                // Ignore the result, because it does not matter how a client disconnects.
+                // Ignore the result: it does not matter how a client disconnects.
                 _ = connection.as_mut() => return,
                 _ = stop.wait_for(|stop| *stop), if !ending => {
                     ending = true;

@@ -1,4 +1,4 @@
-//! Errors that prevent or end serving.
+//! Errors that prevent a server from starting, or that end it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use crate::auth::TokenError;
 use crate::config::ConfigError;
 
-/// Error that prevents or ends serving.
+/// Error that prevents a server from starting, or that ends it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The tokens cannot be read.
+    /// The token file cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenError),
     /// The certificate or its key cannot be read, or they do not match.
     #[error("{}: {reason}", path.display())]
     Certificate {
-        /// Path of the certificate or of the key.
+        /// Path of the file that cannot be used: the certificate or the key.
         path: PathBuf,
-        /// Reason why it cannot be used.
+        /// Reason why the certificate or the key cannot be used.
         reason: String,
     },
     /// The audit log cannot be opened.
@@ -31,7 +31,7 @@ pub enum ServeError {
     AuditLog {
         /// Path of the audit log.
         path: PathBuf,
-        /// Reason why it cannot be opened.
+        /// Reason why the audit log cannot be opened.
         source: io::Error,
     },
     /// The server cannot listen on the address.
@@ -39,7 +39,7 @@ pub enum ServeError {
     Listen {
         /// Configured address.
         address: SocketAddr,
-        /// Reason why the server cannot listen on it.
+        /// Reason why the server cannot listen on the address.
         source: io::Error,
     },
     /// The threads that serve connections cannot be started.
@@ -58,7 +58,7 @@ pub enum ServeError {
     },
 }
 
-/// Returns the list of canceled connections and operations, for the message.
+/// Lists the canceled connections and operations for the error message.
 fn cut(connections: usize, work: &[String]) -> String {
     let connections = match connections {
         0 => None,
@@ -70,7 +70,7 @@ fn cut(connections: usize, work: &[String]) -> String {
 }
 
 impl ServeError {
-    /// Returns the suggested fix.
+    /// Returns the most likely fix of the error, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Config(error) => error.hint(),

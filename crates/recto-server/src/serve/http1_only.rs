@@ -4,7 +4,7 @@ use hyper_util::rt::TokioTimer;
 
 use crate::config::{Limits, MAX_HEADERS};
 
-/// Builder of connections from streams.
+/// Builder of HTTP connections from byte streams.
 pub(super) type Builder = hyper::server::conn::http1::Builder;
 
 pub(super) fn builder(limits: &Limits) -> Builder {
@@ -12,8 +12,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The stream limits the time for headers instead, because hyper's timer would also run
-        // while a connection is idle.
+        // Turn off hyper's time limit for headers, because it would also run while a connection is
+        // idle. The module `stream` limits the time instead.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(header_bytes);

@@ -1,4 +1,4 @@
-//! TLS in a build without TLS.
+//! Placeholder for TLS in a build without TLS.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 
 use super::ServeError;
 
-/// Certificate of the server. It never exists in this build.
+/// Placeholder for the server's certificate, of which no value exists in the build.
 #[derive(Debug)]
 pub(crate) struct Tls(Infallible);
 
 impl Tls {
-    /// Returns an error, because a server with a configured certificate must not serve without TLS.
+    /// Returns an error: a server with a configured certificate must not serve without TLS.
     pub(crate) fn open(certificate: &Path, _key: &Path) -> Result<Self, ServeError> {
         Err(ServeError::Certificate {
             path: certificate.to_owned(),

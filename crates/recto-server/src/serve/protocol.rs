@@ -11,10 +11,10 @@ use crate::config::{Limits, MAX_HEADERS};
 const MAX_STREAMS: u32 = 128;
 /// Interval of the pings that check whether an HTTP/2 client still responds.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Maximum number of bytes buffered for sending on one HTTP/2 stream.
+/// Maximum number of bytes that wait to be sent on one HTTP/2 stream.
 const MAX_STREAM_BYTES: usize = 256 << 10;
 
-/// Builder of connections from streams.
+/// Builder of HTTP connections from byte streams.
 pub(super) type Builder = auto::Builder<TokioExecutor>;
 
 pub(super) fn builder(limits: &Limits) -> Builder {
@@ -23,8 +23,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The stream limits the time for headers instead, because hyper's timer would also run
-        // while a connection is idle.
+        // Turn off hyper's time limit for headers, because it would also run while a connection is
+        // idle. The module `stream` limits the time instead.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(header_bytes);

@@ -1,18 +1,18 @@
-//! Recovery of writes and messages of processes that died. The server recovers even if it never
-//! writes itself and receives no request for queues.
+//! Recovery of changes and messages that crashed processes left incomplete. The server recovers
+//! them even if it gets no writes and no requests for queues.
 
 use std::time::Duration;
 
 use recto::LocalSession;
 
-/// Interval at which the server makes sure that recovery runs in this process. It may become
-/// necessary later: when a schema adds the first collection with versions, or when the first queue
-/// is created. It also stops if this process loses its registration as a writer.
+/// Interval at which the server checks that recovery runs in its process. Recovery can become
+/// necessary later, when a schema adds the first collection with versions, or when the first queue
+/// is created. It also stops if the process loses its registration as a writer.
 const SWEEP_CHECK: Duration = Duration::from_secs(10);
-/// Pause after a failed recovery.
+/// Pause after a failed recovery of crashed processes' changes.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Keeps recovery running until the task is aborted.
+/// Keeps the recovery of crashed processes' changes running until the task is aborted.
 pub(super) async fn recover(session: LocalSession) {
     loop {
         let pause = match session.recover_in_background().await {

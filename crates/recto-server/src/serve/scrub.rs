@@ -1,4 +1,5 @@
-//! Scrub: reads the file of a served store slowly and repeatedly, and reports damage.
+//! Scrub: reads the file of an embedded store slowly and repeatedly in the background, and reports
+//! damage.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use recto::session::ScrubPosition;
 use crate::config::Scrub;
 use crate::operation::Observer;
 
-/// Number of bytes per read.
+/// Number of bytes that the scrub reads at a time.
 const STEP_BYTES: u64 = 256 << 10;
-/// Pause after a failed read of the file.
+/// Pause of the scrub after a failed read of the file.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
-/// Maximum number of logged problems that the scrub remembers, so that it logs each only once.
-/// Beyond the maximum, it forgets all of them and may log them again.
+/// Maximum number of problems that the scrub remembers, to log each only once. Beyond the maximum,
+/// it forgets all problems, and may log them again.
 const MAX_TOLD: usize = 1_000;
 
-/// Scrubs until the task is aborted. Returns at once if the scrub is turned off or the store has no
-/// file.
+/// Checks the store's file for damage until the task is aborted. Returns at once if the scrub is
+/// turned off or the store has no file.
 pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<Observer>) {
     if settings.interval.is_zero() {
         return;

@@ -10,22 +10,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// First bytes of an HTTP/2 connection. The time limit for headers does not apply to it, because it
-/// also receives frames outside requests: pings and settings.
+/// First bytes of an HTTP/2 connection. HTTP/2 has no time limit for headers, because a connection
+/// also receives frames without a request, such as pings.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// Activity of a connection.
+/// Activity of a connection: its requests, and whether it uses HTTP/2.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Number of requests that began.
+    /// Number of requests that the connection has received so far.
     begun: AtomicU64,
-    /// Number of requests in flight.
+    /// Number of requests on the connection that have no complete response yet.
     in_flight: AtomicU64,
     is_http2: AtomicBool,
 }
 
 impl Activity {
-    /// Records that a request began, that is, that its headers have been read.
+    /// Records that a request began: its headers have been read. Dropping the result ends the
+    /// request.
     pub(crate) fn begin(self: &Arc<Self>) -> Busy {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +42,7 @@ impl Activity {
     }
 }
 
-/// Request in flight.
+/// Request in flight on a connection. Dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Activity>);
 
@@ -51,18 +52,18 @@ impl Drop for Busy {
     }
 }
 
-/// Stream that fails if its client sends the headers of a request too slowly, or reads nothing of
-/// the data sent to it. It creates a timer only while it waits for one of the two.
+/// Byte stream that fails if its client is too slow: in sending the headers of a request, or in
+/// reading replies. It has a timer only while it waits for the client.
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
     header_time: Duration,
     stall_time: Duration,
-    /// Number of bytes of [`HTTP2_PREFACE`] that have arrived so far; `None` once the protocol is
+    /// Number of bytes of [`HTTP2_PREFACE`] that have arrived so far; `None` when the protocol is
     /// known.
     preface_seen: Option<usize>,
-    /// Value of `Activity::begun` when the first bytes of a request's headers arrived; `None` if no
-    /// request is incomplete.
+    /// Value of `Activity::begun` when the first header bytes of a request arrived; `None` if no
+    /// headers are incomplete.
     head_after: Option<u64>,
     head_timer: Option<Pin<Box<Sleep>>>,
     stall_timer: Option<Pin<Box<Sleep>>>,
@@ -87,8 +88,8 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Records that bytes arrived. If they start a request of HTTP/1, its time limit for headers
-    /// begins.
+    /// Records that bytes arrived. If they are the first of an HTTP/1 request, the time limit for
+    /// its headers begins.
     fn arrived(&mut self, bytes: &[u8]) {
         let begun = self.activity.begun();
         self.look_for_preface(bytes);
@@ -101,7 +102,7 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Records whether the first bytes of the connection are [`HTTP2_PREFACE`]. They may arrive in
+    /// Detects HTTP/2 by the first bytes of the connection ([`HTTP2_PREFACE`]), which may arrive in
     /// several reads.
     fn look_for_preface(&mut self, bytes: &[u8]) {
         let Some(seen) = self.preface_seen else {
@@ -113,13 +114,13 @@ impl<S> Watched<S> {
         if self.preface_seen == Some(HTTP2_PREFACE.len()) {
             self.activity.is_http2.store(true, Ordering::Relaxed);
             self.preface_seen = None;
-            // Stop the timer for headers, because this stream limits their time only for HTTP/1.
+            // Stop the timer for headers, which applies only to HTTP/1.
             self.head_after = None;
             self.head_timer = None;
         }
     }
 
-    /// Completes with an error when the headers of a request take too long.
+    /// Completes with an error if the headers of a request take too long to arrive.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self
             .head_after
@@ -141,7 +142,8 @@ impl<S> Watched<S> {
             .map(|()| io::ErrorKind::TimedOut.into())
     }
 
-    /// Returns the result of a write, or an error if the write makes no progress for too long.
+    /// Passes on the result of a write. Returns an error if the write made no progress for too
+    /// long.
     fn watch_write<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,9 +1,9 @@
-//! Threads that serve connections. Each connection belongs to one thread, which reads, handles and answers its
-//! requests, so that no other thread is woken. While the store has no immediate answer, the thread serves its other
-//! connections.
+//! Threads that serve connections. Each connection belongs to one thread, which reads, handles and
+//! answers its requests without waking other threads. While the store works on a request, the
+//! thread serves its other connections.
 //!
-//! Work that belongs to no connection (accepting, maintenance of the store, loading changes) runs on the runtime that
-//! started the server.
+//! Work that belongs to no connection (accepting, maintenance of the store, loading changes) runs
+//! on the runtime that started the server.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,17 +19,18 @@ use tokio::task::JoinSet;
 use super::connection::Connections;
 use super::tls::Tls;
 
-/// Maximum number of connections that wait for one thread. While the limit is reached, the server accepts no more.
+/// Maximum number of accepted connections that wait for one thread. At the maximum, the server
+/// accepts no more.
 const MAX_HANDED: usize = 1_024;
 
-/// Maximum number of threads that wait for the disk, over all serving threads together.
+/// Maximum number of blocking threads (for reads of the disk), over all serving threads together.
 const MAX_BLOCKING_THREADS: usize = 512;
 
 /// Threads that serve connections. Dropping them closes their connections.
 #[derive(Debug)]
 pub(crate) struct Threads {
     threads: Vec<Thread>,
-    /// Notified whenever a connection ends.
+    /// Notification that a connection has ended.
     ended: Arc<Notify>,
 }
 
@@ -40,14 +41,15 @@ struct Thread {
     end: oneshot::Receiver<()>,
 }
 
-/// Accepted connection on its way to a serving thread.
+/// Accepted connection that is passed to a serving thread.
 struct Handed {
     stream: std::net::TcpStream,
     peer: IpAddr,
     place: Place,
 }
 
-/// Entry of a connection in the count of its thread, from its acceptance to its end.
+/// Count of one connection in its thread. Dropping it, at the end of the connection, ends the
+/// count.
 struct Place {
     open: Arc<AtomicUsize>,
     ended: Arc<Notify>,
@@ -62,7 +64,7 @@ impl Drop for Place {
 }
 
 impl Threads {
-    /// Starts one thread per worker of the runtime.
+    /// Starts the serving threads, as many as the current runtime has worker threads.
     pub(crate) async fn start(connections: &Connections, tls: Option<Arc<Tls>>) -> io::Result<Self> {
         let count = Handle::current().metrics().num_workers();
         let mut threads = Vec::with_capacity(count);
@@ -76,7 +78,7 @@ impl Threads {
         })
     }
 
-    /// Passes a connection to the thread with the fewest connections.
+    /// Passes an accepted connection to the thread with the fewest connections.
     pub(crate) async fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
         let working = self.threads.iter().filter(|thread| !thread.handed.is_closed());
         let Some(thread) = working.min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
@@ -90,19 +92,19 @@ impl Threads {
             _permit: permit,
         };
         match stream.into_std() {
-            // Ignore an error: if the thread has ended, the connection is dropped.
+            // Ignore an error: if the thread has ended, the connection is dropped and so closed.
             Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place }).await),
             Err(error) => crate::log::error!(%error, "a connection could not be handed on"),
         }
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of open connections of all threads.
     pub(crate) fn connections(&self) -> usize {
         let open = self.threads.iter();
         open.map(|thread| thread.open.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits until there are no connections.
+    /// Waits until no connection is open.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -113,11 +115,11 @@ impl Threads {
         }
     }
 
-    /// Closes all connections, and waits for the threads to end.
+    /// Closes all connections, and waits until the serving threads have ended.
     pub(crate) async fn end(self) {
         for Thread { handed, end, .. } in self.threads {
             drop(handed);
-            // Ignore an error, which means that the thread panicked and so has ended.
+            // Ignore an error: it means that the thread panicked, so it has ended.
             let _ = end.await;
         }
     }
@@ -141,7 +143,7 @@ impl Thread {
             };
             let _ = tell_ready.send(Ok(()));
             runtime.block_on(serve(receiver, connections, tls));
-            // Do not wait for reads of the store whose result is no longer needed.
+            // Do not wait for blocking reads of the store, whose results nobody needs.
             runtime.shutdown_background();
             let _ = tell_end.send(());
         };
@@ -157,7 +159,8 @@ impl Thread {
     }
 }
 
-/// Serves the received connections until the channel closes. Then it closes the remaining connections.
+/// Serves the connections from a channel until the channel closes. Then closes the remaining
+/// connections.
 async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls: Option<Arc<Tls>>) {
     let mut tasks = JoinSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! TLS with a certificate that can be replaced while the server runs.
+//! TLS whose certificate can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,10 +15,10 @@ use super::ServeError;
 
 /// HTTP protocols that TLS negotiates (ALPN), in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// Maximum number of certificates of a chain.
+/// Maximum number of certificates in a chain.
 const MAX_CHAIN: usize = 16;
 
-/// Certificate for new connections.
+/// Certificate chain and key that new connections use.
 pub(crate) struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the certificate chain and the key.
+    /// Reads the certificate chain and the key from their files.
     pub(crate) fn open(certificate: &Path, key: &Path) -> Result<Self, ServeError> {
         let changed = changed(certificate, key);
         let config = read(certificate, key)?;
@@ -50,14 +50,14 @@ impl Tls {
         })
     }
 
-    /// Starts the handshake of a connection.
+    /// Starts the TLS handshake of a connection, with the current certificate.
     pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         TlsAcceptor::from(Arc::clone(&current.config)).accept(stream)
     }
 
-    /// Reads both files again if one of them changed. Returns whether one changed. The previous certificate stays in
-    /// use until both files match again.
+    /// Reads the certificate and the key again if a file changed. Returns whether one changed. The
+    /// previous certificate stays in use until both files match.
     pub(crate) fn reload(&self) -> Result<bool, ServeError> {
         let changed = changed(&self.certificate, &self.key);
         if self
@@ -94,7 +94,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError>
     if chain.is_empty() {
         return Err(failed(certificate, "it has no PEM certificate".into()));
     }
-    // The message may contain the error of the library, because this error never contains the key.
+    // The message may contain the library's error, which never contains the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| failed(key, format!("no PEM private key can be read: {error}")))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -94,7 +94,7 @@ async fn shows_the_token_and_its_grants_to_a_signed_in_user() {
     ] {
         assert!(access.html.contains(said), "{said}: {}", access.html);
     }
-    // `/sign-out` rejects every token, because browsers forget a rejected token.
+    // `/sign-out` rejects every token, because browsers forget a token that is rejected.
     assert_eq!(client.get("/sign-out").await.status, StatusCode::UNAUTHORIZED);
     let anyone = fixture.client(Access::all());
     assert!(!anyone.get("/").await.html.contains("class=\"who\""));
@@ -115,8 +115,8 @@ async fn lists_partitions_only_for_filters_on_partition_fields() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view can serve the row filter with any carrier. The page therefore does not ask
-    // for a carrier.
+    // No view can serve the token's row filter, whatever the carrier. So the page does not ask for
+    // a carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);
     assert!(asked.html.contains("flights.view.by_dest"), "{}", asked.html);
@@ -148,8 +148,8 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
     assert!(fixture.session.get("flights", &key).await.unwrap().is_some());
 }
 
-/// A token with the right to write, but not to read, gets the same response whether or not the
-/// record exists.
+/// Checks a token that may write but not read: its response must not reveal whether a record
+/// exists.
 #[tokio::test]
 async fn hides_the_existence_of_records_from_write_only_tokens() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Checks the console in headless Chromium, driven by the scripts in `tests/browser`.
+//! Checks the console in headless Chromium, controlled by the scripts in `tests/browser`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::fixture::Fixture;
 /// Maximum time of all browser scripts together.
 const LIMIT: Duration = Duration::from_secs(1_800);
 
-/// Collection that is one list, stored in several buckets.
+/// Collection with one partition, which is stored in several buckets (ranges).
 const IN_BUCKETS: &str = r#"
 [collection.readings]
 fields = { at = "timestamp", id = "int" }
@@ -59,7 +59,7 @@ async fn fill_members(fixture: &Fixture) {
     fixture.session.put("members", members, None).await.unwrap();
 }
 
-/// Writes the list of [`IN_BUCKETS`]: one reading per minute.
+/// Creates the collection of [`IN_BUCKETS`], and fills it with one reading per minute.
 async fn fill_buckets(fixture: &Fixture) {
     let schema = Schema::parse(IN_BUCKETS).unwrap();
     let tools = fixture.session.tools().unwrap();
@@ -72,9 +72,9 @@ async fn fill_buckets(fixture: &Fixture) {
     fixture.session.put("readings", readings, None).await.unwrap();
 }
 
-/// Collection of samples by sensor, stored in buckets by time. There are more sensors than a page
-/// lists. The first sensor has more buckets than a map shows, and one bucket that is much larger
-/// than its neighbors.
+/// Collection of samples by sensor, in buckets by time. There are more sensors than a page lists.
+/// The first sensor has more buckets than a drawing shows, and one bucket that is much larger than
+/// the others.
 const BY_TIME: &str = r#"
 [collection.samples]
 fields = { sensor = "text", at = "timestamp", id = "int" }
@@ -106,7 +106,7 @@ pub(crate) async fn fill_by_time(fixture: &Fixture) {
     fixture.session.put("samples", samples, None).await.unwrap();
 }
 
-/// Creates more queues than one page of the board shows.
+/// Creates more queues than one page of the board (the table of queues) shows.
 async fn fill_board(fixture: &Fixture) {
     let queues = fixture.session.queues().unwrap();
     for number in 0..100 {
@@ -118,8 +118,8 @@ async fn fill_board(fixture: &Fixture) {
     }
 }
 
-/// Runs a browser script against a server. Environment variables of the script contain the server's
-/// address, a folder for screenshots, and the secrets.
+/// Runs a browser script against a server. The script gets the server's address, a folder for
+/// screenshots, and the secrets in environment variables.
 async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets: &[(&str, String)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     assert!(

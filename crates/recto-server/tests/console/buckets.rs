@@ -1,4 +1,4 @@
-//! Checks the map of a partition's buckets.
+//! Checks the page that draws the buckets (ranges) of a partition.
 
 use axum::http::StatusCode;
 use recto::schema::Schema;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::browser::fill_by_time;
 use crate::fixture::{Answer, Fixture};
 
-/// Returns the heights of the bars, in percent of the map's height.
+/// Returns the heights of the bars for buckets, in percent of the drawing's height.
 fn heights(page: &Answer) -> Vec<f64> {
     let bars = page.html.split("<rect class=\"bar\"").skip(1);
     let height = |bar: &str| bar.split("height=\"").nth(1)?.split('"').next()?.parse().ok();

@@ -74,7 +74,7 @@ async fn is_browsed(client: &Client) {
     assert_eq!(exported.html.lines().count(), FLIGHTS);
 }
 
-/// Checks that the console shows the tables of message bodies and marks the open table.
+/// Checks that the page of the tables of message bodies marks the open table.
 async fn draws_the_tables(fixture: &Fixture, client: &Client) {
     let queues = fixture.session.queues().unwrap();
     queues
@@ -96,7 +96,7 @@ async fn draws_the_tables(fixture: &Fixture, client: &Client) {
     assert!(!page.html.contains("stands still"), "{}", page.main());
 }
 
-/// Checks that the plan of a page shows the CQL requests and their number.
+/// Checks that the plan of a page shows the CQL statements and their number.
 async fn says_what_was_asked(client: &Client) {
     let page = client.get(&format!("{UNITED}&page_size=20")).await;
     let plan = page.html.split("id=\"plan\"").nth(1).unwrap();
@@ -126,8 +126,8 @@ async fn says_what_was_asked(client: &Client) {
     assert!(plan.contains("1 round trip"), "{plan}");
 }
 
-/// Checks that the console shows this process as a registered writer, and that the plan of a page
-/// compares each row with its base row.
+/// Checks that the health page shows the server's process as a registered writer, and that the plan
+/// of a page says that each row is compared with its base row.
 async fn says_who_changes_records(client: &Client) {
     let health = client.get("/health").await.html;
     for said in ["registered, with a valid lease", "Unfinished intents", "by_city"] {
@@ -177,7 +177,7 @@ async fn is_changed(fixture: &Fixture, client: &Client) {
     assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.html);
     let stored = fixture.session.get("places", &key).await.unwrap().unwrap().record;
     assert_eq!(stored["population"], json!("2"));
-    // The form was filled before the change above, so the server must report a conflict.
+    // The form was filled before the change, so the server must report a conflict.
     let late = client
         .post(&edit, &format!("seen={}&value.population=3", seen(&form)))
         .await;

@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 
 const DESIGN: &str = "/collections/people/design";
 
-/// Returns the body of the form with this text as its queries.
+/// Returns the body of a form whose field `queries` has the given text.
 fn typed(text: &str) -> String {
     let bytes = text.bytes().map(|byte| format!("%{byte:02x}"));
     format!("queries={}", bytes.collect::<String>())

@@ -1,4 +1,4 @@
-//! Store with records, and a client of its console, for all tests.
+//! Fixture of the console's tests: a store with records, and a client of the console.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
@@ -55,21 +55,21 @@ partition = ["city"]
 order = ["-age"]
 "#;
 
-/// Maximum size of a page that the client reads, in bytes.
+/// Maximum size of a page of the console that the client reads, in bytes.
 const MAX_PAGE_BYTES: usize = 4 << 20;
-/// Number of flights of each carrier.
 pub(crate) const FLIGHTS: usize = 1_000;
 
-/// Number of flights that are written together. A logged batch of Cassandra has at most 50 KiB.
+/// Number of flights that are written in one batch, because a logged batch of Cassandra has at most
+/// 50 KiB.
 const FLIGHTS_AT_ONCE: usize = 100;
 
-/// Open store. The store is removed when the fixture is dropped.
+/// Open store with records. Dropping the fixture removes the store.
 pub(crate) struct Fixture {
     pub(crate) session: LocalSession,
     _place: Place,
 }
 
-/// Location of a store, which is removed with the fixture.
+/// Location of the store, whose drop removes the store.
 enum Place {
     Folder(#[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir),
     Keyspace(String),
@@ -80,8 +80,8 @@ impl Drop for Place {
         let Self::Keyspace(name) = self else { return };
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
         let config = CassandraConfig::new([cassandra.address()], name.clone());
-        // Drop the keyspace on a runtime in another thread, because the runtime of the test may be
-        // shutting down.
+        // Drop the keyspace on a runtime in another thread: the test's own runtime may be shutting
+        // down.
         let dropped = std::thread::spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(drop_keyspace(config, Environment::system()))
@@ -185,12 +185,11 @@ fn people() -> Vec<recto::session::JsonRecord> {
     people.collect()
 }
 
-/// Client of the console that behaves as a browser without scripts.
+/// Client of the console that behaves like a browser without scripts.
 pub(crate) struct Client {
     router: Router,
 }
 
-/// Response of the console.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) location: Option<String>,
@@ -227,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Follows the link whose tag contains `mark`.
+    /// Follows the link whose HTML tag contains `mark`.
     pub(crate) async fn follow(&self, answer: &Answer, mark: &str) -> Answer {
         let href = answer.href(mark);
         self.get(&href).await
@@ -235,7 +234,7 @@ impl Client {
 }
 
 impl Answer {
-    /// Returns the address of the link whose tag contains `mark`.
+    /// Returns the address of the link whose HTML tag contains `mark`.
     pub(crate) fn href(&self, mark: &str) -> String {
         let tag = self
             .html
@@ -246,7 +245,7 @@ impl Answer {
         href.replace("&amp;", "&")
     }
 
-    /// Returns the texts of the cells of each row.
+    /// Returns the texts of all cells of a table, by row.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let body = self.html.split("<tbody>").nth(1).unwrap_or_default();
         let body = body.split("</tbody>").next().unwrap();
@@ -265,7 +264,8 @@ impl Answer {
             .collect()
     }
 
-    /// Returns the main part of the page, one tag per line, without the parts that differ from run to run.
+    /// Returns the main part of the page, one HTML tag per line, without parts that differ between
+    /// runs.
     pub(crate) fn main(&self) -> String {
         let main = self
             .html

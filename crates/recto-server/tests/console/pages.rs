@@ -109,8 +109,7 @@ async fn an_unknown_number_of_rows_is_loaded_after_the_page() {
     let rows = whole.rows().len();
     assert!(!whole.html.contains("/count") && rows > 5, "{}", whole.main());
     assert_eq!(client.get(&path).await.html, format!("{rows} rows"));
-    // A token with a row filter gets no number of rows, because the number depends on rows that it
-    // may not see.
+    // A token with a row filter gets no count, which would depend on hidden rows.
     let granted = BTreeMap::from([("flights".to_owned(), grant("dest = \"LAX\""))]);
     let restricted = fixture.client(Access::granted("somebody", granted));
     assert_eq!(restricted.get(&path).await.status, StatusCode::NO_CONTENT);
@@ -170,7 +169,7 @@ async fn forms_change_the_filter_the_columns_and_the_place() {
     let to = location(format!("{UNITED}&is.dest=LAX&filter_scan.dest=true")).await;
     assert!(to.ends_with("&allow_filter_scan=true"), "{to}");
     assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
-    // The order descends, so the page must start at the end of the day.
+    // The order descends, so a jump to a day must start at the end of the day.
     let page = client.get(UNITED).await;
     assert!(page.html.contains(r#"name="jump_descends""#));
     let to = location(format!(
@@ -384,8 +383,7 @@ async fn nothing_is_inline() {
             .filter_map(|part| part.split_once('>'))
             .map(|(tag, _)| tag)
         {
-            // Remove the values, which are between quotes, so that only the names of attributes
-            // remain.
+            // Keep the names of attributes only: remove their values, which are between quotes.
             let names: String = tag.split('"').step_by(2).collect();
             for name in names.split_whitespace().skip(1) {
                 assert!(

@@ -11,14 +11,15 @@ use recto_server::access::{Access, Grant, Right};
 use crate::fixture::{Answer, Client, Fixture};
 
 const MAILS: &str = "/queues/mails";
-/// Time between two requests for the board. A faster request adds no sample to the history.
+/// Time between two requests for the board (the table of queues). An earlier request would add no
+/// sample to the rates.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1_600);
 
 fn queues(fixture: &Fixture) -> &dyn Queues {
     fixture.session.queues().unwrap()
 }
 
-/// Creates a queue of mails with its dead letters, and a queue with ordered groups.
+/// Creates a queue of mails with a queue for its dead letters, and a queue with ordered groups.
 pub(crate) async fn fill(fixture: &Fixture) {
     let queues = queues(fixture);
     queues
@@ -72,7 +73,7 @@ fn text(body: &str) -> OutgoingMessage {
     OutgoingMessage::of(body.as_bytes().to_vec())
 }
 
-/// Receives a message for the last time that its queue allows, and reports its handling as failed.
+/// Receives a message for the last attempt that its queue allows, and reports a failure.
 async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     let received = queues
         .receive(queue, &ReceiveRequest::default())
@@ -85,7 +86,7 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     };
     let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
     assert_eq!(queues.settle(queue, &receipts, &nack).await.unwrap(), [true]);
-    // Receive once more. This receive moves the failed message to the dead letters.
+    // Receive again: the receive moves the failed message to the dead letters.
     let none = queues
         .receive(queue, &ReceiveRequest::default())
         .await
@@ -111,7 +112,7 @@ async fn bodies(fixture: &Fixture, queue: &str) -> Vec<String> {
     peeked.into_iter().filter_map(|message| message.body).collect()
 }
 
-/// Returns the row of a table with this first cell.
+/// Returns the table row whose first cell is `first`.
 fn row(answer: &Answer, first: &str) -> Vec<String> {
     let rows = answer.rows();
     let row = rows.into_iter().find(|row| row[0] == first);
@@ -164,7 +165,7 @@ async fn rates_are_drawn_from_one_look_to_the_next() {
     let sent = &row(&board, "mails")[6];
     let rate: f64 = sent.split("Sent").next().unwrap().parse().unwrap();
     assert!(rate > 1.0 && rate <= 25.1, "40 in 1.6 s and more: {sent}");
-    // On a busy machine, more than two seconds pass.
+    // Do not check the number of seconds: on a busy machine it is larger.
     assert!(sent.contains("per second in the last "), "{sent}");
     let of_mails = board.html.split("id=\"queue-mails\"").nth(1).unwrap();
     assert!(of_mails.contains("<polyline points="), "{of_mails}");
@@ -212,7 +213,7 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "{:?}",
         ordered.rows()
     );
-    // The page polls only its figures, so this response contains no messages.
+    // The page refreshes only its numbers by this path, so the response must contain no messages.
     let figures = client.get(&format!("{MAILS}/figures")).await;
     assert!(
         figures.html.contains("id=\"figures\"") && !figures.html.contains("ada"),
@@ -376,8 +377,8 @@ async fn messages_are_removed_redriven_and_purged_after_a_question() {
     assert_eq!(bodies(&fixture, "orders.fifo").await.len(), 5);
 }
 
-/// Returns the actions that the page of a queue offers, and the statuses of attempts to do all
-/// actions.
+/// Returns the actions that a queue's page offers, and the HTTP statuses of attempts to do every
+/// action.
 async fn offered(client: &Client) -> (Vec<&'static str>, Vec<StatusCode>) {
     let page = client.get(MAILS).await;
     let actions = ["/send", "/redrive", "/purge", "/remove?"];
@@ -427,7 +428,7 @@ async fn each_may_do_what_the_token_says() {
         );
     }
     assert_eq!(bodies(&fixture, "mails").await.len(), 3, "nothing was done");
-    // Grants for collections give no access to queues.
+    // Grants for collections must give no access to queues.
     let collections = fixture.client(granted(&[("*", &[Read, Right::Write, Right::Delete])]));
     assert!(!collections.get("/").await.html.contains("/queues"));
     assert_eq!(collections.get("/queues").await.rows(), Vec::<Vec<String>>::new());
@@ -460,7 +461,7 @@ async fn hides_the_content_of_unreadable_queues() {
         "its name, and not how many are there"
     );
     assert!(client.get(MAILS).await.main().contains("in mails-dead"));
-    // A client that may only send sees neither the messages nor a link to them.
+    // A client that may only send must see neither the messages nor a link to them.
     let sender = fixture.client(granted(&[("queue.mails", &[Send])]));
     let sent = sender.post(&format!("{MAILS}/send"), "body=x").await;
     assert_eq!(
@@ -476,7 +477,7 @@ async fn hides_the_content_of_unreadable_queues() {
             .html
             .contains("The message was sent.")
     );
-    // A redrive moves messages only to queues to which the client may send.
+    // The form offers only target queues to which the client may send.
     let redrive = client.get("/queues/mails-dead/redrive").await;
     assert!(
         redrive.html.contains("no other queue to which you can send"),

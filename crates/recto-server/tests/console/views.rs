@@ -58,7 +58,7 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
     let tools = fixture.session.tools().unwrap();
     let told = |_| ();
     let applied = tools.apply(&schema, &options, &told);
-    // The timeout interrupts `apply` in the middle, as a crash would.
+    // The timeout interrupts `apply` while it fills the view, as a crash would.
     tokio::time::timeout(Duration::from_millis(2_500), applied)
         .await
         .expect_err("five records take five seconds");
@@ -122,7 +122,7 @@ async fn the_plan_names_the_view_taken_and_why_others_were_not() {
     assert!(own.html.contains("<dt>View</dt><dd>base</dd>"));
 }
 
-/// Links of a page keep the view that the address names.
+/// Checks that the links of a page keep the view that the page's address names.
 #[tokio::test]
 async fn links_keep_the_named_view() {
     let fixture = Fixture::new().await;
@@ -179,13 +179,13 @@ async fn of_what_two_changed_each_value_is_chosen() {
         let fields = names.map(|name| format!("&was.{name}={}", hidden(form, &format!("was.{name}"))));
         format!("seen={}{}", hidden(form, "seen"), fields.concat())
     };
-    // Another client changes the city and the name of record 1.
+    // Another client changes the city and the name of record 1, after the form was filled.
     let theirs = format!(
         "{}&value.city=Genf&value.name=Ada+L.&value.age=31&value.note=of+Bern",
         was(&form)
     );
     assert_eq!(client.post(edit, &theirs).await.status, StatusCode::SEE_OTHER);
-    // This client sends the form of the earlier record, with another name and another note.
+    // The first client then sends its form, with another name and another note.
     let mine = "&value.city=Bern&value.name=Ida&value.age=31&value.note=of+Genf";
     let conflict = client.post(edit, &format!("{}{mine}", was(&form))).await;
     assert_eq!(conflict.status, StatusCode::CONFLICT);
@@ -209,8 +209,8 @@ async fn of_what_two_changed_each_value_is_chosen() {
         serde_json::Value::Object(held.record),
         json!({ "id": "1", "city": "Genf", "name": "Ada L.", "age": 31, "note": "of Genf" })
     );
-    // The choice between the values applies only to the version that the client saw. Its repetition
-    // is therefore a conflict.
+    // The user's choice applies only to the version that the user saw. Sending it twice is
+    // therefore a conflict.
     let late = client
         .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
         .await;

@@ -1,4 +1,4 @@
-//! Comparison of views with their records.
+//! Comparison of views with the records of their collections, and repair.
 
 use std::sync::Arc;
 
@@ -17,13 +17,14 @@ use crate::api::caller::Caller;
 use crate::api::request;
 use crate::problem::Problem;
 
-/// Handles `POST /v1/store:verify` with `{"collections": ["…"], "rows_per_second": 50000,
-/// "resume_token": "…"}`: checks that views match their records.
+/// Handles `POST /v1/store:verify` with
+/// `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`: checks that each view
+/// has exactly the entries of its records.
 pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Verify).await
 }
 
-/// Handles `POST /v1/store:repair`, with the same body: also repairs differences.
+/// Handles `POST /v1/store:repair`, whose body is that of `store:verify`: also repairs the views.
 pub(in crate::api) async fn repair(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Repair).await
 }
@@ -36,7 +37,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
         rows_per_second: request.rows_per_second,
         resume: request.resume_token,
         repair: right == Right::Repair,
-        // Use the default memory limit of the server, because a client must not choose the limit.
+        // Use the server's default memory limit, because a client must not choose it.
         memory_bytes: None,
     };
     let session = caller.comparing(right, &mut asked).await?;
@@ -54,23 +55,22 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Returns the counts of a report, for the log. The log must contain no keys of records.
+/// Returns the numbers of a comparison for the log, without keys of records.
 fn counts(report: &VerifyReport) -> Json {
     json!({ "views": report.views.len(), "wrong": report.wrong(), "left": report.left() })
 }
 
 impl Caller {
-    /// Returns a session to compare views of these collections, or of all that the caller sees. The
-    /// caller needs the right to read, because the report contains keys of rows that differ. For a
-    /// repair, the caller also needs the right to write.
+    /// Returns a session to compare the views of the requested collections, or of all that the
+    /// caller sees. The token must have the right to read, because reports contain keys. A repair
+    /// also needs the right to write.
     async fn comparing(&self, right: Right, asked: &mut VerifyRequest) -> Result<Arc<dyn Session>, Problem> {
         let session = self.store_session(right)?;
         if asked.collections.is_empty() {
             let seen = self.schema().await?.collections;
             asked.collections = seen.iter().map(|one| one.name.clone()).collect();
             if asked.collections.is_empty() && !self.access.sees_every_collection() {
-                // Reject the request here, because the engine would read an empty list as all
-                // collections.
+                // Reject an empty list here, because the engine would take it for all collections.
                 return Err(Problem::forbidden(EVERY_COLLECTION, Right::Read));
             }
         }

@@ -1,4 +1,4 @@
-//! Upload and load of a file.
+//! Upload of a file to the server, and load of its rows.
 
 use axum::extract::Request;
 use axum::http::{Uri, header};
@@ -17,10 +17,10 @@ use crate::api::request;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Handles `POST /v1/store:load`: loads the file in the body. The server receives the whole file
-/// before it stores any row, so that it stores nothing of a damaged file. Requests with the same
-/// file and options are the same load, even from different clients. A load that was stopped
-/// continues where it ended.
+/// Handles `POST /v1/store:load`: loads the rows of the file in the body. The server first receives
+/// the whole file, so that it stores nothing of a damaged file. Requests with equal file and
+/// options are the same load, even from different clients, so a stopped load continues where it
+/// ended.
 pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let known = [names_of::<LoadOptions>(), names_of::<CsvOptions>()].concat();
     let parameters = request::parameters(&uri, &known)?;
@@ -80,8 +80,8 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Returns whether the error means that the uploaded file cannot be read or decompressed. An error
-/// of the file of rejected rows is an error of the server.
+/// Returns whether the uploaded file cannot be read or decompressed. An error of the file of
+/// rejected rows is the server's own.
 fn is_of_file(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && error.part() != Some(ErrorPart::Rejects)
 }
@@ -112,8 +112,8 @@ fn result(report: &LoadReport) -> Json {
         "collections": collections.collect::<Vec<_>>(),
         "already_loaded": report.already_loaded,
     });
-    // Report the format of the rejects by their file extension. It is the format of the loaded
-    // file, which may be in an archive.
+    // Report the format of the rejected rows as a file extension. It can differ from that of the
+    // uploaded file, which may be an archive.
     let ending = report.rejects.as_ref().and_then(|path| path.extension());
     if let Some(ending) = ending {
         json["rejects"] = ending.to_string_lossy().into();

@@ -1,5 +1,5 @@
-//! Storage of an uploaded file during its load, and of the rejected rows until no client needs
-//! them.
+//! Files of a load on the server: the uploaded file during the load, and the rejected rows until no
+//! client needs them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,39 +18,38 @@ use crate::work::Upkeep;
 use recto::problem::ProblemType;
 use recto_api::parameters::to_pairs;
 
-/// Number of bytes to collect before a write to the file.
+/// Number of bytes that are collected before they are written to the uploaded file.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Time for which the server keeps the rejected rows of a load. A client whose connection broke
-/// during the reply repeats its request within this time.
+/// Time for which the server keeps the rejected rows of a load. If the connection breaks during the
+/// reply, the client can get the rows by repeating its request.
 const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Minimum number of bytes that a client must send within the stall time. The server ends the load
-/// of a slower client, so that another load can begin.
+/// Minimum number of bytes that a client must send within the stall time. A slower client's load
+/// ends, so that another load can begin.
 pub(super) const MIN_SENT_BYTES: u64 = 256 << 10;
 
-/// Name of the complete file.
+/// Name of a completely uploaded file, before its extensions.
 const FILE_NAME: &str = "file";
 
-/// Prefix of the name of an incomplete file. The process id and a number follow. The name is
-/// different for each upload, because writes of an abandoned upload may overlap with the next
-/// upload.
+/// Prefix of the name of an incomplete file, before the process id and an index. Each upload has a
+/// new name, because writes of an abandoned upload may still be running.
 const SENT_PREFIX: &str = "sent-";
 
-/// Number of the next incomplete file.
+/// Index for the name of the next incomplete file of this process.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Complete uploaded file. It is removed when the load ends or stops.
+/// Completely uploaded file. Dropping the value removes the file.
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
-    /// Name of the file at the client.
+    /// Name that the client gave to the file.
     name: String,
 }
 
 impl Spool {
-    /// Receives a whole file and stores it in a folder of its own. A repeated load gets the same
-    /// folder, so that it finds the rejected rows of the earlier attempt.
+    /// Receives a whole file and stores it in a folder named after the content and the options. A
+    /// repeated load thus finds the rejected rows of the earlier attempt.
     pub(super) async fn receive(
         upkeep: &Upkeep,
         name: &str,
@@ -85,8 +84,8 @@ impl Spool {
             upload.pending.extend_from_slice(&data);
             if upload.pending.len() >= WRITE_BYTES {
                 upload = blocking(move || upload.write()).await?;
-                // Restart the stall time of the client, so that it does not include the time of
-                // this write.
+                // Restart the client's stall time after the write, because the client did not cause
+                // the delay.
                 time.set(tokio::time::sleep(upkeep.stall_time));
             }
         }
@@ -101,7 +100,7 @@ impl Spool {
         &self.path
     }
 
-    /// Replaces the path of the file in a problem by the name that the client uses.
+    /// Replaces the path of the file in a problem by the client's name of the file.
     pub(super) fn name_in(&self, problem: Problem) -> Problem {
         problem.renamed(&self.path.display().to_string(), &self.name)
     }
@@ -110,12 +109,12 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // Use `remove_dir`, which removes only an empty folder, so that rejected rows are kept.
+        // Use `remove_dir`, which fails on a folder with content. So rejected rows are kept.
         let _ = self.path.parent().map(fs::remove_dir);
     }
 }
 
-/// Incomplete uploaded file. It is removed unless it becomes a [`Spool`].
+/// Upload in progress. Dropping the value removes the incomplete file.
 struct Upload {
     folder: PathBuf,
     path: PathBuf,
@@ -135,7 +134,7 @@ impl Upload {
         remove_old(folder);
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{SENT_PREFIX}{}-{number}", std::process::id()));
-        // Remove a file that a killed process with the same process id left.
+        // Remove the file of a killed process that had the same process id.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -163,7 +162,7 @@ impl Upload {
         Ok(self)
     }
 
-    /// Moves the complete file to the folder of its load.
+    /// Moves a completely uploaded file to the folder of its load.
     fn finish(self, mut key: blake3::Hasher, name: &str) -> io::Result<PathBuf> {
         key.update(self.hasher.finalize().as_bytes());
         let folder = self.folder.join(key.finalize().to_hex().as_str());
@@ -180,7 +179,7 @@ impl Drop for Upload {
     }
 }
 
-/// Hashes the properties that identify a load in addition to the content of its file.
+/// Returns a hash of the options of a load. With the content of the file, they identify the load.
 fn identity(request: &LoadRequest) -> blake3::Hasher {
     let mut key = blake3::Hasher::new();
     let mut collections = request.collections.clone();
@@ -199,7 +198,7 @@ fn identity(request: &LoadRequest) -> blake3::Hasher {
     key
 }
 
-/// Returns the endings of a name that give the format of the file, such as `.csv.gz`.
+/// Returns the extensions of a file name that determine the format, such as `.csv.gz`.
 fn endings(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let mut parts = name.rsplit('.');
@@ -210,8 +209,8 @@ fn endings(name: &str) -> String {
     }
 }
 
-/// Removes the files of abandoned loads. It keeps all other files, because the operator may use the folder for other
-/// purposes too.
+/// Removes old files of abandoned loads. Keeps all other files, because operators may use the
+/// folder for other purposes.
 fn remove_old(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_a_load)) {
@@ -225,7 +224,8 @@ fn remove_old(folder: &Path) {
     }
 }
 
-/// Returns whether a load created this name: the digest of a load for its folder, or the name of an incomplete file.
+/// Returns whether a file or folder name is from a load: the hash of a load, or the name of an
+/// incomplete file.
 fn is_of_a_load(name: &str) -> bool {
     let numbers = name.strip_prefix(SENT_PREFIX);
     let is_number = |text: &str| text.parse::<u64>().is_ok();

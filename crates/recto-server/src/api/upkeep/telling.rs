@@ -22,25 +22,25 @@ use crate::work::Upkeep;
 /// Minimum interval between two lines of progress.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval at which the last progress is repeated while there is no new progress, so that the connection does not
-/// look dead.
+/// Interval at which a reply repeats its last progress when there is no new progress, so that the
+/// connection does not seem dead.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time for which a reply waits for an error at the start. Such an error becomes an ordinary
-/// problem reply.
+/// Time for which a reply waits for an early error of the operation. An error within it becomes an
+/// ordinary problem reply.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum time that a client may take to accept one of the last lines: rejected rows and the
-/// result.
+/// Maximum time that a client may take to accept a line with rejected rows or with the result.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum number of lines that wait for the client.
+/// Maximum number of lines of a reply that wait for a slow client.
 const LINES_AHEAD: usize = 4;
 
-/// Maximum number of bytes of rejected rows in one line.
+/// Maximum number of bytes of rejected rows in one line of a reply.
 const REJECT_BYTES: usize = 48 << 10;
 
-/// Latest progress of an operation. New progress replaces progress that was not sent.
+/// Latest progress of an operation. New progress replaces older progress, even if that was not
+/// sent.
 #[derive(Debug, Clone)]
 pub(in crate::api) struct LatestProgress(Arc<watch::Sender<Json>>);
 
@@ -56,7 +56,7 @@ impl LatestProgress {
     }
 }
 
-/// Result of an operation, and the file with the rows that a load rejected.
+/// Result of an operation, with the file of rows that a load rejected.
 #[derive(Debug)]
 pub(super) struct OperationResult {
     result: Json,
@@ -73,14 +73,14 @@ impl From<Json> for OperationResult {
 }
 
 impl OperationResult {
-    /// Adds a file of rejected rows, which the reply contains before the result.
+    /// Adds a file of rejected rows, whose content the reply sends before the result.
     pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
         self.rejects = rejects;
         self
     }
 }
 
-/// Replies with the progress of an operation that continues to its end, even if the client disconnects.
+/// Returns a reply with the progress of an operation that continues if the client disconnects.
 pub(in crate::api) async fn run_on(
     upkeep: &Upkeep,
     told: LatestProgress,
@@ -88,7 +88,7 @@ pub(in crate::api) async fn run_on(
 ) -> Result<Response, Problem> {
     let (sender, ended) = oneshot::channel();
     upkeep.spawn(async move {
-        // Ignore an error, which means that the client has disconnected.
+        // Ignore an error: it means that the client has disconnected.
         let _ = sender.send(work.await);
     });
     let work = async move {
@@ -99,7 +99,7 @@ pub(in crate::api) async fn run_on(
     while_heard(upkeep, told, work).await
 }
 
-/// Replies with the progress of an operation that stops when the client disconnects.
+/// Returns a reply with the progress of an operation that stops if the client disconnects.
 pub(super) async fn while_heard(
     upkeep: &Upkeep,
     told: LatestProgress,
@@ -131,8 +131,8 @@ fn line_of(name: &str, value: &Json) -> Bytes {
     format!("{}\n", json!({ name: value })).into()
 }
 
-/// Sends the progress and the result of an operation. If the client disconnects, drops the
-/// operation, which stops it.
+/// Sends the progress and the result of an operation to the client. If the client disconnects,
+/// stops the operation by dropping it.
 async fn tell(
     told: LatestProgress,
     mut work: BoxFuture<'static, Result<OperationResult, Problem>>,
@@ -148,8 +148,8 @@ async fn tell(
             () = sender.closed() => return,
             _ = ticks.tick() => silent += TELL_INTERVAL,
         }
-        // `has_changed` fails if the sender was dropped. The operation is then about to end, so
-        // send no progress.
+        // `has_changed` fails if the sender of progress was dropped. The operation is about to end,
+        // so send no progress.
         if told.has_changed().unwrap_or(false) || silent >= REPEAT_INTERVAL {
             silent = Duration::ZERO;
             let line = line_of("progress", &told.borrow_and_update());
@@ -169,7 +169,7 @@ async fn tell(
     }
 }
 
-/// Sends the file of rejected rows. Returns whether the client accepted all of it.
+/// Sends the content of the file of rejected rows. Returns whether the client accepted all of it.
 async fn send_rejects(sender: &mpsc::Sender<Line>, rejects: Option<PathBuf>) -> bool {
     let Some(path) = rejects else {
         return true;
@@ -206,7 +206,7 @@ fn read_piece(
     Ok((file, piece))
 }
 
-/// Sends a line. Returns whether the client accepted it in time.
+/// Sends a line of a reply. Returns whether the client accepted the line in time.
 async fn send(sender: &mpsc::Sender<Line>, line: Line) -> bool {
     let sent = tokio::time::timeout(LINE_TIMEOUT, sender.send(line)).await;
     matches!(sent, Ok(Ok(())))

@@ -1,4 +1,4 @@
-//! `GET /queues`: a table of all queues.
+//! `GET /queues`: the board, a table of all queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn answer(content: &Markup) -> Response {
     page(StatusCode::OK, &layout, content)
 }
 
-/// Returns the message that replaces the board for a store that has no queues.
+/// Returns the message that replaces the board if the store has no queues.
 fn not_here(error: &Error) -> Markup {
     html! {
         section.empty {
@@ -73,13 +73,13 @@ fn not_here(error: &Error) -> Markup {
     }
 }
 
-/// Data of the board: the queues that the token may read, and their histories.
+/// Data of the board: the queues that the token may read, and their recent histories.
 struct Board<'a> {
     queues: BTreeMap<&'a str, &'a QueueStatus>,
     histories: &'a Histories,
-    /// Name of the queue after which the board starts.
+    /// Name of the queue after which the board's page starts; empty for the first page.
     after: &'a str,
-    /// True if the token may read the tables of message bodies.
+    /// True if the token may read the page about the tables of message bodies.
     sees_tables: bool,
 }
 
@@ -156,8 +156,8 @@ impl Board<'_> {
         }
     }
 
-    /// Returns the number of messages in the queue for dead letters. If the token may not read that
-    /// queue, returns only its name.
+    /// Returns the number of messages in a queue's dead-letter queue. If the token may not read
+    /// that queue, returns only its name.
     fn dead_letters(&self, queue: &QueueStatus) -> Markup {
         let to = queue.options.dead_letters.as_ref().and_then(Option::as_ref);
         html! {
@@ -174,7 +174,8 @@ impl Board<'_> {
     }
 }
 
-/// Returns the address of the board that starts after a queue, or at the first queue if the name is empty.
+/// Returns the address of the board's page that starts after a queue, or of the first page if the
+/// name is empty.
 fn board_href(after: &str) -> String {
     if after.is_empty() {
         return BOARD.to_owned();
@@ -182,7 +183,7 @@ fn board_href(after: &str) -> String {
     format!("{BOARD}?{}", encoded(&[(AFTER, after.to_owned())]))
 }
 
-/// Returns the rates of sent, received and acknowledged messages.
+/// Returns table cells with the rates of sent, received and acknowledged messages.
 fn rates(history: &History) -> Markup {
     html! { @for flow in FLOWS { td { (chart::rate(history, flow)) } } }
 }

@@ -1,4 +1,4 @@
-//! Chart of a short history: a line in SVG that the server draws.
+//! Charts of a queue's recent history, as lines in SVG that the server draws.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use maud::{Markup, html};
 use super::history::{Flow, History, Step};
 use super::words::per_second;
 
-/// Size of the drawing. Style sheets scale it.
+/// Width and height of a chart. The unit is arbitrary, because style sheets scale the chart.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 28.0;
-/// Free space above and below the line, so that the whole width of the line is visible.
+/// Space above and below the line of a chart, so that the line is drawn in its whole width.
 const MARGIN: f64 = 1.5;
 
-/// Returns the current rate, and a chart of the rates. All flows of a queue have the same scale, so that a person can
-/// compare them.
+/// Returns the current rate of a flow, and a chart of its recent rates. All charts of a queue have
+/// equal scales, so that people can compare them.
 pub(super) fn rate(history: &History, flow: Flow) -> Markup {
     let (Some(rate), Some(seconds)) = (history.rate(flow), history.rate_seconds()) else {
         return html! { span.dim title="The rate is known after the second refresh" { "–" } };
@@ -29,7 +29,7 @@ pub(super) fn rate(history: &History, flow: Flow) -> Markup {
     html! { span.rate { (per_second(rate)) } (line(&history.rates(flow), top, &words)) }
 }
 
-/// Returns a chart of the number of messages.
+/// Returns a chart of the number of messages in the queue.
 pub(super) fn depth(history: &History) -> Markup {
     let steps = history.depths();
     let top = steps.iter().map(|step| step.value).fold(0.0, f64::max);
@@ -40,8 +40,8 @@ pub(super) fn depth(history: &History) -> Markup {
     )
 }
 
-/// Draws steps of values as a line. Values are from 0 to `top`. `words` describes the chart for
-/// people who cannot see it.
+/// Draws values from 0 to `top` as a line. `words` describes the chart for people who cannot see
+/// it.
 fn line(steps: &[Step], top: f64, words: &str) -> Markup {
     let points = points(steps, top);
     html! {

@@ -1,5 +1,5 @@
-//! Recent history of queues, as a list of samples. A process reports totals, and the difference of two samples gives
-//! a rate. The server keeps one history for all users.
+//! Recent history of queues as samples of their counters. The difference of two samples gives a
+//! rate. The server keeps one history for all users.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,25 +7,25 @@ use std::sync::{Mutex, PoisonError};
 use recto::Environment;
 use recto::session::{QueueStatus, QueueTotals};
 
-/// Maximum number of queues whose history is kept. Further queues have no chart.
+/// Maximum number of queues whose history is kept. Other queues have no charts.
 const MAX_QUEUES_WATCHED: usize = 1_000;
-/// Maximum number of samples of a queue.
+/// Maximum number of samples that are kept for a queue.
 const MAX_LOOKS: usize = 64;
-/// Time span of a chart, in milliseconds.
+/// Time span that a chart shows, in milliseconds.
 pub(super) const WINDOW_MILLIS: u64 = 120_000;
-/// Minimum time between two samples, in milliseconds. Samples that come faster are dropped, so that several users see
-/// the same history as one user.
+/// Minimum time between two samples, in milliseconds. A sample that comes earlier is dropped, so
+/// that several users see the history that one user would see.
 const MIN_STEP_MILLIS: u64 = 1_500;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Histories of the queues that users look at.
+/// Histories of all queues, each as a list of samples.
 #[derive(Debug)]
 pub(super) struct Histories {
     environment: Environment,
     queues: Mutex<BTreeMap<String, VecDeque<Look>>>,
 }
 
-/// Sample: the state of a queue at one time.
+/// Sample of a queue's counters at one time.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at_millis: u64,
@@ -33,7 +33,7 @@ struct Look {
     totals: QueueTotals,
 }
 
-/// Operation on messages that is counted.
+/// Operation on messages whose rate a chart shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Sent,
@@ -43,8 +43,8 @@ pub(super) enum Flow {
 
 pub(super) const FLOWS: [Flow; 3] = [Flow::Sent, Flow::Received, Flow::Acknowledged];
 
-/// Value of a chart in a part of its time span. `from` and `to` are positions in the span, from 0
-/// to 1.
+/// Value of a chart in one interval of its time span. `from` and `to` are positions in the span,
+/// from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     pub(super) from: f64,
@@ -52,7 +52,7 @@ pub(super) struct Step {
     pub(super) value: f64,
 }
 
-/// Samples of a queue, the oldest first.
+/// Samples of one queue, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     looks: Vec<Look>,
@@ -76,7 +76,7 @@ impl Histories {
         self.environment.now_micros()
     }
 
-    /// Adds a sample of each existing queue, and removes queues that no longer exist.
+    /// Adds a sample of each queue in `all`, and removes the histories of all other queues.
     pub(super) fn note_all(&self, all: &[QueueStatus]) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|name, _| all.iter().any(|status| status.name == *name));
@@ -86,7 +86,7 @@ impl Histories {
         }
     }
 
-    /// Adds a sample of a queue.
+    /// Adds a sample of one queue, unless the last sample is too recent.
     pub(super) fn note(&self, status: &QueueStatus) {
         let look = Look {
             at_millis: self.environment.monotonic_nanos() / NANOS_PER_MILLI,
@@ -102,8 +102,8 @@ impl Histories {
             if look.at_millis < last.at_millis + MIN_STEP_MILLIS {
                 return;
             }
-            // A lower total means that a new queue has this name, so remove the history of the
-            // former queue.
+            // A counter that fell means that a new queue has the name. Remove the history of the
+            // old queue.
             if FLOWS.iter().any(|flow| flow.total(&look) < flow.total(last)) {
                 looks.clear();
             }
@@ -114,7 +114,7 @@ impl Histories {
         looks.push_back(look);
     }
 
-    /// Returns the history of a queue.
+    /// Returns the history of a queue; empty if there are no samples.
     pub(super) fn of(&self, name: &str) -> History {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = queues.get(name).map(|looks| looks.iter().copied().collect());
@@ -143,7 +143,8 @@ impl Flow {
 }
 
 impl History {
-    /// Returns the rate per second between the last two samples; `None` if there are fewer than two.
+    /// Returns the rate of a flow per second between the last two samples; `None` with fewer than
+    /// two samples.
     pub(super) fn rate(&self, flow: Flow) -> Option<f64> {
         let [.., before, last] = self.looks.as_slice() else {
             return None;
@@ -151,7 +152,7 @@ impl History {
         Some(rate(flow, before, last))
     }
 
-    /// Returns the number of seconds between the last two samples.
+    /// Returns the seconds between the last two samples; `None` with fewer than two samples.
     pub(super) fn rate_seconds(&self) -> Option<f64> {
         let [.., before, last] = self.looks.as_slice() else {
             return None;
@@ -159,7 +160,7 @@ impl History {
         Some(seconds(before, last))
     }
 
-    /// Returns the rates per second between consecutive samples.
+    /// Returns the rates of a flow per second, between each two consecutive samples.
     pub(super) fn rates(&self, flow: Flow) -> Vec<Step> {
         self.steps(|before, look| rate(flow, before, look))
     }
@@ -169,7 +170,7 @@ impl History {
         self.steps(|_, look| look.messages as f64)
     }
 
-    /// Returns the highest rate of all flows. All charts of a queue have this rate as their scale.
+    /// Returns the highest rate of all flows, which is the scale of all charts of a queue.
     pub(super) fn highest_rate(&self) -> f64 {
         let all = FLOWS.into_iter().flat_map(|flow| self.rates(flow));
         all.map(|step| step.value).fold(0.0, f64::max)
@@ -194,7 +195,7 @@ impl History {
 }
 
 fn seconds(before: &Look, look: &Look) -> f64 {
-    // The minimum of 1 ms only prevents a division by zero. `note` keeps samples at least
+    // The minimum of 1 ms only prevents a division by zero, because samples are at least
     // MIN_STEP_MILLIS apart.
     look.at_millis.saturating_sub(before.at_millis).max(1) as f64 / 1_000.0
 }
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(history.rate_seconds(), Some(88.0));
         assert!((history.highest_rate() - 25.0).abs() < f64::EPSILON);
         let steps = history.rates(Flow::Sent);
-        // The chart starts at 30,000 ms, which is within the first step.
+        // The chart starts at 30,000 ms, which is inside the first interval.
         let values: Vec<f64> = steps.iter().map(|step| step.value).collect();
         assert_eq!(values, [0.0, 25.0, 1.0]);
         assert_eq!(
@@ -260,8 +261,8 @@ mod tests {
         assert_eq!(one.depths(), []);
     }
 
-    /// Waits until the next sample counts. Each reading of the seeded clock advances it by a step
-    /// that is shorter than `MIN_STEP_MILLIS`.
+    /// Reads the seeded clock until it has advanced by `MIN_STEP_MILLIS`, so that the history accepts
+    /// another sample. Each reading advances the clock a little.
     fn later(environment: &Environment) {
         let began = environment.monotonic_nanos();
         while environment.monotonic_nanos() - began < MIN_STEP_MILLIS * NANOS_PER_MILLI {}

@@ -1,4 +1,4 @@
-//! Oldest messages of a queue. Reading them does not change them.
+//! Table of the oldest messages of a queue. Showing them does not receive them.
 
 use maud::{Markup, html};
 use recto::queues::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
@@ -10,9 +10,9 @@ use super::queue_access::QueueAccess;
 use super::words::{between, micros};
 use crate::access::Right;
 
-/// Maximum number of messages on the page.
+/// Maximum number of messages that the page of a queue shows.
 pub(super) const MAX_PEEKED: u32 = 50;
-/// Maximum number of characters of a text that are shown.
+/// Maximum number of characters of a body or attribute that are shown.
 const MAX_SHOWN_CHARACTERS: usize = 240;
 /// Maximum number of bytes of a binary body that are shown.
 const MAX_SHOWN_BYTES: usize = 48;
@@ -20,11 +20,11 @@ const MAX_SHOWN_BYTES: usize = 48;
 const MAX_SHOWN_ATTRIBUTES: usize = 8;
 /// Maximum number of characters of an id in the table. The tooltip shows the whole id.
 const MAX_ID_CHARACTERS: usize = 8;
-/// Parameters that identify a message: its position and its id.
+/// Parameters of an action on one message: its position in the queue, and its id.
 pub(super) const POSITION: &str = "position";
 pub(super) const MESSAGE: &str = "message";
 
-/// Returns the oldest messages. The page refreshes only the figures above them, so that the
+/// Returns the section with the oldest messages of a queue. The page does not refresh it, so that
 /// messages do not change while a person reads them.
 pub(super) fn oldest(
     asked: &QueueAccess,
@@ -56,7 +56,7 @@ pub(super) fn oldest(
     }
 }
 
-/// Returns a table of messages.
+/// Returns a table of messages. With `may_remove`, each row has a link that removes its message.
 pub(super) fn table(
     asked: &QueueAccess,
     messages: &[PeekedMessage],
@@ -113,7 +113,7 @@ fn age(message: &PeekedMessage, now_micros: i64) -> String {
     micros(&message.sent_at).map_or_else(String::new, |sent| between(sent, now_micros))
 }
 
-/// Returns the state of a message, and the time until it changes.
+/// Returns the state of a message, and how long the state lasts.
 fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     let words = match message.state.as_str() {
         "in_flight" => "in flight",
@@ -129,12 +129,13 @@ fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     }
 }
 
-/// Returns the error that the last receiver reported.
+/// Returns the error that the last receiver reported for a message, if any.
 fn error(message: &PeekedMessage) -> Option<&str> {
     message.attributes.get(ERROR_ATTRIBUTE).map(String::as_str)
 }
 
-/// Returns the body, or its start: text as it is, other bytes in hexadecimal digits.
+/// Returns the body of a message or its beginning: text as it is, other bytes as hexadecimal
+/// digits.
 fn body(message: &PeekedMessage) -> Markup {
     if let Some(damage) = &message.damage {
         return html! { span.bad { "Unreadable: " (damage) } };

@@ -39,10 +39,11 @@ use history::Histories;
 
 /// Interval at which a page refreshes the figures of its queues.
 const REFRESH: &str = "every 2s";
-/// Address of the board.
+/// Address of the board, the table of all queues.
 pub(super) const BOARD: &str = "/queues";
 
-/// Address of the page of tables. It is not below the board, where a queue may have any name.
+/// Address of the page about the tables of message bodies. Below [`BOARD`] it could be the name of
+/// a queue.
 const TABLES: &str = "/queue-tables";
 
 pub(super) fn routes() -> Router<App> {
@@ -62,8 +63,8 @@ pub(super) fn routes() -> Router<App> {
         .layer(Extension(Arc::new(Histories::default())))
 }
 
-/// Returns an element that refreshes a part of a page regularly. The element is next to the part, because links in an
-/// element use its htmx attributes.
+/// Returns an element that regularly refreshes a part of a page. It is beside the part, because
+/// links inside an element would inherit its htmx attributes.
 fn follow(href: &str, part: &str) -> Markup {
     let part = format!("#{part}");
     html! { div hx-get=(href) hx-trigger=(REFRESH) hx-select=(part) hx-target=(part) hx-swap="outerHTML" {} }

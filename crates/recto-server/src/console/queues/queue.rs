@@ -1,4 +1,4 @@
-//! `GET /queues/{queue}`: the figures of a queue, its options, and its oldest messages.
+//! `GET /queues/{queue}`: the page of a queue with its numbers, options and oldest messages.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Prefix of a notice about moved messages. The number of moved messages follows: `redriven-12`.
+/// Prefix of the parameter `done` after messages were moved. Their number follows: `redriven-12`.
 pub(super) const REDRIVEN: &str = "redriven-";
-/// Suffix of a notice about moved messages, if there are more messages to move.
+/// Suffix of the parameter `done` after messages were moved, if more messages remain.
 pub(super) const MORE: &str = "-more";
 
-/// Handles `GET /queues/{queue}`: returns the page of a queue with its oldest messages.
+/// Handles `GET /queues/{queue}`: shows the page of a queue.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -56,8 +56,8 @@ pub(super) async fn get(
     Ok(answer(&asked.name, &content))
 }
 
-/// Handles `GET /queues/{queue}/figures`: returns only the figures. The page requests them often,
-/// and the messages of the whole page may be long.
+/// Handles `GET /queues/{queue}/figures`: returns only the part of the page that refreshes often.
+/// It leaves out the messages, which may be long.
 pub(super) async fn get_figures(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -101,7 +101,7 @@ fn heading(asked: &QueueAccess) -> Markup {
     }
 }
 
-/// Returns the message about the last action.
+/// Converts the parameter `done` to the message about the user's last action.
 fn notice(done: &str) -> Option<String> {
     if let Some(count) = done.strip_prefix(REDRIVEN) {
         let (count, more) = match count.strip_suffix(MORE) {
@@ -127,7 +127,7 @@ fn notice(done: &str) -> Option<String> {
     Some(said.to_owned())
 }
 
-/// Returns the figures of a queue, which the page refreshes regularly.
+/// Returns the part of a queue's page that refreshes: rates, charts and numbers of messages.
 async fn figures(
     asked: &QueueAccess,
     status: &QueueStatus,
@@ -165,8 +165,8 @@ async fn dead_letters(asked: &QueueAccess, status: &QueueStatus) -> Result<Marku
     }
     let dead = match asked.queues()?.queue(&to.queue).await {
         Ok(dead) => dead,
-        // Show the error in this field, because an error of the dead-letter queue must not hide
-        // this queue.
+        // Show the error in the field for dead letters: an error of the dead-letter queue must not
+        // hide the page of this queue.
         Err(error) => {
             return Ok(html! {
                 span.bad title=(error) { "not known" } " in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) }
@@ -178,7 +178,7 @@ async fn dead_letters(asked: &QueueAccess, status: &QueueStatus) -> Result<Marku
     })
 }
 
-/// Returns the totals of this process, in words.
+/// Describes the counters of a queue since the server opened the store.
 fn since(status: &QueueStatus) -> String {
     let totals = &status.totals;
     format!(

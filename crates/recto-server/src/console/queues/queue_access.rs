@@ -1,4 +1,4 @@
-//! Queue of a page, and the access of the user.
+//! Queue that a page shows, and the user's rights for it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Queue, and the access of the user to it.
+/// Queue that a page shows, with the user's rights and a session.
 pub(super) struct QueueAccess {
     pub(super) name: String,
     pub(super) access: Access,
@@ -23,7 +23,7 @@ pub(super) struct QueueAccess {
 }
 
 impl QueueAccess {
-    /// Returns the queue of this name. Fails if the token does not have this right.
+    /// Returns the queue named `name`. Fails if the token does not have the right for the queue.
     pub(super) fn of(app: &App, access: Access, name: String, right: Right) -> Result<Self, Problem> {
         access.check_queue(&name, right)?;
         Ok(Self {
@@ -50,7 +50,8 @@ impl QueueAccess {
         format!("{}/{action}", href(&self.name))
     }
 
-    /// Returns the page to return to: the page of the queue, or the board if the token may not read the queue.
+    /// Returns the address to return to after an action: the page of the queue, or the board if the
+    /// token may not read the queue.
     pub(super) fn back(&self) -> String {
         if self.may(Right::Read) {
             href(&self.name)
@@ -59,8 +60,8 @@ impl QueueAccess {
         }
     }
 
-    /// Redirects to the page of the queue, which shows a message. If the token may not read the
-    /// queue, redirects to the page of the action `otherwise`.
+    /// Redirects after an action to the page of the queue, which shows the message `done`. If the
+    /// token may not read the queue, redirects to the page of the action `otherwise`.
     pub(super) fn done(&self, done: &str, otherwise: &str) -> Response {
         let to = if self.may(Right::Read) {
             href(&self.name)
@@ -70,7 +71,7 @@ impl QueueAccess {
         Redirect::to(&format!("{to}?done={done}")).into_response()
     }
 
-    /// Returns the page of an action on the queue.
+    /// Returns the page of an action on the queue. `here` is its title.
     pub(super) fn page(&self, here: &str, problem: Option<&Problem>, content: &Markup) -> Response {
         let layout = Layout {
             title: here,
@@ -87,12 +88,12 @@ impl QueueAccess {
     }
 }
 
-/// Returns whether the token has this right with a queue.
+/// Returns whether the token has a right for a queue.
 pub(super) fn may(access: &Access, queue: &str, right: Right) -> bool {
     access.of_queue(queue).contains(&right)
 }
 
-/// Returns the address of a queue.
+/// Returns the address of the page of a queue.
 pub(super) fn href(name: &str) -> String {
     format!("{BOARD}/{}", path_segment(name))
 }

@@ -1,5 +1,5 @@
-//! `/queues/{queue}/redrive`: transfer of messages to another queue, for example of dead letters
-//! back to the queue that failed to handle them.
+//! `/queues/{queue}/redrive`: moves messages to another queue, for example dead letters back to the
+//! queue whose receivers failed.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use recto::problem::ProblemType;
 const TO: &str = "to";
 const MAX_MESSAGES: &str = "max_messages";
 
-/// Handles `GET /queues/{queue}/redrive`: returns the form.
+/// Handles `GET /queues/{queue}/redrive`: shows the form that moves messages.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -33,8 +33,8 @@ pub(super) async fn ask(
     Ok(answer(&asked, &Parameters::new(), None).await?)
 }
 
-/// Handles `POST /queues/{queue}/redrive`: moves the messages, or shows the form again with the
-/// error.
+/// Handles `POST /queues/{queue}/redrive`: moves messages to another queue, or shows the form with
+/// the error.
 pub(super) async fn redrive(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -52,7 +52,7 @@ pub(super) async fn redrive(
     }
 }
 
-/// Moves the messages that the form requests. The token also needs the right to send to the target
+/// Moves the messages that a sent form requests. The token needs the right to send to the target
 /// queue.
 async fn moved(asked: &QueueAccess, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
     let to = first(sent, TO).unwrap_or_default();
@@ -118,8 +118,7 @@ async fn answer(
     Ok(asked.page("Redrive", problem, &content))
 }
 
-/// Returns the only queue that sends its dead letters to `dead`. `None`: no queue does, or several
-/// do.
+/// Returns the queue that sends its dead letters to `dead`; `None` if there are none or several.
 fn source<'a>(others: &'a [QueueStatus], dead: &str) -> Option<&'a str> {
     let mut sources = others.iter().filter(|queue| is_source(queue, dead));
     let source = sources.next()?;

@@ -1,4 +1,5 @@
-//! `/queues/{queue}/remove` and `/purge`: removal of one message, or of all. Both ask for confirmation.
+//! `/queues/{queue}/remove` and `/purge`: remove one message, or all messages, after a
+//! confirmation.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Handles `GET /queues/{queue}/remove`: shows the message and asks for confirmation.
+/// Handles `GET /queues/{queue}/remove`: shows a message and asks whether to remove it.
 pub(super) async fn ask_remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -50,7 +51,7 @@ pub(super) async fn ask_remove(
     Ok(asked.page("Remove", None, &content))
 }
 
-/// Handles `POST /queues/{queue}/remove`: removes a message.
+/// Handles `POST /queues/{queue}/remove`: removes one message.
 pub(super) async fn remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -64,7 +65,8 @@ pub(super) async fn remove(
     Ok(asked.done(if was_there { "removed" } else { "gone" }, "purge"))
 }
 
-/// Handles `GET /queues/{queue}/purge`: shows the number of messages and asks for confirmation.
+/// Handles `GET /queues/{queue}/purge`: shows the number of messages and asks whether to remove
+/// all.
 pub(super) async fn ask_purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -74,7 +76,7 @@ pub(super) async fn ask_purge(
     Ok(purge_page(&asked, None).await?)
 }
 
-/// Handles `POST /queues/{queue}/purge`: removes all messages.
+/// Handles `POST /queues/{queue}/purge`: removes all messages of a queue.
 pub(super) async fn purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,

@@ -1,4 +1,4 @@
-//! `/queues/{queue}/send`: form to send a message.
+//! `/queues/{queue}/send`: a form that sends a message.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const DEDUPLICATION_ID: &str = "deduplication_id";
 const DELAY_SECONDS: &str = "delay_seconds";
 const ATTRIBUTES: &str = "attributes";
 
-/// Handles `GET /queues/{queue}/send`: returns the form.
+/// Handles `GET /queues/{queue}/send`: shows the form that sends a message.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -42,7 +42,7 @@ pub(super) async fn ask(
     Ok(form.answer(None))
 }
 
-/// Handles `POST /queues/{queue}/send`: sends the message, or shows the form again with the error.
+/// Handles `POST /queues/{queue}/send`: sends a message, or shows the form with the error.
 pub(super) async fn send(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -63,8 +63,7 @@ pub(super) async fn send(
     let sent = queues.send(&asked.name, vec![message]).await?;
     match sent.into_iter().next() {
         Some(Ok(sent)) => Ok(asked.done(if sent.duplicate { "duplicate" } else { "sent" }, "send")),
-        // Leave out the index of the message in the request, because the request has only one
-        // message.
+        // Leave out the index of the message, because the request has only one.
         Some(Err(error)) => Ok(form.answer(Some(&Problem::of_record(error)))),
         None => Err(not_right(
             "the message was not sent, because the queue returned no result",
@@ -80,7 +79,7 @@ fn not_right(detail: impl Into<String>, field: &str) -> Problem {
         .with_field(field)
 }
 
-/// Form to send a message, empty or with the typed values.
+/// Form that sends a message, either empty or with the user's input.
 struct Form<'a> {
     asked: &'a QueueAccess,
     is_ordered: bool,
@@ -92,7 +91,7 @@ impl Form<'_> {
         first(&self.sent, name).unwrap_or_default()
     }
 
-    /// Returns the typed value of a field without spaces at its ends; `None` if it is empty.
+    /// Returns the trimmed text of a form field; `None` if the text is empty.
     fn said(&self, name: &str) -> Option<String> {
         Some(self.typed(name).trim().to_owned()).filter(|typed| !typed.is_empty())
     }
@@ -117,7 +116,7 @@ impl Form<'_> {
         })
     }
 
-    /// Reads the attributes, one per line: `NAME=VALUE`.
+    /// Parses the attributes of the message: one `NAME=VALUE` per line.
     fn attributes(&self) -> Result<BTreeMap<String, String>, Problem> {
         let typed = lines(self.typed(ATTRIBUTES));
         let mut attributes = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! `GET /queue-tables`: the tables of message bodies, drawn as a ring.
+//! `GET /queue-tables`: the tables that store message bodies, drawn as a ring in the order of their
+//! rotation.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -18,16 +19,16 @@ use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Size of the drawing. Style sheets scale it.
+/// Width and height of the drawing. The unit is arbitrary, because style sheets scale the drawing.
 const SIZE: f64 = 200.0;
-/// Distance of the tables from the middle of the ring.
+/// Distance from the middle of the ring to the circle of each table.
 const RADIUS: f64 = 80.0;
-/// Maximum radius of the circle of a table.
+/// Maximum radius of the circle that represents a table.
 const MAX_TABLE_RADIUS: f64 = 16.0;
-/// Radius of the circle of a table, as a share of the length of the ring that the table has.
+/// Radius of a table's circle, as a share of the arc of the ring that the table has.
 const FILLED: f64 = 0.4;
 
-/// Handles `GET /queue-tables`: returns the tables of message bodies.
+/// Handles `GET /queue-tables`: shows the tables of message bodies.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -84,7 +85,8 @@ fn render(tables: &QueueTables) -> Markup {
     }
 }
 
-/// Draws the tables as a ring. The middle names the open table.
+/// Draws the tables of message bodies as a ring. The middle says how long the open table has been
+/// open.
 #[allow(clippy::cast_precision_loss)] // the values are only for display
 fn drawing(tables: &[QueueTable]) -> Markup {
     let part = TAU / tables.len().max(1) as f64;
@@ -151,8 +153,7 @@ fn age(table: &QueueTable) -> String {
     age.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Formats a number of messages or bytes that use a table. `≥` marks a number that is a lower
-/// bound.
+/// Adds `≥` before a number of messages or bytes in a table, if the number is a lower bound.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

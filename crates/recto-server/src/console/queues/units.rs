@@ -1,4 +1,4 @@
-//! Work units of a queue, on its page.
+//! Work units (temporary queues) of a queue, as a section of the queue's page.
 
 use maud::{Markup, html};
 use recto::session::QueueStatus;
@@ -8,9 +8,9 @@ use super::queue_access::{QueueAccess, href};
 use super::words::{age, depth};
 use crate::problem::Problem;
 
-/// Returns the list of work units that have begun; nothing if there are none.
+/// Returns the list of a queue's work units; empty if there are none.
 pub(super) async fn units(asked: &QueueAccess) -> Result<Markup, Problem> {
-    // A name with `/` is the name of a work unit, which has no work units itself.
+    // A name with `/` is that of a work unit, which cannot have work units.
     if asked.name.contains('/') {
         return Ok(html! {});
     }

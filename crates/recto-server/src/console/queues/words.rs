@@ -9,7 +9,7 @@ use super::super::text::{duration, grouped};
 
 const MICROS_PER_SECOND: u32 = 1_000_000;
 
-/// Returns the number of messages of a queue. If the number is not exact, it is an upper bound.
+/// Returns the number of messages of a queue, with `≤` before an upper bound.
 pub(super) fn depth(status: &QueueStatus) -> Markup {
     html! {
         @if let Some(damage) = &status.damage { span.bad title=(damage) { "damaged" } }
@@ -18,7 +18,7 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
     }
 }
 
-/// Marks a queue that is paused.
+/// Returns a mark if the queue is paused; otherwise nothing.
 pub(super) fn paused(status: &QueueStatus) -> Markup {
     html! {
         @if status.is_paused() {
@@ -27,7 +27,7 @@ pub(super) fn paused(status: &QueueStatus) -> Markup {
     }
 }
 
-/// Returns the time for which the oldest message has been due.
+/// Returns how long the oldest message has been due, or a dash if none is due.
 pub(super) fn age(status: &QueueStatus) -> Markup {
     let age = status
         .age_seconds
@@ -40,7 +40,7 @@ pub(super) fn age(status: &QueueStatus) -> Markup {
     }
 }
 
-/// Formats a rate per second, with decimals if it is small.
+/// Formats a rate per second. Small rates have decimals.
 pub(super) fn per_second(rate: f64) -> String {
     if rate == 0.0 {
         "0".to_owned()
@@ -53,17 +53,17 @@ pub(super) fn per_second(rate: f64) -> String {
     }
 }
 
-/// Returns the approximate time between two times, in words.
+/// Formats the time between two points in time, in microseconds since 1970.
 pub(super) fn between(earlier_micros: i64, later_micros: i64) -> String {
     duration(u64::try_from(later_micros.saturating_sub(earlier_micros)).unwrap_or(0))
 }
 
-/// Formats the value of an option, which is a number of seconds.
+/// Formats the value of a queue's option, which is in seconds.
 pub(super) fn seconds(seconds: u32) -> String {
     duration(u64::from(seconds) * u64::from(MICROS_PER_SECOND))
 }
 
-/// Converts a time as the API writes it to microseconds since 1970.
+/// Converts a point in time from the API's format to microseconds since 1970.
 pub(super) fn micros(time: &str) -> Option<i64> {
     Some(time.parse::<jiff::Timestamp>().ok()?.as_microsecond())
 }

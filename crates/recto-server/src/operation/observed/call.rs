@@ -1,4 +1,4 @@
-//! Calls of a session: errors for the metrics, and changes for the audit log.
+//! Calls of an observed session: errors go to the metrics, and changes to the audit log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -11,24 +11,24 @@ use serde_json::Value as Json;
 use crate::operation::{AuditEvent, Context};
 use crate::problem::is_not_unique;
 
-/// Session that is observed for one request.
+/// Session wrapper that records metrics, errors and changes for one request.
 pub(crate) struct Observed<S> {
-    /// Visible only in this module, so that each operation uses [`call`](Self::call).
+    /// Wrapped session. It is private to the module, so that every operation uses
+    /// [`call`](Self::call).
     session: S,
     pub(super) context: Option<Context>,
-    /// Row filters of the token, by collection. They apply in addition to the filters of the
-    /// request.
+    /// Row filters of the token by collection. They apply in addition to the filter of a request.
     pub(super) rows: BTreeMap<String, String>,
 }
 
 impl<S: Session> Observed<S> {
-    /// Observes a session for the request that the current task handles. Outside a request, nothing
-    /// is recorded.
+    /// Wraps a session for the request that the current task handles. Outside a request, the
+    /// wrapper records nothing.
     pub(crate) fn new(session: S) -> Self {
         Self::of_rows(session, BTreeMap::new())
     }
 
-    /// Observes a session that is restricted to the rows of these filters.
+    /// Wraps a session that is restricted by the row filters `rows` of the token.
     pub(crate) fn of_rows(session: S, rows: BTreeMap<String, String>) -> Self {
         Self {
             session,
@@ -37,8 +37,8 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Executes an operation of the session, and records its errors, its changes and its audit
-    /// event. If the request is aborted, the audit log has the outcome `unknown`.
+    /// Executes an operation of the session, and records its errors and its line in the audit log.
+    /// If the request is aborted, the line has the outcome `unknown`.
     pub(super) async fn call<T>(
         &self,
         operation: Operation<T>,
@@ -69,7 +69,7 @@ impl<S: Session> Observed<S> {
         Ok(reply)
     }
 
-    /// Returns a stream of the session, and records its errors.
+    /// Opens a stream of the session, and records the errors of its items.
     pub(super) fn stream<'a, T: 'a>(
         &'a self,
         open: impl FnOnce(&'a S) -> BoxStream<'a, Result<T>>,
@@ -77,12 +77,13 @@ impl<S: Session> Observed<S> {
         open(&self.session).map(|step| self.observed(step)).boxed()
     }
 
-    /// Returns a part of the session, such as its queues. Records the error if it is missing.
+    /// Returns a part of the session, such as its queues. Records the error if the store has no
+    /// such part.
     pub(super) fn part<'a, T>(&'a self, find: impl FnOnce(&'a S) -> Result<T>) -> Result<T> {
         self.observed(find(&self.session))
     }
 
-    /// Returns the session itself, for calls that the client did not request.
+    /// Returns the wrapped session, for calls that no client requested. They are not recorded.
     pub(super) fn unobserved(&self) -> &S {
         &self.session
     }
@@ -111,22 +112,22 @@ impl<S: Session> Observed<S> {
     }
 }
 
-/// Operation with the reply `T`, as the metrics and the audit log see it.
+/// Description of an operation with the reply `T`, for metrics and the audit log.
 pub(super) struct Operation<T> {
-    /// Name in the audit log. `None`: the audit log omits the operation.
+    /// Name of the operation in the audit log. `None`: the audit log omits the operation.
     action: Option<&'static str>,
-    /// Whether the operation can change the store, even if its request is aborted.
+    /// True if the operation can change the store, even if its request is aborted.
     changes_store: bool,
-    /// Details for the audit log. They contain no key and no value.
+    /// Details for the line in the audit log. They must not contain keys or values of records.
     details: Vec<(&'static str, Json)>,
-    /// Returns the detail that the reply adds.
+    /// Returns the detail of a reply for the audit log, such as a number of rows.
     reply_detail: fn(&T) -> Option<(&'static str, Json)>,
-    /// Returns the errors of items in a reply.
+    /// Returns the errors of single items in a reply, for the metrics.
     item_errors: fn(&T) -> Vec<&Error>,
 }
 
 impl<T> Operation<T> {
-    /// Describes an operation that the audit log omits.
+    /// Describes an operation that does not appear in the audit log.
     pub(super) fn unaudited() -> Self {
         Self {
             action: None,
@@ -137,7 +138,7 @@ impl<T> Operation<T> {
         }
     }
 
-    /// Describes an operation that the audit log has, and that does not change the store.
+    /// Describes an operation that appears in the audit log, but does not change the store.
     pub(super) fn audited(action: &'static str) -> Self {
         Self {
             action: Some(action),
@@ -145,7 +146,7 @@ impl<T> Operation<T> {
         }
     }
 
-    /// Describes an operation that changes the store.
+    /// Describes an operation that changes the store, and appears in the audit log.
     pub(super) fn change(action: &'static str) -> Self {
         Self {
             changes_store: true,
@@ -159,18 +160,18 @@ impl<T> Operation<T> {
         self
     }
 
-    /// Sets the detail that the reply adds.
+    /// Sets the function that returns a detail of the reply for the audit log.
     pub(super) fn reply_detail(self, reply_detail: fn(&T) -> Option<(&'static str, Json)>) -> Self {
         Self { reply_detail, ..self }
     }
 
-    /// Sets the function that returns the errors of items in a reply.
+    /// Sets the function that returns the errors of single items in a reply.
     pub(super) fn item_errors(self, item_errors: fn(&T) -> Vec<&Error>) -> Self {
         Self { item_errors, ..self }
     }
 }
 
-/// Returns the errors among the results of items.
+/// Returns the errors in a list of results.
 pub(super) fn errors_of<T>(results: &[Result<T>]) -> Vec<&Error> {
     results
         .iter()

@@ -1,4 +1,4 @@
-//! Time, cost and shape of pages.
+//! Metrics and logs of pages: time, cost and shape of the plan.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,8 +19,7 @@ use recto::{Error, Result, Session};
 use super::{Observed, Operation};
 use crate::operation::{Context, Failure, PageSpan};
 
-/// Maximum time for explaining a slow query. The explanation only plans the query, and reads no
-/// rows.
+/// Maximum time to explain a slow query for the log. An explanation only plans, and reads no rows.
 const EXPLAIN_TIME: Duration = Duration::from_secs(1);
 const NANOS_PER_SECOND: f64 = 1e9;
 const MICROS_PER_MILLI: u64 = 1_000;
@@ -71,7 +70,7 @@ impl<S: Session> Pages for Observed<S> {
     }
 }
 
-/// Hides a cost that only the operator may see.
+/// Removes the cost from a reply, if only the operator may see it.
 fn hide_cost(reply: &mut PageReply) {
     if reply.cost_hidden {
         reply.cost = PageCost::default();
@@ -79,8 +78,8 @@ fn hide_cost(reply: &mut PageReply) {
 }
 
 impl<S: Session> Observed<S> {
-    /// Reads a page in any form, times it and traces it. `outline` returns the reply without its
-    /// rows, and the number of rows.
+    /// Reads a page, and records its time, metrics and trace span. `outline` returns the reply
+    /// without its rows, and the number of rows.
     async fn call_page<P>(
         &self,
         collection: &str,
@@ -111,7 +110,7 @@ impl<S: Session> Observed<S> {
         Some(context.observer().traces.page(context.parent()))
     }
 
-    /// Counts a successful page of `rows` rows, and logs it if it was slow.
+    /// Records the metrics of a successful page of `rows` rows, and logs the page if it was slow.
     async fn count_page(
         &self,
         collection: &str,
@@ -133,8 +132,8 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Counts and logs the shape of a query: its filter and sort order without values, for
-    /// `recto design`. Only queries that were answered or that no view serves are counted.
+    /// Counts and logs the shape of a query (filter and sort order without values), as input for
+    /// `recto design`. Counts only queries that succeeded or that no view serves.
     #[cfg(feature = "full")]
     fn count_query(&self, collection: &str, request: &PageRequest, error: Option<&Error>) {
         let is_counted = error.is_none_or(|error| error.kind() == ErrorKind::NoPlan);
@@ -143,8 +142,8 @@ impl<S: Session> Observed<S> {
         };
         let rows = self.rows.get(collection);
         let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
-        // Neither conversion fails, because a query that was answered or that no view serves has
-        // valid texts.
+        // Both conversions succeed, because a query that succeeded or that no view serves has valid
+        // texts.
         let filter = filter_shape(filters).unwrap_or_default();
         let order_by = sort_shape(&request.order_by).unwrap_or_default();
         let is_served = error.is_none();
@@ -156,8 +155,8 @@ impl<S: Session> Observed<S> {
     #[allow(clippy::unused_self)] // the other build uses it
     fn count_query(&self, _: &str, _: &PageRequest, _: Option<&Error>) {}
 
-    /// Logs an error that ended a scan after its first step. The response of an export already has
-    /// the status 200 then.
+    /// Logs an error that ended an export after its first step, when the reply already has status
+    /// 200.
     fn log_cut_short(&self, error: &Error) {
         if let Some(context) = &self.context {
             let (client, failure) = (context.request_client(), Failure::of(error));
@@ -174,8 +173,8 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Logs a slow page with its plan. The line contains no filter, cursor or bounds, because they
-    /// contain values.
+    /// Logs a slow page with its plan. The line has no filter, cursor or bounds, because they
+    /// contain stored values.
     async fn log_slow(
         &self,
         context: &Context,

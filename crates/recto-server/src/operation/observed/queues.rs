@@ -1,5 +1,5 @@
-//! Operations on queues. The audit log names queues and counts messages. It leaves out operations that keep
-//! the messages: receiving, peeking, and extending a receipt.
+//! Metrics and audit log of operations on queues. The audit log names queues and counts messages.
+//! It omits receiving, peeking and extending a receipt, which leave the messages in the queue.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use recto::{Result, Session};
 
 use super::{Observed, Operation, errors_of};
 
-/// Describes an operation that changes a queue.
+/// Describes an operation that changes a queue, with the queue's name for the audit log.
 fn change<T>(action: &'static str, queue: &str) -> Operation<T> {
     Operation::change(action).detail("queue", queue)
 }

@@ -1,5 +1,5 @@
-//! Export of spans to a collector. The server's log omits the messages of the SDK, as of all
-//! libraries. This module therefore logs when the export starts to fail or to drop spans.
+//! Export of trace spans to an `OpenTelemetry` collector. The server's log omits lines of libraries
+//! such as the SDK. So the module itself logs when the export starts to fail or to drop spans.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +17,19 @@ use tokio::runtime::Handle;
 use super::settings::Settings;
 use super::transport::Transport;
 
-/// Numbers of spans, by state.
+/// Counters of trace spans by their progress, from which dropped spans are detected.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Number of spans that ended.
+    /// Number of trace spans that ended.
     pub(super) ended: AtomicU64,
-    /// Number of ended spans that the exporter took from the queue.
+    /// Number of trace spans that the exporter took from the queue.
     taken: AtomicU64,
-    /// Number of ended spans that a collector accepted.
+    /// Number of trace spans that a collector accepted.
     pub(super) exported: AtomicU64,
-    /// Maximum number of spans in the queue.
+    /// Maximum number of trace spans in the queue.
     queued_spans: u64,
     is_dropping: AtomicBool,
-    /// Reason of the last export that got no reply from the collector.
+    /// Reason why the last export got no reply from the collector.
     reason: Mutex<Option<String>>,
 }
 
@@ -48,9 +48,9 @@ impl Counts {
     /// Counts a span that ends. Logs once if spans end faster than they are exported.
     ///
     /// The SDK drops a span when the queue is full, and does not report it. Dropped spans are
-    /// ended, but never taken from the queue. The difference of the two counts therefore shows that
-    /// spans were dropped. It must exceed twice the length of the queue, because a batch, which can
-    /// be as large as the queue, may be in transit.
+    /// ended, but never taken from the queue. So a growing difference of the two counts shows that
+    /// spans were dropped. The difference must exceed twice the length of the queue, because a
+    /// batch as large as the queue may be in transit.
     pub(super) fn end(&self) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         let waiting = ended.saturating_sub(self.taken.load(Ordering::Relaxed));
@@ -72,15 +72,14 @@ impl Counts {
     }
 }
 
-/// Starts the export with the settings of the environment variables.
+/// Starts the export of trace spans, with the settings in the environment.
 ///
 /// # Errors
 /// A setting cannot be used. The error contains no value, because a value may be a secret.
 pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkTracerProvider, String> {
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
     let transport = Transport::new(settings, runtime, Arc::clone(counts))?;
-    // Discard the error of the library, because it contains the endpoint, which may contain a
-    // password.
+    // Discard the library's error: it contains the endpoint, which may have a password.
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(transport)
@@ -105,12 +104,12 @@ pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkT
         .build())
 }
 
-/// Returns the attributes that identify this server in traces: those of the environment variables,
-/// or `recto` with its version.
+/// Returns the attributes that identify the server in traces, from the environment. The default
+/// name is `recto`.
 fn resource() -> Resource {
     let told = Resource::builder().build();
     let name = told.get(&Key::from_static_str("service.name"));
-    // The SDK's default name starts with `unknown_service`, so such a name counts as not set.
+    // The SDK's default name starts with `unknown_service`, so treat such a name as not set.
     let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let has_version = told.get(&Key::from_static_str("service.version")).is_some();
     let name = (!is_named).then(|| KeyValue::new("service.name", "recto"));
@@ -120,7 +119,7 @@ fn resource() -> Resource {
         .build()
 }
 
-/// Exporter that records whether it reaches the collector.
+/// Exporter that logs when the collector becomes unreachable, and when it is reachable again.
 #[derive(Debug)]
 struct Watched<E> {
     exporter: E,
@@ -129,7 +128,7 @@ struct Watched<E> {
 }
 
 impl<E> Watched<E> {
-    /// Logs when the collector becomes unreachable, and when it is reachable again.
+    /// Logs a change of the collector's state: unreachable, or reachable again.
     fn note_outcome(&self, spans: u64, result: &OTelSdkResult) {
         match result {
             Ok(()) => {

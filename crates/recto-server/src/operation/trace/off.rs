@@ -1,4 +1,4 @@
-//! Placeholders of a build without `OpenTelemetry`.
+//! Placeholders for traces in a build without `OpenTelemetry`.
 
 use axum::http::{Request, StatusCode};
 use recto::Error;
@@ -7,22 +7,22 @@ use recto::session::PageReply;
 use super::settings;
 use crate::config::Config;
 
-/// Source of spans. This build creates no spans.
+/// Placeholder for the source of trace spans. It creates none.
 #[derive(Debug)]
 pub(crate) struct Traces;
 
-/// Placeholder of the span under which the spans of pages are created.
+/// Placeholder for the trace span of a request, to which spans of pages would belong.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent;
 
-/// Span of a request.
+/// Placeholder for the trace span of a request.
 pub(crate) struct RequestSpan;
 
-/// Span of a page.
+/// Placeholder for the trace span of a page.
 pub(crate) struct PageSpan;
 
 impl Traces {
-    /// Logs a warning if the environment asks for traces, which this build cannot export.
+    /// Logs a warning if the environment requests traces, because the build cannot export them.
     pub(crate) fn start(_config: &Config) -> Self {
         if let Some(said) = settings::said_without(&settings::variable) {
             crate::log::warn!("{said}");

@@ -1,15 +1,16 @@
-//! Settings of traces from the environment.
+//! Settings of traces from environment variables.
 //!
-//! The SDK itself reads `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its argument, the
-//! endpoints, headers and compression of OTLP, and the size of batches. This module reads the settings that the SDK
-//! leaves to programs, or accepts without a limit.
+//! The SDK itself reads `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and
+//! its argument, the endpoints, headers and compression of OTLP, and the size of batches. The
+//! module reads the settings that the SDK leaves to programs, or accepts without a limit.
 
-/// Variable for the endpoint of all signals. The SDK appends `/v1/traces` for traces.
+/// Environment variable with the endpoint of all signals. The SDK appends `/v1/traces` for traces.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Variable for the endpoint of traces, which is used unchanged and takes precedence.
+/// Environment variable with the endpoint of traces. It is used unchanged, and takes precedence.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// Returns a variable of the process; `None` if it is empty, as the specification requires.
+/// Returns an environment variable. An empty variable counts as not set, as the specification
+/// requires.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name)
         .ok()
@@ -17,15 +18,16 @@ pub(super) fn variable(name: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// Returns whether traces are wanted: an endpoint is set, and no variable disables traces.
+/// Returns whether the environment requests traces: an endpoint is set, and no variable disables
+/// traces.
 pub(super) fn is_wanted(variable: &impl Fn(&str) -> Option<String>) -> bool {
     let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let is_otlp = variable("OTEL_TRACES_EXPORTER").is_none_or(|names| lists(&names, "otlp"));
     !is_disabled && is_otlp && endpoint(variable).is_some()
 }
 
-/// Returns a warning if the environment asks for traces, which this build cannot export. The server
-/// logs it at its start.
+/// Returns a warning if the environment requests traces, which a build without the feature cannot
+/// export.
 #[cfg(any(test, not(feature = "opentelemetry")))]
 pub(super) fn said_without(variable: &impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     is_wanted(variable).then_some(
@@ -54,25 +56,26 @@ mod exporting {
 
     use super::{endpoint, lists};
 
-    /// Maximum length of the queue of spans that wait for export. A larger setting is reduced to
-    /// it.
+    /// Maximum number of trace spans in the queue for the exporter. A larger setting is reduced to
+    /// the maximum.
     pub(crate) const MAX_QUEUED_SPANS: u64 = 65_536;
-    /// Default length of the queue of spans (`OTEL_BSP_MAX_QUEUE_SIZE`), from the specification.
+    /// Default number of trace spans in the queue for the exporter (`OTEL_BSP_MAX_QUEUE_SIZE`),
+    /// from the specification.
     pub(crate) const DEFAULT_QUEUED_SPANS: u64 = 2_048;
-    /// Default time limit for the reply of a collector, in milliseconds, from the specification.
+    /// Default time limit for a collector's reply, in milliseconds, from the specification.
     const DEFAULT_EXPORT_TIME_MS: u64 = 10_000;
-    /// Maximum time limit for the reply of a collector, in milliseconds.
+    /// Maximum of the time limit for a collector's reply, in milliseconds.
     const MAX_EXPORT_TIME_MS: u64 = 60_000;
     /// Default interval between two exports (`OTEL_BSP_SCHEDULE_DELAY`), in milliseconds, from the
     /// specification.
     const DEFAULT_DELAY_MS: u64 = 5_000;
-    /// Minimum interval between two exports, in milliseconds. Without an interval, the exporting
-    /// thread would never rest.
+    /// Minimum interval between two exports, in milliseconds. It keeps the exporting thread from
+    /// running without a pause.
     const MIN_DELAY_MS: u64 = 10;
     /// Maximum interval between two exports, in milliseconds.
     const MAX_DELAY_MS: u64 = 3_600_000;
 
-    /// Samplers of the SDK.
+    /// Names of the samplers that the SDK supports.
     const SAMPLERS: [&str; 6] = [
         "always_on",
         "always_off",
@@ -82,27 +85,29 @@ mod exporting {
         "parentbased_traceidratio",
     ];
 
-    /// Settings of traces.
+    /// Settings of traces that the SDK does not read itself.
     #[derive(Debug)]
     #[cfg_attr(not(feature = "opentelemetry"), allow(dead_code))]
     pub(crate) struct Settings {
-        /// Scheme, host and port of the collector. The log may contain these parts of its address.
+        /// Scheme, host and port of the collector: the parts of its address that a log may contain.
         pub(crate) collector: String,
         pub(crate) is_https: bool,
         pub(crate) queued_spans: u64,
         pub(crate) delay: Duration,
         pub(crate) export_time: Duration,
-        /// True if the server continues the traces of its clients, which the header `traceparent`
+        /// True if the server continues a client's trace, which the header `traceparent`
         /// identifies.
         pub(crate) takes_parents: bool,
-        /// File of certificate authorities to trust instead of those of the machine.
+        /// File of certificate authorities to trust for the collector; `None` for those of the
+        /// machine.
         pub(crate) certificate: Option<PathBuf>,
-        /// Certificate and key with which this server authenticates to the collector.
+        /// Files of the certificate and the key with which the server authenticates to the
+        /// collector.
         pub(crate) client: Option<(PathBuf, PathBuf)>,
     }
 
     impl Settings {
-        /// Reads the settings. An error describes the problem and contains no value, because an address may contain a
+        /// Reads the settings of traces. An error contains no value, because an address may have a
         /// password.
         pub(crate) fn read(variable: &impl Fn(&str) -> Option<String>) -> Result<Self, &'static str> {
             let refused = "the endpoint must be a URL with http:// or https:// and a host";
@@ -141,8 +146,7 @@ mod exporting {
         }
     }
 
-    /// Returns warnings about settings that the server does not support. The server logs them at
-    /// its start.
+    /// Returns warnings about settings of traces that the server ignores.
     pub(crate) fn not_followed(variable: &impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
         let is_other = |name: &str, known: &[&str]| {
             variable(name).is_some_and(|value| !known.contains(&value.to_ascii_lowercase().as_str()))

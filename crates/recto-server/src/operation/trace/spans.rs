@@ -1,6 +1,6 @@
-//! Spans of requests and pages. Their names and attributes follow the semantic conventions for HTTP
-//! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>). `url.path` and `url.query` are
-//! missing, because they contain keys, filters and cursors.
+//! Trace spans of requests and pages. Names and attributes follow `OpenTelemetry`'s semantic
+//! conventions for HTTP (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
+//! `url.path` and `url.query` are missing, because they contain keys, filters and cursors.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,16 +22,16 @@ use super::export::{Counts, provider};
 use super::settings::{self, Settings};
 use crate::config::Config;
 
-/// Maximum time for which a stopping server waits until the last spans are exported.
+/// Maximum time that a stopping server waits for the export of the last trace spans.
 pub(crate) const MAX_FLUSH_TIME: Duration = Duration::from_secs(5);
-/// Maximum length of a client's `tracestate` header, in bytes. A longer header is ignored, because
-/// the specification does not require programs to keep it.
+/// Maximum length of a client's `tracestate` header, in bytes. A longer header is ignored, as the
+/// specification allows.
 const MAX_TRACE_STATE_BYTES: usize = 512;
 
-/// Paths of requests that have no span, because they are frequent and not interesting.
+/// Paths of requests without a trace span, because they are frequent and not interesting.
 const UNTRACED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Creates spans, if the environment variables request traces.
+/// Source of trace spans. It creates none unless the environment requests traces.
 pub(crate) struct Traces(Option<Exporting>);
 
 struct Exporting {
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Starts the export of traces, if the environment variables request it. If a setting is
-    /// invalid, the server logs it and runs without traces.
+    /// Starts the export of traces, if the environment requests it. With an invalid setting, the
+    /// server logs the error and runs without traces.
     pub(crate) fn start(config: &Config) -> Self {
         if !settings::is_wanted(&settings::variable) {
             return Self(None);
@@ -68,15 +68,15 @@ impl Traces {
         }
     }
 
-    /// Creates the span of a request, if its trace is sampled.
+    /// Creates the trace span of a request, if the request's trace is sampled.
     pub(crate) fn request<B>(&self, request: &Request<B>) -> RequestSpan {
         let exporting = self.0.as_ref();
         let exporting = exporting.filter(|_| !UNTRACED.contains(&request.uri().path()));
         RequestSpan(exporting.and_then(|exporting| exporting.request(request)))
     }
 
-    /// Creates the span of a page as a child of the span of its request. If the request has no
-    /// span, the page has none.
+    /// Creates the trace span of a page, as a child of its request's span. Without a span of the
+    /// request, the page has none.
     pub(crate) fn page(&self, parent: &Parent) -> PageSpan {
         let (Some(exporting), Some(parent)) = (&self.0, &parent.0) else {
             return PageSpan(None);
@@ -85,7 +85,7 @@ impl Traces {
         PageSpan(exporting.open("page", SpanKind::Internal, &parent))
     }
 
-    /// Exports the remaining spans, for at most [`MAX_FLUSH_TIME`].
+    /// Exports the remaining trace spans, for at most [`MAX_FLUSH_TIME`].
     pub(crate) async fn finish(&self) {
         let Some(exporting) = &self.0 else {
             return;
@@ -151,12 +151,12 @@ impl Exporting {
     }
 }
 
-/// Request headers that contain the trace context.
+/// Request headers, from which `OpenTelemetry` extracts the client's trace.
 struct Headers<'a>(&'a HeaderMap);
 
 impl Extractor for Headers<'_> {
-    /// Returns the value of a header that occurs exactly once. If a `traceparent` occurs twice,
-    /// neither of them is reliable.
+    /// Returns the value of a header that the request has exactly once. Of two `traceparent`
+    /// headers, neither is reliable.
     fn get(&self, key: &str) -> Option<&str> {
         let mut values = self.0.get_all(key).iter();
         let value = values.next()?.to_str().ok()?;
@@ -169,8 +169,8 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Returns two names of a method: the value of an attribute, and the start of a span's name. All
-/// unknown methods have the same names, so that clients cannot create new ones.
+/// Returns two names of a method: the attribute's value, and the start of the span's name. All
+/// unknown methods share the names, so that clients cannot create new ones.
 fn method(method: &Method) -> (&'static str, &'static str) {
     let known = match *method {
         Method::GET => "GET",
@@ -196,7 +196,7 @@ fn version(version: Version) -> Option<&'static str> {
     }
 }
 
-/// Span that has not ended.
+/// Trace span that has not ended. Dropping it ends the span.
 struct Open {
     span: Span,
     name: &'static str,
@@ -220,7 +220,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // A span that `finish` did not end belongs to a request whose client disconnected, or that
+        // A span that `finish` did not end is from a request whose client disconnected, or that
         // timed out.
         if !self.is_finished {
             self.set("error.type", "cancelled");
@@ -230,11 +230,11 @@ impl Drop for Open {
     }
 }
 
-/// Context of a request's span, under which the spans of its pages are created.
+/// Trace span of a request as the parent of the spans of its pages; `None` without a span.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent(Option<SpanContext>);
 
-/// Span of a request, if its trace is sampled.
+/// Trace span of a request; `None` if the request's trace is not sampled.
 pub(crate) struct RequestSpan(Option<Open>);
 
 impl RequestSpan {
@@ -242,8 +242,8 @@ impl RequestSpan {
         Parent(self.0.as_ref().map(|open| open.span.span_context().clone()))
     }
 
-    /// Ends the span. Before, it adds the status of the response, and the route if one matched the
-    /// request.
+    /// Ends the trace span of a request. First adds the response's status, and the route if one
+    /// matched.
     pub(crate) fn end(self, route: Option<&str>, status: StatusCode, request_id: &str) {
         let Some(mut open) = self.0 else {
             return;
@@ -263,13 +263,12 @@ impl RequestSpan {
     }
 }
 
-/// Span of a page, if its request has a span.
+/// Trace span of a page; `None` if the page's request has no span.
 pub(crate) struct PageSpan(Option<Open>);
 
 impl PageSpan {
-    /// Ends the span. Before, it adds the collection and the number of rows of the page, or the
-    /// error. A failed span has no collection, because its name may be arbitrary text of the
-    /// request.
+    /// Ends the trace span of a page. First adds the collection and the number of rows, or the
+    /// error. With an error, omits the collection, whose name may be arbitrary text of the request.
     pub(crate) fn end(self, collection: &str, page: Result<(&PageReply, usize), &Error>) {
         let Some(mut open) = self.0 else {
             return;
@@ -299,7 +298,7 @@ impl PageSpan {
     }
 }
 
-/// Returns a kind of error as the value of an attribute. The message of an error may contain
+/// Returns the kind of an error as an attribute's value. The error's message may contain stored
 /// values.
 fn kind_name(kind: ErrorKind) -> String {
     let mut name = String::new();
@@ -312,7 +311,7 @@ fn kind_name(kind: ErrorKind) -> String {
     name
 }
 
-/// Returns true if the store failed, and false if the request is at fault.
+/// Returns whether an error of this kind is a failure of the store, and not a fault of the request.
 fn is_of_store(kind: ErrorKind) -> bool {
     matches!(
         kind,

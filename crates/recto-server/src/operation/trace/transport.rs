@@ -1,4 +1,4 @@
-//! Connection to a collector.
+//! HTTP connection to an `OpenTelemetry` collector, for the exporter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,13 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::export::Counts;
 use super::settings::Settings;
 
-/// Maximum size of a collector's reply, in bytes. A reply contains only the number of rejected spans.
+/// Maximum size of a collector's reply, in bytes. Replies are short: they contain the number of
+/// rejected spans.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Connection to a collector, on the runtime of the server.
+/// HTTP connection to a collector, which runs on the server's runtime.
 pub(super) struct Transport {
     client: HttpsClient,
     runtime: Handle,
@@ -40,7 +41,7 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Creates the connection. It sends nothing yet.
+    /// Creates the connection to a collector. Sends nothing until the first export.
     ///
     /// # Errors
     /// A certificate or a key cannot be used.
@@ -67,8 +68,8 @@ impl Transport {
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, time) = (self.client.clone(), self.time);
-        // Run the exchange in the server's runtime, because the exporter calls this function from
-        // its own thread outside the runtime.
+        // Use the server's runtime: the exporter calls the function from its own thread, which has
+        // no runtime.
         let exchange = async move { tokio::time::timeout(time, exchange(client, request)).await };
         let answer = match self.runtime.spawn(exchange).await {
             Ok(Ok(answer)) => answer,
@@ -88,8 +89,8 @@ async fn exchange(client: HttpsClient, request: Request<Bytes>) -> Result<Respon
     Ok(Response::from_parts(head, body))
 }
 
-/// Returns the text of an error and of its causes. The text of the outermost error alone would only
-/// say that the request failed.
+/// Returns the texts of an error and of all its causes. The outermost text says only that the
+/// request failed.
 fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -100,7 +101,8 @@ fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Returns the TLS settings: the trusted authorities, and the certificate of this server.
+/// Returns the TLS configuration for the collector: trusted authorities, and the server's
+/// certificate.
 fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = &settings.certificate {
@@ -126,7 +128,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let Some((certificate, key)) = &settings.client else {
         return Ok(builder.with_no_client_auth());
     };
-    // The message may contain the error of the library, because this error never contains the key.
+    // The message may contain the library's error, which never contains the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("{}: no PEM private key can be read: {error}", key.display()))?;
     builder

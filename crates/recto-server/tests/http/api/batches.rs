@@ -58,9 +58,9 @@ pub(crate) async fn hold_the_later_of_two_changes(client: Client) {
     assert_eq!(found.status, 200);
 }
 
-/// A batch that puts a different record with the key of an append-only record is rejected. A put of
-/// the same record is accepted. If the different record is stored and not in the batch, only the
-/// embedded store rejects it.
+/// Checks puts of a record with the key of an append-only record in a batch. An equal record is
+/// accepted. A different record in the same batch is rejected. A different stored record is
+/// detected only by the embedded store.
 pub(crate) async fn do_not_change_what_is_appended(client: Client) {
     let line = |seq: i32, line: &str| json!({ "collection": "log", "put": { "stream": "kept", "seq": seq.to_string(), "line": line } });
     let reply = send(
@@ -86,8 +86,8 @@ pub(crate) async fn do_not_change_what_is_appended(client: Client) {
                 .await
                 .problem(404, "not-found");
         }
-        // On Cassandra, an append to an existing key replaces the record, as the description of the
-        // API says.
+        // On Cassandra, an append to an existing key replaces the record, as the API description
+        // says.
         Kind::Cassandra => assert_eq!(
             (other.status, put.status, &stored["line"]),
             (200, 204, &json!("other"))
@@ -182,7 +182,7 @@ pub(crate) async fn have_a_limit(client: Client) {
     assert!(problem["detail"].as_str().unwrap().contains("10000"), "{problem}");
 }
 
-/// Checks a batch that exceeds the size limit of a logged batch of Cassandra. The server rejects it
+/// Checks a batch that is larger than a logged batch of Cassandra may be. The server rejects it
 /// before it writes anything. The embedded store has no such limit.
 pub(crate) async fn too_large_for_cassandra_are_refused_whole(client: Client) {
     let text = "x".repeat(2_000);

@@ -1,4 +1,4 @@
-//! Checks the description of the API itself. All other tests check their responses against it.
+//! Checks the API description itself. All other tests check their responses against it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::support::client::listed;
 use super::support::{Client, Reply};
 
-/// Collects all values of `$ref`, and all operation ids.
+/// Collects all values of `$ref` and all operation ids in a part of the description.
 fn collect(of: &Json, references: &mut BTreeSet<String>, ids: &mut Vec<String>) {
     match of {
         Json::Object(members) => {
@@ -45,13 +45,13 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
-    // There are 3 operations of the schema, the collections and the views, 10 of the store, and 5
-    // of queues. There are 9 of messages of queues, 9 of messages of units, 4 of units, and 2 of
-    // the rotating tables. Each of 4 collections has 12.
+    // There are 3 operations of the schema, collections and views, 10 of the store, and 5 of
+    // queues. Messages of queues have 9, messages of units 9, units 4, and tables of message bodies
+    // 2. Each of 4 collections has 12.
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 
-/// Returns a valid value of a parameter, as JSON and as text in an address.
+/// Returns a valid value for the JSON Schema of a parameter, as JSON and as text in a URL.
 fn value_of(schema: &Json) -> (Json, String) {
     if let Some(values) = schema["enum"].as_array() {
         return (values[0].clone(), values[0].as_str().unwrap().to_owned());
@@ -97,12 +97,12 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
             checked += 1;
         }
     }
-    // Each of four collections has 15 parameters of a query, 16 of an explanation (which also has
-    // `run`), and 5 of an export.
+    // Each of the four collections has 15 parameters of a query, 16 of an explanation (which also
+    // has `run`), and 5 of an export.
     assert_eq!(checked, 4 * (15 + 16 + 5));
 }
 
-/// Returns a path of the description with its placeholders replaced by valid names.
+/// Replaces the placeholders in a path of the description by valid names.
 fn target_of(template: &str) -> String {
     let mut target = String::new();
     for part in template.split('{') {
@@ -115,7 +115,8 @@ fn target_of(template: &str) -> String {
     target
 }
 
-/// Returns a value that violates the schema of a parameter; `None` if the schema allows any text.
+/// Returns a value that violates the JSON Schema of a parameter; `None` if the schema allows any
+/// text.
 fn wrong_value(schema: &Json) -> Option<&'static str> {
     match schema["type"].as_str() {
         _ if !schema["enum"].is_null() || !schema["items"]["enum"].is_null() => Some("no such name"),
@@ -142,8 +143,8 @@ pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
                     Some(at) => document.pointer(at.trim_start_matches('#')).unwrap(),
                     None => parameter,
                 };
-                // Leave out `collections`, because the server does not find a collection with a
-                // wrong name, and so replies 404.
+                // Leave out `collections`: a wrong name is answered with 404, because the
+                // collection does not exist.
                 let has_wrong_values = parameter["in"] == "query" && parameter["name"] != "collections";
                 let value = wrong_value(&parameter["schema"]).filter(|_| has_wrong_values);
                 wrong.extend(value.map(|value| (parameter["name"].as_str().unwrap().to_owned(), value)));
@@ -164,7 +165,7 @@ pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
     assert!(checked > 150, "{checked}");
 }
 
-/// Checks that each array in the document has `items`, which client generators require.
+/// Checks that each array in the description has `items`, which client generators require.
 fn check_arrays(of: &Json, at: &str) {
     match of {
         Json::Object(members) => {
@@ -183,7 +184,7 @@ fn check_arrays(of: &Json, at: &str) {
 pub(crate) async fn says_what_arrays_hold(client: Client) {
     let document = client.get("/openapi.json").await.json();
     check_arrays(&document, "");
-    // A record in a response has its key, unless `fields` omits the key.
+    // In a response, a record has its key, unless the request's `fields` omits the key.
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["notes"]["required"], json!(["tenant", "at", "id"]));
     assert_eq!(schemas["notes.part"]["required"], Json::Null);

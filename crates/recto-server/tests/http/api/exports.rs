@@ -17,7 +17,7 @@ const EXPORT: &str = "/v1/collections/exported/records:export";
 const PARTS: i32 = 10;
 const ROWS_PER_PART: i32 = 400;
 
-/// Fills the collection, once per store.
+/// Fills the exported collection, once for each kind of store.
 async fn seed(client: &Client) {
     static EMBEDDED: OnceCell<()> = OnceCell::const_new();
     static CASSANDRA: OnceCell<()> = OnceCell::const_new();
@@ -98,8 +98,8 @@ pub(crate) async fn go_on_after_a_cut(client: Client) {
     assert_all(&found);
 }
 
-/// Exports with several requests. Each request is interrupted after two resume tokens, and the next
-/// one continues. Returns the exported keys and the number of requests.
+/// Exports with many requests: interrupts each request after two resume tokens, and continues with
+/// the next. Returns the exported keys and the number of requests.
 async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>, usize) {
     let mut found = Vec::new();
     let mut token = String::new();
@@ -112,8 +112,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
             parameters.push(("resume_token", &*token));
             body["resume_token"] = token.clone().into();
         }
-        // Send the parameters in the address and in the body in turn. A token of one form is valid
-        // in the other.
+        // Send the parameters in the URL and in the body in turn. A resume token of one form is
+        // valid in the other.
         let reply = if requests % 2 == 1 {
             client.get(&listed(EXPORT, &parameters)).await
         } else {
@@ -121,8 +121,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
         };
         assert_eq!(reply.status, 200, "{}", reply.text());
         let lines = lines(&reply.text());
-        // Cut the export after its second token, in the middle of the following lines. The last
-        // part arrives whole.
+        // Cut the export after its second token, in the middle of the lines that follow. Keep the
+        // last part whole.
         let tokens = lines.iter().enumerate();
         let tokens: Vec<usize> = tokens
             .filter(|(_, line)| line.get("resume_token").is_some())
@@ -142,8 +142,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
     (found, requests)
 }
 
-/// Exports return the records of a filter, whether a view serves the filter or a filter scan checks
-/// each row. The parameters may be in the address or in the body.
+/// Checks that an export returns the records of a filter: if a view serves the filter, and if each
+/// row is checked. The parameters may be in the URL or in the body.
 pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     seed(&client).await;
     for (filter, expected) in [
@@ -178,7 +178,7 @@ pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     twice.problem(400, "invalid-parameter");
 }
 
-/// A token with a row filter can resume its own exports. It cannot resume an export of a token with
+/// Checks that a token with a row filter can resume its own exports, but not those of a token with
 /// another row filter.
 pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
     seed(&client).await;
@@ -221,7 +221,7 @@ pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
         let problem = reply.problem(400, "invalid-page-token");
         assert_eq!(problem["parameter"], "resume_token");
     }
-    // The server also rejects a token of a request with another filter.
+    // The server must also reject a resume token whose request had another filter.
     let token = of(client.clone(), "number >= 1").await;
     let reply = client
         .get(&listed(
@@ -254,8 +254,8 @@ pub(crate) async fn refuse_tokens_that_are_not_theirs(client: Client) {
     }
 }
 
-/// The server does not read ahead of a client that does not read. The export ends when the client
-/// disconnects.
+/// Checks that the server does not read ahead of a client that does not read. The export ends when
+/// the client disconnects.
 pub(crate) async fn are_not_read_ahead_of_the_client(client: Client) {
     seed(&client).await;
     let mut stream = TcpStream::connect(client.address).await.unwrap();

@@ -53,7 +53,7 @@ pub(crate) async fn of_any_type_are_found_again(client: Client) {
         assert_eq!(found.status, 200, "{key}: {}", found.text());
         let found = found.json();
         assert_eq!(found["bytes"], "");
-        // A key that consists of the values in the response leads to the same record.
+        // Build the key from the values in the response. It must lead to the same record.
         let text = |name: &str| match &found[name] {
             serde_json::Value::String(text) => encode(text),
             other => encode(&other.to_string()),

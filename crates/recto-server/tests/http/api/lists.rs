@@ -77,7 +77,7 @@ pub(crate) async fn say_where_a_filter_is_wrong(client: Client) {
         (problem["status"].as_i64(), &problem["parameter"]),
         (Some(400), &"filter".into())
     );
-    // A contradictory filter yields an empty page.
+    // A filter that contradicts itself yields an empty page, not an error.
     let page = client
         .notes(&[("filter", "tenant = \"a\" AND tenant = \"b\"")])
         .await;
@@ -183,7 +183,8 @@ pub(crate) async fn start_where_asked(client: Client) {
         let problem = client.get(&target).await.problem(400, "invalid-query");
         assert_eq!(problem["parameter"], "from", "{bad}: {problem}");
     }
-    // With `both_edges`, the server checks whether a previous page exists. Here it finds none.
+    // With `both_edges`, the server checks whether a previous page exists. The test's page has
+    // none.
     let both = client
         .notes(&[("filter", &filter), ("from", "[5]"), ("both_edges", "true")])
         .await;
@@ -248,7 +249,7 @@ pub(crate) async fn link_to_their_neighbours(client: Client) {
     assert_eq!(ats(&client.get(&first).await.json()), [5, 4]);
 }
 
-/// Returns the target of the link with this relation in a `Link` header.
+/// Returns the target of the link with the relation `relation` in a `Link` header.
 fn link(header: &str, relation: &str) -> Option<String> {
     let ending = format!(">; rel=\"{relation}\"");
     let links = header.split(", ");
@@ -256,7 +257,8 @@ fn link(header: &str, relation: &str) -> Option<String> {
     found.next().map(|link| format!("/v1/collections/notes/{link}"))
 }
 
-/// `records:query` returns the same list as a GET. Its parameters are JSON in the body.
+/// Checks that `records:query`, with the parameters as JSON in the body, returns the same list as a
+/// GET.
 pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let note = |id: i64| json!({ "put": { "tenant": "by body", "at": id, "id": id } });
     client.write("notes", (0..7).map(note).collect()).await;
@@ -282,7 +284,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let by_body = by_body.json();
     assert_eq!(by_body["records"], by_address["records"]);
     assert_eq!(by_body["records"].as_array().unwrap().len(), 3);
-    // A token of a request by address is valid in a request by body, and the other way round.
+    // A page token from a request by URL is valid in a request by body, and the other way round.
     let token = &by_address["next_page_token"];
     let next = client
         .post(query, &json!({ "filter": filter, "page_token": token }))
@@ -314,7 +316,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     client.get(query).await.problem(405, "method-not-allowed");
 }
 
-/// Keys of many kilobytes make page tokens that are too long for an address. The pages can be
+/// Checks keys of many kilobytes, whose page tokens are too long for a URL. The next page can be
 /// requested with the token in the body.
 pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
     use base64::Engine as _;
@@ -337,8 +339,8 @@ pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
         });
         let reply = client.post(query, &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
-        // The reply has no link to the next page, because the server would reject an address of
-        // this length.
+        // The reply has no link to the next page, because the server would reject a URL of that
+        // length.
         assert!(!reply.header("link").contains("next"));
         let page = reply.json();
         found.push(page["records"][0]["tiny"].clone());

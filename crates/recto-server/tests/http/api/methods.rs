@@ -1,4 +1,4 @@
-//! Checks methods that a resource does not support, and addresses without a resource.
+//! Checks methods that a resource does not support, and paths without a resource.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
             "{target}"
         );
         for method in [Method::POST, Method::TRACE, Method::PATCH, Method::GET] {
-            // Skip the patch of a record without versions, which the server rejects with another
-            // error than 405.
+            // Skip the patch of a record without versions: the server rejects it with another error
+            // than 405.
             if allow.contains(method.as_str()) || (target, &method) == (RECORD, &Method::PATCH) {
                 continue;
             }
@@ -46,8 +46,8 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
     }
 }
 
-/// Compares the `Allow` headers of each path, in the response to OPTIONS and in the 405 response,
-/// with the methods in the description.
+/// Compares the header `Allow` of each path, in the responses to OPTIONS and with status 405, with
+/// the methods in the description.
 async fn check_described(client: &Client) {
     let document = client.get("/openapi.json").await.json();
     for (template, item) in document["paths"].as_object().unwrap() {
@@ -98,7 +98,7 @@ fn of_records_with_versions_are_those_of_the_description() {
         let record = "/v1/collections/docs/records/1";
         let options = client.send(Method::OPTIONS, record, &[], "").await;
         assert!(options.header("allow").contains("PATCH"));
-        // The hint names the existing view that serves the query, and proposes no new view.
+        // The hint must name the existing view that serves the query, and not propose a new view.
         let records = "/v1/collections/docs/records?view=base&filter=tenant%3D%22acme%22";
         let problem = client.get(records).await.problem(400, "no-view");
         let hint = problem["hint"].as_str().unwrap();

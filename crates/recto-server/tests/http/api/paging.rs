@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 use super::support::Client;
 use super::support::client::notes;
 
-/// Writes `count` rows of a tenant, and returns the filter that selects them. In the order of the
-/// list, `at` falls from `count - 1` to 0.
+/// Writes `count` rows of a tenant, and returns the filter that selects them. In the list's order,
+/// their field `at` falls from `count - 1` to 0.
 async fn seed(client: &Client, tenant: &str, count: i32) -> String {
     let row = |at| json!({ "put": { "tenant": tenant, "at": at, "id": "7", "title": format!("n{at}") } });
     client.write("notes", (0..count).map(row).collect()).await;
@@ -85,7 +85,7 @@ pub(crate) async fn next_is_empty_only_at_the_end(client: Client) {
             break;
         }
     }
-    // The last page is full and has no token, so that no empty page follows.
+    // The last page is full. It has no token, so that no empty page follows.
     assert_eq!(sizes, [4, 4, 4]);
     assert_eq!(seen, falling(11, 0));
     let nothing = client.notes(&[("filter", "tenant = \"nobody\"")]).await;
@@ -110,8 +110,8 @@ pub(crate) async fn previous_is_empty_only_at_the_beginning(client: Client) {
         page = client
             .notes(&[("filter", &filter), ("page_size", "4"), ("page_token", &previous)])
             .await;
-        // Each page has a token of the next page, so that a client that reads backward can change
-        // its direction.
+        // Each page has a token of the next page, so that a client that pages backward can turn
+        // around.
         assert_ne!(token(&page, "next_page_token"), "");
     }
     assert_eq!(pages, [falling(3, 0), falling(7, 4), falling(9, 8)]);
@@ -149,7 +149,7 @@ pub(crate) async fn a_token_with_other_arguments_is_refused(client: Client) {
     }
     let elsewhere = format!("/v1/collections/log/records?filter=stream%20%3D%20%22a%22&page_token={next}");
     client.get(&elsewhere).await.problem(400, "invalid-page-token");
-    // The query with other spaces, and with other fields, counts as the same query.
+    // Other spaces and other fields do not change the query, so the page token stays valid.
     let spaced = "  tenant=\"arguments\" ";
     let same = client
         .notes(&[

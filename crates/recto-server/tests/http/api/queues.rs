@@ -12,7 +12,7 @@ use super::support::{Client, Kind, Reply, run};
 
 const JOBS: &str = "/v1/queues/jobs";
 
-/// Runs a test on its own store without collections.
+/// Runs a test on a new store without collections.
 fn on_store<F: Future<Output = ()>>(test: impl FnOnce(Recto) -> F) {
     run(async {
         let folder = tempfile::tempdir().unwrap();
@@ -22,8 +22,8 @@ fn on_store<F: Future<Output = ()>>(test: impl FnOnce(Recto) -> F) {
     });
 }
 
-/// Runs a test on its own store, with a client that may do everything, the queue `jobs`, and the queue `dead` for its
-/// dead letters.
+/// Runs a test on a new store with the queue `jobs`, and the queue `dead` for its dead letters. The
+/// client has all rights.
 fn with_jobs<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F) {
     on_store(async |recto| test(jobs_of(&recto).await).await);
 }
@@ -50,7 +50,7 @@ async fn ask(client: &Client, verb: &str, body: Json) -> Reply {
     client.post(&format!("{JOBS}/messages:{verb}"), &body).await
 }
 
-/// Sends a request that must succeed.
+/// Sends a request, which must succeed, and returns its reply.
 async fn done(client: &Client, verb: &str, body: Json) -> Json {
     let reply = ask(client, verb, body).await;
     assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
@@ -684,8 +684,8 @@ fn without_a_grant_a_queue_is_as_if_it_were_not_there() {
                 assert_eq!(listed.json(), json!({ "queues": [] }));
             }
         }
-        // The server gives the same response for a queue without a grant and for a queue that does
-        // not exist.
+        // The server must answer equally for a queue that the token may not see and for a queue
+        // that does not exist.
         let gone = all.get("/v1/queues/none").await.problem(404, "not-found");
         let stranger = granted(&recto, &[("*", &everything)]).await;
         assert_eq!(
@@ -784,7 +784,7 @@ fn a_work_unit_is_a_queue_that_ends() {
             (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
             (&json!("jobs/night"), &json!(1))
         );
-        // The path of a queue does not lead to a work unit, even with an encoded `/`.
+        // The path of a queue must not lead to a work unit, even with an encoded `/`.
         client
             .get("/v1/queues/jobs%2Fnight")
             .await
@@ -942,7 +942,7 @@ fn applies_queue_grants_to_work_units() {
             .post(&format!("{unit}:end"), &json!({}))
             .await
             .problem(404, "not-found");
-        // All queues share the rotating tables, so only a token that may read every queue may see
+        // All queues share the tables of message bodies, so only a token for every queue may see
         // them.
         stranger.get("/v1/queue-tables").await.problem(403, "forbidden");
         let reader = granted(&recto, &[("queue.*", &[Right::Read])]).await;

@@ -14,7 +14,7 @@ pub(crate) async fn are_put_and_read_and_deleted(client: Client) {
         "tags": ["x", "y"] });
     assert_eq!(client.put(&target, &record).await.status, 204);
     assert_eq!(client.get(&target).await.json(), record);
-    // A put stores the whole record. Fields that it does not name become null.
+    // A put stores the whole record: fields that it omits become null.
     let short = json!({ "title": "b", "done": null });
     assert_eq!(client.put(&target, &short).await.status, 204);
     let stored = json!({ "tenant": "single", "at": 1, "id": "-9007199254740993", "title": "b" });
@@ -32,8 +32,8 @@ pub(crate) async fn are_put_and_read_and_deleted(client: Client) {
     }
 }
 
-/// Numbers are read exactly as written, never as a double: in records, in keys of changes and in
-/// `from`.
+/// Checks that numbers are read exactly as written, never as a double: in records, in keys of
+/// changes and in `from`.
 pub(crate) async fn have_exact_numbers(client: Client) {
     let json = [("content-type", "application/json")];
     let log = "/v1/collections/log/records";
@@ -91,8 +91,8 @@ pub(crate) async fn have_exact_numbers(client: Client) {
     assert_eq!(problem["field"], "seq", "{problem}");
 }
 
-/// A map with text keys may be written as an object, and a blob as base64 or as hex digits after
-/// `\x`.
+/// Checks alternative forms in requests: a map with text keys as an object, and a blob as base64 or
+/// as hex digits after `\x`.
 pub(crate) async fn take_what_else_means_the_same(client: Client) {
     let mut given = everything();
     given["name"] = json!("same");
@@ -111,7 +111,7 @@ pub(crate) async fn take_what_else_means_the_same(client: Client) {
     assert_eq!(page["records"][0]["bytes"], "3q2+7w==");
 }
 
-/// Returns a record with a value of every type, in the form in which replies contain it.
+/// Returns a record with a value of every type, in the form that replies have.
 pub(crate) fn everything() -> Json {
     json!({
         "name": "a b", "flag": true, "tiny": -128, "small": 32767, "count": -2_147_483_648,

@@ -1,5 +1,5 @@
-//! Checks what a token with limited rights can see and change. Attacks on row filters are tested in
-//! `serve/tokens.rs`.
+//! Checks what a token with limited rights can see and change. `serve/tokens.rs` tests attacks on
+//! row filters.
 
 use std::collections::BTreeMap;
 
@@ -50,12 +50,12 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         "{}",
         exported.text()
     );
-    // The schema shows only the collection that the token may read.
+    // The reply has only the collection that the token may read.
     let told = scoped.get("/v1/schema").await.json();
     let schema = recto::schema::Schema::parse(told["toml"].as_str().unwrap()).unwrap();
     let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["notes"]);
-    // Exports with resume tokens, which are encrypted, show no other records either.
+    // Exports with encrypted resume tokens must show no other records either.
     let exported = scoped
         .get("/v1/collections/notes/records:export?resume_tokens=true")
         .await;
@@ -66,7 +66,7 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         .count();
     assert_eq!(records, 1, "{}", exported.text());
     assert!(!exported.text().contains("theirs"));
-    // A row filter also restricts a request with a body.
+    // A row filter must also restrict a request with a body.
     for verb in ["query", "export"] {
         let target = format!("/v1/collections/notes/records:{verb}");
         let asked = scoped
@@ -78,8 +78,9 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
     assert_eq!(client.get(target).await.status, 200);
 }
 
-/// A row filter on fields outside the key allows only reads. No write moves a row into or out of the filter, or
-/// overwrites or deletes a row that the filter hides. The responses do not show whether a hidden row exists.
+/// Checks a row filter on fields outside the key, which allows only reads. No write may move a row
+/// into or out of the filter, or change a hidden row. Responses must not show whether a hidden row
+/// exists.
 pub(crate) async fn filters_outside_the_key_are_for_reading(client: Client) {
     let row = |id: i64, title: &str| json!({ "tenant": "titled", "at": 1, "id": id, "title": title });
     client
@@ -217,7 +218,7 @@ pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
 }
 
 /// Returns the parts of a response that could reveal hidden rows: status, headers and body. Removes
-/// the requested bounds, so that responses to different ranges are comparable.
+/// the requested bounds, to make responses for different ranges comparable.
 async fn shown(
     client: &Client,
     (method, target, body): (Method, String, String),
@@ -228,8 +229,8 @@ async fn shown(
     reply.headers.remove("date");
     let mut text = format!("{} {:?} {}", reply.status, reply.headers, reply.text());
     if let Ok(json) = serde_json::from_slice::<Json>(&reply.body) {
-        // Replace the tokens, which are encrypted with new randomness, and the requests to the
-        // store, which contain the bounds as bytes.
+        // Replace parts that always differ: tokens, which are encrypted with new randomness, and
+        // requests to the store, which contain the bounds as bytes.
         let sealed = ["next_page_token", "previous_page_token"].map(|name| &json[name]);
         let requests = &json["sources"][0]["requests"][0];
         for varying in sealed.into_iter().chain([requests]).filter_map(Json::as_str) {
@@ -242,8 +243,8 @@ async fn shown(
     text.replace(&low, "LOW").replace(&high, "HIGH")
 }
 
-/// A client cannot find hidden rows by bisection. A range with hidden rows has the same response as
-/// a range without rows.
+/// Checks that a client cannot find hidden rows by bisection: a range with hidden rows must have
+/// the response of an empty range.
 pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     const FIRST: i64 = 1_000_000;
     let row = |at: i64, title: &str| json!({ "put": { "tenant": "hidden", "at": FIRST + at, "id": 1, "title": title } });
@@ -315,8 +316,8 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
         };
     }
     assert_eq!(low, FIRST + 21, "the way led to a hidden row");
-    // If a view serves the row filter, the server reads no hidden rows. The response may therefore
-    // contain the cost.
+    // If a view serves the row filter, the server reads no hidden rows. So the response may have
+    // the cost.
     let pinned = granted(&client, [("notes", &reads, "tenant = \"hidden\"")]).await;
     let page = pinned.get(&notes(&[("page_size", "2")])).await;
     assert!(
@@ -326,8 +327,8 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     );
 }
 
-/// If a list is rejected because of the token's row filter, the response says so and names the
-/// parameter that would help.
+/// Checks a list that is rejected because of the token's row filter: the response says so and names
+/// the parameter that would help.
 pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
     let scoped = granted(&client, [("notes", &[Right::Read], "title = \"mine\"")]).await;
     let target = notes(&[("filter", "tenant = \"told\"")]);

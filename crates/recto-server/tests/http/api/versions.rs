@@ -38,7 +38,7 @@ const BATCH: &str = "/v1/collections/users/records:batchWrite";
 /// Time limit of a request to a server whose store is slow.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Returns a store in memory with the limits of Cassandra: it has no transactions, and it does not
+/// Returns a store in memory with the limits of Cassandra: it has no transactions, and does not
 /// report that an insert found another record.
 fn memory() -> Arc<dyn Store> {
     let limits = Limits {
@@ -66,7 +66,7 @@ async fn embedded(folder: &Path) -> Recto {
     recto
 }
 
-/// Runs each test on both stores.
+/// Runs each test on an embedded store, and on a store in memory.
 macro_rules! on_each_store {
     ($($name:ident),+ $(,)?) => {
         mod embedded {
@@ -98,7 +98,8 @@ on_each_store! {
     rejects_invalid_requests_and_changes_nothing,
 }
 
-/// A uniqueness conflict names the field. Only a store with transactions has unique fields.
+/// Checks that a uniqueness conflict names the field. Only a store with transactions has unique
+/// fields.
 #[test]
 fn names_the_field_of_a_uniqueness_conflict() {
     let folder = tempfile::tempdir().unwrap();
@@ -422,7 +423,7 @@ async fn hides_and_protects_records_outside_the_row_filter(recto: Recto) {
     assert_eq!(all.get(&user(2)).await.header("etag"), hidden.header("etag"));
     assert_eq!(here.delete(&user(1)).await.status, 204);
     assert_eq!(all.get(&user(1)).await.status, 404);
-    // A client that may only write learns the conflicting version, but not the record.
+    // A client that may write but not read learns the conflicting version, but not the record.
     let writer = Client::over(recto, Kind::Embedded, granted(&[Right::Write], "")).await;
     let late = put(&writer, 2, &[("if-match", "\"17\"")], json!({})).await;
     let problem = late.problem(412, "record-changed");
@@ -454,7 +455,7 @@ async fn pages_and_exports_tell_versions(recto: Recto) {
         "{:?}",
         told.headers
     );
-    // A put of an equal record changes its version, so the page with versions has another entity
+    // A put of an equal record changes the version. So a page with versions gets another entity
     // tag.
     let tag = told.header("etag").to_owned();
     put(&client, 2, &[], json!({ "status": "here" })).await;
@@ -496,7 +497,7 @@ async fn rejects_invalid_requests_and_changes_nothing(recto: Recto) {
     let client = client(recto).await;
     let kept = put(&client, 1, &[], json!({ "status": "here" })).await;
     let tag = kept.header("etag").to_owned();
-    // `status` is part of a view's key, so it can be at most as long as a key.
+    // The field `status` is part of a view's key, so its length has the limit of a key.
     let long = "x".repeat(9 << 10);
     let vast = "x".repeat(2 << 20);
     for (body, status, kind) in [

@@ -18,7 +18,7 @@ use super::versions::over;
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";
 
-/// Returns a client with these grants. Each grant has a name, rights, and a row filter.
+/// Returns a client with the given grants. Each grant has a name, rights, and a row filter.
 async fn granted(recto: &Recto, grants: &[(&str, &[Right], &str)]) -> Client {
     let grants = grants.iter().map(|(name, rights, rows)| {
         let grant = Grant {
@@ -36,14 +36,14 @@ async fn store() -> Recto {
     over(memory, OpenOptions::new()).await
 }
 
-/// Returns the last line of a response.
+/// Returns the last line of a response as JSON.
 fn last_line(reply: &Reply) -> Json {
     assert_eq!(reply.status, 200, "{}", reply.text());
     serde_json::from_str(reply.text().lines().next_back().unwrap()).unwrap()
 }
 
-/// Returns a store whose view lacks entries. It has three users, and the view entries of users with
-/// status `here` were removed.
+/// Returns a store whose view lacks entries: it lacks the entries of all users with the status
+/// `here`.
 async fn drifted() -> (Recto, Client) {
     let recto = store().await;
     let client = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;

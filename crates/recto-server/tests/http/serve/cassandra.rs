@@ -1,4 +1,5 @@
-//! Checks a server whose Cassandra node stalls, dies and restarts. The test has its own node.
+//! Checks a server whose Cassandra node hangs, dies and restarts. The test starts a node of its
+//! own.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +8,13 @@ use recto_testkit::rig::{Cluster, Nodes};
 
 use super::support::{Reply, Served, serve_store, store_at};
 
-/// Time limit of the server's requests to the store.
+/// Time limit of the requests that the server sends to its store.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
-/// Time limit of the store's response to a readiness check. It is the limit that the guide names.
+/// Time limit of the store's reply to a readiness check, as the guide documents it.
 const READY_TIME: Duration = Duration::from_secs(2);
-/// Tolerance for a response that is late because the machine is busy.
+/// Extra time for a response, because the machine may be busy.
 const GRACE: Duration = Duration::from_secs(2);
-/// Maximum time until the driver of Cassandra reconnects to a restarted node.
+/// Maximum time until the Cassandra driver reconnects to a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
 /// Number of concurrent requests of each kind while the store is unreachable.
 const SIDE_BY_SIDE: usize = 8;
@@ -30,7 +31,7 @@ async fn timed(asked: impl Future<Output = Reply>) -> (Reply, Duration) {
     (reply, began.elapsed())
 }
 
-/// Checks that `/readyz` fails and `/healthz` succeeds while the store is unreachable.
+/// Checks that `/readyz` fails while the store is unreachable, and `/healthz` succeeds.
 async fn is_not_ready(served: &Served) {
     let (ready, took) = timed(served.get("/readyz")).await;
     assert_eq!(
@@ -43,7 +44,7 @@ async fn is_not_ready(served: &Served) {
     assert!(took < GRACE, "it took {took:?}");
 }
 
-/// Checks that each kind of request gets a response in time, with a problem that names the cause.
+/// Checks that each kind of request fails in time, with a problem that names the unreachable store.
 async fn all_are_told(served: &Served) {
     let write = r#"{"note":"while it was away"}"#;
     let batch = r#"{"changes":[{"delete":["acme",2]},{"put":{"tenant":"acme","id":3,"note":"x"}}]}"#;
@@ -89,7 +90,7 @@ async fn all_are_told(served: &Served) {
     futures::future::join_all(asked).await;
 }
 
-/// Checks that the server reconnects to the store and then reads and writes again.
+/// Checks that the server reconnects to the store, and reads and writes.
 async fn comes_back(served: &Served) {
     let began = Instant::now();
     while served.get("/readyz").await.status != 200 {
@@ -99,7 +100,7 @@ async fn comes_back(served: &Served) {
     assert_eq!(served.get(LIST).await.status, 200);
     assert_eq!(served.get(CONSOLE).await.status, 200);
     // Repeat the write. A process that could not reach the store for long has lost its lease as a
-    // writer, and gets a new lease later.
+    // writer, and needs time for a new lease.
     loop {
         let written = served.ask("PUT", RECORD, &[], r#"{"note":"back"}"#).await;
         if matches!(written.status, 200..=204) {
@@ -111,7 +112,7 @@ async fn comes_back(served: &Served) {
     assert_eq!(served.get(RECORD).await.json()["note"], "back");
 }
 
-/// Starts a server over the node with this time limit for requests to the node.
+/// Starts a server over the node. `request_time` is the time limit of requests to the node.
 async fn serve_node(cluster: &Cluster, request_time: Option<Duration>) -> Served {
     let mut address = CassandraAddress::new(cluster.addresses(), "served");
     address.request_timeout = request_time;
@@ -124,8 +125,8 @@ async fn a_store_that_is_away_is_told_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(Nodes::One, folder.path()).expect("tests need a Cassandra");
     let served = serve_node(&cluster, Some(REQUEST_TIME)).await;
-    // `patient` has no short time limit for requests to the store. Its readiness check has the same
-    // time limit nevertheless.
+    // `patient` has no short time limit for requests to the store, but its readiness check has the
+    // usual time limit.
     let patient = serve_node(&cluster, None).await;
     comes_back(&served).await;
 

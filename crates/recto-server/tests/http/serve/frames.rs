@@ -1,4 +1,4 @@
-//! HTTP/2 frames (RFC 9113), so that a test can send sequences that no well-behaved client sends.
+//! HTTP/2 frames (RFC 9113), for sequences that no well-behaved client sends.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -11,12 +11,12 @@ pub(crate) const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const CANCEL: u32 = 8;
-/// Number of the setting with the maximum number of concurrent streams.
+/// Id of the HTTP/2 setting with the maximum number of concurrent streams.
 pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD_BYTES: usize = 9;
 
-/// Frames that a client sends. The first stream has number 0.
+/// HTTP/2 frames that a client sends. Streams have indexes from 0.
 pub(crate) struct Frames(Vec<u8>);
 
 impl Frames {
@@ -31,14 +31,14 @@ impl Frames {
         self.0
     }
 
-    /// Adds a request without a body, on the stream with this number.
+    /// Adds a request without a body, on the stream with the index `number`.
     pub(crate) fn get(&mut self, number: usize, path: &str) {
         // `:method: GET` is entry 2 of HPACK's static table (RFC 7541).
         let headers = [vec![0x82], target(path)].concat();
         self.frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &headers);
     }
 
-    /// Adds a request whose body never arrives, on the stream with this number.
+    /// Adds a request whose body never arrives, on the stream with the index `number`.
     pub(crate) fn put_without_body(&mut self, number: usize, path: &str) {
         // `content-type` is entry 31 of HPACK's static table.
         let headers = [
@@ -49,7 +49,7 @@ impl Frames {
         self.frame(HEADERS, END_HEADERS, stream(number), &headers.concat());
     }
 
-    /// Adds the cancellation of the request on the stream with this number.
+    /// Adds a frame that cancels the request on the stream with the index `number`.
     pub(crate) fn reset(&mut self, number: usize) {
         self.frame(RST_STREAM, 0, stream(number), &CANCEL.to_be_bytes());
     }
@@ -63,7 +63,7 @@ impl Frames {
     }
 }
 
-/// Returns the HTTP/2 identifier of a stream. Clients use odd identifiers.
+/// Returns the HTTP/2 id of a stream from its index. Clients use odd ids.
 fn stream(number: usize) -> u32 {
     u32::try_from(2 * number + 1).unwrap()
 }
@@ -74,13 +74,13 @@ fn target(path: &str) -> Vec<u8> {
     [vec![0x86], literal(&[0x04], path), literal(&[0x01], "localhost")].concat()
 }
 
-/// Encodes a header field. `name` is the encoded reference to an entry of the table with this name.
+/// Encodes a header field. `name` is the encoded reference to a name in HPACK's static table.
 fn literal(name: &[u8], value: &str) -> Vec<u8> {
     assert!(value.len() < 127, "a longer one is encoded otherwise");
     [name, &[u8::try_from(value.len()).unwrap()], value.as_bytes()].concat()
 }
 
-/// Frame that the server sent.
+/// HTTP/2 frame that the server sent.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -106,7 +106,7 @@ impl Frame {
             .expect("a frame, or the end")
     }
 
-    /// Returns the error code of a frame that ends a stream or the connection.
+    /// Returns the error code of an HTTP/2 frame that ends a stream or the connection.
     pub(crate) fn code(&self) -> u32 {
         let at = match self.kind {
             GOAWAY => 4,
@@ -115,7 +115,7 @@ impl Frame {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }
 
-    /// Returns the value of a setting in this frame.
+    /// Returns the value of an HTTP/2 setting, if the frame contains the setting.
     pub(crate) fn setting(&self, wanted: u16) -> Option<u32> {
         let mut settings = self.payload.chunks_exact(6);
         let found = settings.find(|setting| setting[..2] == wanted.to_be_bytes())?;

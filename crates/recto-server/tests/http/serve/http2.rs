@@ -14,7 +14,7 @@ use super::frames::{Frame, Frames, GOAWAY, MAX_CONCURRENT_STREAMS, RST_STREAM, S
 use super::support::{PATIENCE, Served, eventually, serve};
 use super::tls;
 
-/// Maximum number of concurrent requests of one connection. It is the limit that the guide names.
+/// Maximum number of concurrent requests of one connection, as the guide documents it.
 const MAX_STREAMS: usize = 128;
 /// Limit of concurrent requests that a client assumes until the server announces its limit, as RFC
 /// 9113 recommends.
@@ -22,7 +22,7 @@ const INITIAL_STREAMS: usize = 100;
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 const BATCH: &str = "/v1/collections/orders/records:batchWrite";
 
-/// Connection of a well-behaved client.
+/// HTTP/2 connection of a well-behaved client.
 struct Client {
     sender: SendRequest<Bytes>,
     connection: JoinHandle<Result<(), h2::Error>>,
@@ -69,7 +69,7 @@ fn request(method: &str, url: &str) -> Request<()> {
 impl Client {
     async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let mut builder = h2::client::Builder::new();
-        // Use this limit until the server announces its own.
+        // Limit concurrent requests until the server announces its own limit.
         builder.initial_max_send_streams(INITIAL_STREAMS);
         let (sender, connection) = builder.handshake(stream).await.unwrap();
         Self {
@@ -113,8 +113,7 @@ impl Client {
     }
 }
 
-/// Checks that a page equals the page over HTTP/1.1, and that a body larger than the flow-control
-/// window arrives whole.
+/// Checks two requests over HTTP/2: a page, and a body that is larger than the flow-control window.
 async fn reads_and_writes(served: &Served, client: &mut Client) {
     let page = client.ask("GET", LIST, "").await;
     assert_eq!(page.status, 200);
@@ -148,7 +147,7 @@ async fn spoken_by_prior_knowledge() {
     let served = serve(|_| {}).await;
     let mut client = Client::to(&served).await;
     reads_and_writes(&served, &mut client).await;
-    // The host is in `:authority`. The server must check it like the `Host` header of HTTP/1.1.
+    // HTTP/2 has the host in `:authority`. The server must check it like `Host` of HTTP/1.1.
     let (response, _) = client.begin(request("GET", "http://evil.example/"), false).await;
     assert_eq!(Answer::of(response).await.unwrap().status, 421);
     let (response, _) = client
@@ -166,8 +165,8 @@ async fn spoken_by_prior_knowledge() {
     client.ended().await.unwrap();
 }
 
-/// Responses to HEAD have no body, also those of rejected requests. A client would treat a body as
-/// a protocol error.
+/// Checks that responses to HEAD have no body, even for rejected requests. A client would treat a
+/// body as a protocol error.
 #[tokio::test(flavor = "multi_thread")]
 async fn head_has_no_body_whoever_answers() {
     let (served, tokens) = super::support::serve_with_tokens(&["*:all"]).await;
@@ -267,7 +266,7 @@ async fn streams_beyond_the_limit_are_refused_one_by_one() {
     }
     assert_eq!(announced, Some(u32::try_from(MAX_STREAMS).unwrap()));
     let in_flight = || served.metric("recto_http_in_flight");
-    // The request for metrics is also in flight.
+    // Add one, because the request for metrics is also in flight.
     let most = MAX_STREAMS as f64 + 1.0;
     eventually("the others are answered", || async {
         in_flight().await > most - 0.5
@@ -293,7 +292,7 @@ async fn closes_a_connection_that_resets_streams_rapidly() {
             frames.get(number, LIST);
             frames.reset(number);
         }
-        // Ignore an error, because the server may close the connection before all frames are sent.
+        // Ignore an error: the server may close the connection before all frames are sent.
         let _ = writing.write_all(&frames.bytes()).await;
     };
     let read = async {

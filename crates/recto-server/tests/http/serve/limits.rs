@@ -37,7 +37,8 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
     assert_eq!(served.get("/healthz").await.status, 200);
 }
 
-/// If a filter is too long for a URL, the response says that the filter can be sent in a body.
+/// Checks that the response to a filter that is too long for a URL says that a body can have the
+/// filter.
 #[tokio::test(flavor = "multi_thread")]
 async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
     let served = serve(|config| config.limits.url_bytes = 1_000).await;
@@ -66,7 +67,7 @@ async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
         .await;
     assert_eq!(exported.status, 200);
     assert!(exported.body.contains("acme") && !exported.body.contains("umbrella"));
-    // The server also rejects the request with a body if a page of another site sends it.
+    // The server must also reject a request with a body from a page of another site.
     let foreign = ["Origin: http://evil.example"];
     assert_eq!(
         served
@@ -77,8 +78,8 @@ async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
     );
 }
 
-/// Malformed HTTP gets a response without headers and without a body. The HTTP library (hyper)
-/// writes this response before any code of the server runs.
+/// Checks malformed HTTP. The response has no headers of Recto and no body, because hyper writes it
+/// before any code of the server runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_malformed_requests_with_an_empty_body() {
     let served = serve(|_| {}).await;
@@ -99,7 +100,8 @@ async fn answers_malformed_requests_with_an_empty_body() {
         ),
         (&bomb, 431),
     ] {
-        // `send` reads to the end of the connection, so the server must close it.
+        // `send` reads until the connection ends, so it also checks that the server closes the
+        // connection.
         let reply = served.send(bytes.as_bytes()).await;
         assert_eq!(reply.status, status, "{bytes:.40}");
         assert_eq!(
@@ -166,8 +168,8 @@ async fn too_many_at_once_are_told_to_come_back() {
     })
     .await;
     let slow = stalled_put(&served).await;
-    // Poll the metrics, because requests for metrics are not limited. A request for records could
-    // itself reach the limit of one, before the slow request arrives.
+    // Poll the metrics, whose requests are not limited. A request for records could itself reach
+    // the limit of one before the slow request does.
     eventually("it has come, beside the request for metrics", || async {
         served.metric("recto_http_in_flight").await >= 2.0
     })
@@ -211,13 +213,13 @@ async fn a_body_that_never_comes_is_told_and_changes_nothing() {
     assert_eq!(served.get(RECORD).await.json()["note"], "of acme");
 }
 
-/// A busy server answers probes and metrics, under any host name.
+/// Checks that a busy server answers probes and metrics, under any host name.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_probes_and_metrics_while_busy_for_any_host() {
     let served = serve(|config| config.limits.concurrent_requests = 1).await;
     let slow = stalled_put(&served).await;
-    // Poll the metrics, because requests for metrics are not limited. A request for records could
-    // itself reach the limit of one, before the slow request arrives.
+    // Poll the metrics, whose requests are not limited. A request for records could itself reach
+    // the limit of one before the slow request does.
     eventually("it is being answered", || async {
         served.metric("recto_http_in_flight").await > 1.5
     })
@@ -233,7 +235,7 @@ async fn answers_probes_and_metrics_while_busy_for_any_host() {
     drop(slow);
 }
 
-/// Exports and uploads do not count toward the limit of concurrent requests for pages.
+/// Checks that exports and uploads do not count toward the limit of concurrent requests for pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_and_work_on_the_store_have_places_of_their_own() {
     let served = serve(|config| {
@@ -271,8 +273,8 @@ async fn exports_and_work_on_the_store_have_places_of_their_own() {
     .await;
 }
 
-/// One token cannot use up a limit of concurrent requests, neither with requests that do not end
-/// nor with exports that it does not read.
+/// Checks that one token cannot use up a limit of concurrent requests, neither with requests that
+/// do not end nor with exports that it does not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_has_its_share_of_places() {
     let (mut served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -280,7 +282,7 @@ async fn a_token_has_its_share_of_places() {
     served = served
         .again(|config| {
             config.tokens = Some(path);
-            // A token may use a quarter of each limit, which is one.
+            // A token may use a quarter of each limit: one request.
             config.limits.concurrent_requests = 4;
             config.limits.concurrent_streams = 4;
         })
@@ -344,8 +346,8 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
         (reply.status, reply.json()["type"].as_str()),
         (400, Some("urn:recto:problem:invalid-body"))
     );
-    // The server does not decode transfer encodings. It rejects them, because it would otherwise
-    // use the encoded bytes as the body.
+    // The server does not decode transfer encodings. It must reject them, because it would use the
+    // encoded bytes as the body.
     let reply = put(
         "Transfer-Encoding: gzip, chunked\r\n",
         b"2\r\n{}\r\n0\r\n\r\n".to_vec(),
@@ -355,8 +357,7 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
     assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
 }
 
-/// Requests outside `/v1` also get a description of the error, in the format that the client
-/// accepts.
+/// Checks that errors outside `/v1` have a body in the format that the client accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn returns_errors_in_the_format_the_client_accepts() {
     let served = serve(|_| {}).await;
@@ -382,7 +383,8 @@ async fn returns_errors_in_the_format_the_client_accepts() {
     assert!(page.body.contains("There is nothing at /nope"), "{}", page.body);
 }
 
-/// The response to a form of the console is a page, even if the request is rejected before it reaches a handler.
+/// Checks that a form of the console gets a page, even if the request is rejected before its
+/// handler.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_forms_with_a_page() {
     let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
@@ -425,8 +427,8 @@ async fn more_connections_than_may_be_wait_their_turn() {
 const HEAD: &str = "POST /v1/collections/orders/records:batchWrite HTTP/1.1\r\nHost: localhost\r\n\
                     Content-Type: application/json\r\n";
 
-/// A request without a token is rejected before its body is read. Afterward, either the connection
-/// can be used again, or the response says that it closes.
+/// Checks that a request without a token is rejected before its body is read. The connection is
+/// then either usable, or announced as closing.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_before_the_body_without_breaking_the_connection() {
     let (served, _) = serve_with_tokens(&["orders:read"]).await;
@@ -450,7 +452,8 @@ async fn rejects_before_the_body_without_breaking_the_connection() {
             "a client that waits to be asked for its body",
         ),
     ] {
-        // `send` reads to the end of the connection, so the server must close it.
+        // `send` reads until the connection ends, so it also checks that the server closes the
+        // connection.
         let reply = served.send(format!("{HEAD}{headers}").as_bytes()).await;
         assert_eq!(
             (reply.status, reply.header("connection")),

@@ -1,4 +1,4 @@
-//! Checks the reports of a server about itself: health, readiness, metrics, and the audit log.
+//! Checks what a server reports about itself: health, readiness, metrics, and the audit log.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
 }
 
-/// The metrics count changes that conflict with a unique value, and seeks of a list that reads two
-/// views.
+/// Checks that metrics count changes that conflict with a unique value, and seeks of a list that
+/// intersects two views.
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_and_seeks_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,8 +76,8 @@ partition = ["city"]
     assert!(served.metric("recto_page_seeks_total{shape=\"intersect\"}").await > 1.5);
 }
 
-/// The console proposes views for the queries that the server received from any client. It shows
-/// them without their values.
+/// Checks that the console proposes views for queries of all clients, and shows the queries without
+/// their values.
 #[tokio::test(flavor = "multi_thread")]
 async fn proposes_views_for_earlier_queries() {
     let served = serve(|_| {}).await;
@@ -104,7 +104,7 @@ async fn proposes_views_for_earlier_queries() {
     assert_eq!(served.get(&format!("{records}shoe%20%3D%203")).await.status, 400);
     let page = served.get(design).await;
     // A collection whose records are overwritten can have views by their key only. The page lists
-    // the queries that such views cannot serve.
+    // the queries that no such view can serve.
     assert_eq!(page.status, 200);
     let (served_now, rest) = page
         .body
@@ -136,7 +136,7 @@ async fn metrics_are_for_who_sees_everything() {
     let (served, tokens) = serve_with_tokens(&grants).await;
     for (token, status) in tokens.iter().zip([200, 403, 403]) {
         assert_eq!(served.with(token, "GET", "/metrics", "").await.status, status);
-        // The status does not depend on the name of the host.
+        // The status must not depend on the host name in the request.
         let headers = [&*format!("Authorization: Bearer {token}"), "Host: 192.0.2.2:8080"];
         assert_eq!(served.ask("GET", "/metrics", &headers, "").await.status, status);
     }
@@ -150,7 +150,7 @@ async fn health_and_readiness() {
     assert_eq!(served.ask("POST", "/healthz", &[], "").await.status, 405);
 }
 
-/// A server with one unavailable collection serves the other collections, and reports the
+/// Checks that a server with one unavailable collection serves the others, and reports the
 /// unavailable one.
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_collections_are_seen() {
@@ -181,16 +181,16 @@ async fn unavailable_collections_are_seen() {
     assert!(served.metric("recto_collections_unavailable").await < 0.5);
 }
 
-/// A server whose clock is a year ahead of the time recorded in its store serves requests. It
-/// reports in several places that it expires nothing.
+/// Checks a server whose clock is a year ahead of the time recorded in its store. It serves
+/// requests, and reports in several places that nothing expires.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_clock_is_seen() {
     const DAY_MICROS: i64 = 86_400_000_000;
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = |days: i64| {
-        // Add ten seconds a day, which is an hour a year. Each reading of the former clock advanced
-        // that clock, and the new clock must be later.
+        // Add ten seconds for each day. Each reading of the earlier seeded clock advanced it, and
+        // the new clock must be later.
         let environment = Environment::seeded(1, (20_000 + days) * DAY_MICROS + days * 10_000_000);
         Recto::open_with(&address, OpenOptions::new().create().environment(environment))
     };
@@ -247,8 +247,8 @@ async fn request_ids_come_back_if_they_are_plain() {
     assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
 }
 
-/// The audit log contains the token and the operation of each change, but not the content of the
-/// record.
+/// Checks that the audit log has the token and the operation of each change, but no content of
+/// records.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_stand_in_the_audit_log() {
     let (served, tokens) = serve_with_tokens(&["*:all", "orders:read"]).await;

@@ -1,4 +1,4 @@
-//! Checks receives that wait for messages: their duration, their limits, and their end.
+//! Checks requests that wait to receive messages: how long they wait, their limits, and their end.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ async fn send(served: &Served, body: &str) {
     post(served, "send", &json!({ "messages": [{ "body": body }] })).await;
 }
 
-/// Starts a server with a queue.
+/// Starts a server with the queue `jobs`.
 async fn served(change: impl FnOnce(&mut Limits)) -> Served {
     let served = serve(|config| change(&mut config.limits)).await;
     assert_eq!(served.ask("PUT", JOBS, &[], "{}").await.status, 201);
@@ -39,8 +39,8 @@ async fn status(served: &Served) -> Json {
     served.get(JOBS).await.json()
 }
 
-/// Starts a receive that waits `seconds` seconds for a message. Returns when the server has begun
-/// to wait.
+/// Starts a request that waits up to `seconds` seconds for a message. Returns when the server has
+/// begun to wait.
 async fn waiting(served: &Served, seconds: u32) -> TcpStream {
     let before = status(served).await["receivers_waiting"].as_u64().unwrap();
     let stream = asking(served, seconds).await;
@@ -55,7 +55,7 @@ async fn asking(served: &Served, seconds: u32) -> TcpStream {
     asking_with(served, seconds, "").await
 }
 
-/// Sends a receive with a token, without reading its reply. Sends no token if `token` is empty.
+/// Sends a receive request and does not read its reply. An empty `token` means no token.
 async fn asking_with(served: &Served, seconds: u32, token: &str) -> TcpStream {
     let body = json!({ "wait_seconds": seconds, "visibility_seconds": 600 }).to_string();
     let mut stream = served.connect().await;
@@ -163,8 +163,8 @@ async fn delivers_nothing_to_a_disconnected_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gives_back_messages_of_a_disconnected_client() {
     let served = served(|_| {}).await;
-    // If a client disconnects while the server sends it a message, the client may have received the
-    // message. The server must return all other messages to the queue.
+    // A client that disconnects while the server sends it a message may have received the message.
+    // The server must return every other message to the queue.
     let mut on_their_way = 0;
     for round in 0..20 {
         let stream = waiting(&served, 20).await;
@@ -208,8 +208,8 @@ async fn a_token_has_a_part_of_the_places_of_those_who_wait() {
     assert_eq!(served.with(&tokens[0], "POST", &target, "{}").await.status, 200);
 }
 
-/// Waiting receives end soon, without a message, when their token is revoked or changed, or
-/// expires. Later messages go to other clients.
+/// Checks that waiting receives end soon, without a message, when their token expires, or is
+/// revoked or changed. Later messages go to other clients.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_taken_no_more_waits_no_more() {
     let (served, tokens) = serve_with_tokens(&["queue.*:all"]).await;
@@ -258,7 +258,7 @@ async fn a_token_that_is_taken_no_more_waits_no_more() {
         statuses.push(served.with(token, "POST", &target("receive"), "{}").await.status);
     }
     assert_eq!(statuses, [401, 403, 401]);
-    // A receive whose token is unchanged continues to wait.
+    // A receive whose token did not change continues to wait.
     let body = json!({ "messages": [{ "body": "a" }] }).to_string();
     assert_eq!(served.with(all, "POST", &target("send"), &body).await.status, 200);
     let received = read_reply(&mut streams[3]).await.json();
@@ -293,7 +293,7 @@ async fn a_paused_queue_says_why_it_delivers_nothing() {
 }
 
 /// Checks a redrive of more messages than one request can move within its time limit. Each response
-/// reports the number of moved messages, and the next request moves more of them.
+/// reports the number of moved messages, and the next request continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_many_is_answered_in_time_and_goes_on() {
     const MESSAGES: usize = 20_000;
@@ -425,8 +425,8 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
     }
 }
 
-/// Checks that dead letters are moved without a request for queues. The test takes as long as the
-/// interval of the maintenance task.
+/// Checks that the server moves dead letters even without requests for queues. The test takes as
+/// long as the interval of the maintenance task.
 #[tokio::test(flavor = "multi_thread")]
 async fn moves_dead_letters_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
@@ -460,8 +460,8 @@ async fn moves_dead_letters_in_the_background() {
     let session = LocalSession::new(Recto::open(&path).await.unwrap());
     let served = serve_store(session, folder, |_| {}).await;
     tokio::time::sleep(Duration::from_secs(34)).await;
-    // Check after the first request for queues that the messages have moved. Maintenance that began
-    // only with this request would not be finished yet.
+    // Check in the first request for queues that the messages have moved. Maintenance that started
+    // only with the request would not be finished.
     let dead = served.get("/v1/queues/dead").await.json();
     assert_eq!(dead["messages"], 1, "{dead}");
 }

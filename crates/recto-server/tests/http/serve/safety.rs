@@ -1,4 +1,4 @@
-//! Checks that pages of other sites cannot change data, and that each response has security
+//! Checks that pages of other sites cannot change data, and that every response has security
 //! headers.
 
 use recto_server::{Config, ServeError, Server};
@@ -77,7 +77,7 @@ async fn pages_of_other_sites_change_nothing() {
         )
         .await;
     assert!(reply.status < 300, "{} {}", reply.status, reply.body);
-    // Accept a bearer token from any origin: a browser does not add a bearer token by itself, so a
+    // Accept a bearer token from any origin. Browsers never add a bearer token on their own, so a
     // program sent the request.
     let bearer = format!("Authorization: Bearer {}", tokens[0]);
     let reply = served

@@ -1,4 +1,4 @@
-//! Requests in flight during a shutdown.
+//! Checks requests that are in flight when the server shuts down.
 
 use recto::session::Records as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::support::{Served, eventually, read_to_end, serve};
 
 const BODY: &str = r#"{"tenant":"acme","id":1,"note":"finished"}"#;
 
-/// Sends a put whose body is not complete yet.
+/// Sends a put request with a part of its body, so that it stays in flight.
 async fn begun(served: &Served) -> TcpStream {
     let mut stream = served.connect().await;
     let head = format!(

@@ -19,14 +19,14 @@ async fn served() -> Served {
     .await
 }
 
-/// Waits until all connections except the one of this request are closed.
+/// Waits until all connections are closed except that of its own requests.
 async fn only_one_is_open(served: &Served) {
     eventually("connections end", || async {
         served.metric("recto_http_connections").await < 1.5
     })
     .await;
-    // Wait for requests in flight too. A connection that the server has not accepted yet is not
-    // counted, and may open after the first check.
+    // Also wait for requests in flight. A connection that the server has not accepted yet is not
+    // counted, and could open after the first check.
     eventually("requests end", || async {
         served.metric("recto_http_in_flight").await < 1.5
     })
@@ -39,7 +39,7 @@ async fn headers_that_trickle_in_end_the_connection() {
     let began = Instant::now();
     let mut stream = served.connect().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
-    // Send single bytes at long intervals. They must not extend the time limit for headers.
+    // Send single bytes at long intervals, which must not extend the time limit for headers.
     for _ in 0..100 {
         if stream.write_all(b"X").await.is_err() {
             break;

@@ -1,4 +1,4 @@
-//! Shared parts of the suite: a store, a server over it, and a client that sends its bytes
+//! Helpers of the server's tests: a store, a server over it, and a client that sends bytes
 //! unchanged.
 
 use std::collections::BTreeMap;
@@ -34,10 +34,9 @@ writes = "overwrite"
 
 /// Maximum time that a test waits for an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Number of orders of each tenant.
 pub(crate) const ORDERS: i32 = 10;
 
-/// Running server. It shuts down when this value is dropped.
+/// Running server of a test. Dropping the value shuts it down.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) session: LocalSession,
@@ -46,7 +45,6 @@ pub(crate) struct Served {
     task: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-/// Response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -72,13 +70,13 @@ impl Reply {
         lines.find(|(one, _)| *one == name).map(|(_, value)| value)
     }
 
-    /// Returns the body as JSON. The body must not be chunked.
+    /// Returns the response's body as JSON. The body must not be chunked.
     pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// Opens a store with orders of two tenants and a secret.
+/// Opens a new store with orders of two tenants, and a secret.
 pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     store_at(&address).await
@@ -103,7 +101,8 @@ pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
     session
 }
 
-/// Puts records. A store with a short time limit for requests may need several attempts on a busy machine.
+/// Puts records. Retries, because a store with a short time limit may need several attempts on a
+/// busy machine.
 async fn fill(session: &LocalSession, collection: &str, records: Vec<JsonRecord>) {
     let began = Instant::now();
     while let Err(error) = session.put(collection, records.clone(), None).await {
@@ -112,13 +111,13 @@ async fn fill(session: &LocalSession, collection: &str, records: Vec<JsonRecord>
     }
 }
 
-/// Starts a server on a free port of loopback, without tokens.
+/// Starts a server without tokens, on a free port of the loopback address.
 pub(crate) async fn serve(change: impl FnOnce(&mut Config)) -> Served {
     let folder = tempfile::tempdir().unwrap();
     start(folder, change).await
 }
 
-/// Starts a server with tokens. Returns the text of the token of each grant.
+/// Starts a server with one token for each grant. Returns the texts of the tokens, too.
 pub(crate) async fn serve_with_tokens(grants: &[&str]) -> (Served, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens.toml");
@@ -142,7 +141,7 @@ async fn start(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> S
     serve_store(session, folder, change).await
 }
 
-/// Starts a server over an open store. The server owns the folder.
+/// Starts a server over an open store. The server removes the folder at its end.
 pub(crate) async fn serve_store(
     session: LocalSession,
     folder: tempfile::TempDir,
@@ -170,7 +169,7 @@ pub(crate) async fn serve_store(
 }
 
 impl Served {
-    /// Replaces this server by another server over the same store and folder.
+    /// Stops the server, and starts another one over the same store and folder.
     pub(crate) async fn again(mut self, change: impl FnOnce(&mut Config)) -> Self {
         self.tell();
         self.ended().await.unwrap();
@@ -185,16 +184,16 @@ impl Served {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends bytes on a new connection and reads to its end.
+    /// Sends bytes on a new connection, and reads until the connection ends.
     pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect().await;
-        // Ignore an error, because a server that rejects early may close the connection before all
-        // bytes are sent.
+        // Ignore an error: a server that rejects early may close the connection before it gets all
+        // bytes.
         let _ = stream.write_all(bytes).await;
         Reply::parse(&read_to_end(&mut stream).await)
     }
 
-    /// Sends a request with these headers, one per line.
+    /// Sends a request with the given header lines.
     pub(crate) async fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
         let host = if headers.iter().any(|line| line.starts_with("Host:")) {
             String::new()
@@ -220,8 +219,7 @@ impl Served {
             .await
     }
 
-    /// Returns the value of a metric in `/metrics`, which must be open to everybody; 0 if there is
-    /// none.
+    /// Returns the value of a metric; 0 if there is none. `/metrics` must be open to everybody.
     pub(crate) async fn metric(&self, line: &str) -> f64 {
         let text = self.get("/metrics").await.body;
         let value = text
@@ -230,7 +228,7 @@ impl Served {
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
-    /// Stops the server, and returns its result.
+    /// Stops the server, and returns the result of its run.
     pub(crate) async fn stop(mut self) -> Result<(), ServeError> {
         self.tell();
         self.ended().await
@@ -241,7 +239,7 @@ impl Served {
         let _ = self.stop.take().unwrap().send(());
     }
 
-    /// Waits for the server's end.
+    /// Waits until the server has ended, and returns the result of its run.
     pub(crate) async fn ended(&mut self) -> Result<(), ServeError> {
         let task = self.task.take().unwrap();
         tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap()
@@ -285,7 +283,7 @@ pub(crate) async fn read_reply(stream: &mut TcpStream) -> Reply {
     tokio::time::timeout(PATIENCE, read).await.expect("an answer")
 }
 
-/// Waits until a condition holds.
+/// Waits until `holds` returns true. `what` describes the condition for the error.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let wait = async {
         while !holds().await {
@@ -297,10 +295,11 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
         .unwrap_or_else(|_| panic!("{what}"));
 }
 
-/// Approximate size of the orders of [`put_large_orders`], in bytes.
+/// Approximate number of bytes that [`put_large_orders`] writes.
 pub(crate) const LARGE_BYTES: usize = 400 * 60_000;
 
-/// Writes more data than the buffers of a connection hold, so that an unread export stalls.
+/// Writes more orders than the buffers of a connection hold, so that an export that nobody reads
+/// stalls.
 pub(crate) async fn put_large_orders(served: &Served) {
     let note = "x".repeat(60_000);
     for batch in 0..40 {
@@ -313,7 +312,7 @@ pub(crate) async fn put_large_orders(served: &Served) {
     }
 }
 
-/// Starts an export, and stops reading it as soon as its first bytes arrive.
+/// Starts an export, and stops reading when its first bytes arrive.
 pub(crate) async fn begin_export(served: &Served, token: &str) -> TcpStream {
     let mut stream = served.connect().await;
     let head = format!(

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::support::{Served, eventually, read_to_end, serve};
 
-/// Writes a certificate for localhost and its key. Returns the certificate.
+/// Writes a certificate for localhost and its key to a folder. Returns the certificate.
 pub(crate) fn certificate(folder: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
@@ -31,7 +31,7 @@ pub(crate) async fn served(folder: &Path) -> Served {
     .await
 }
 
-/// Connects over TLS. Trusts only this certificate, and offers these protocols.
+/// Connects over TLS. Trusts only the certificate `trusted`, and offers the given protocols.
 pub(crate) async fn connect(
     served: &Served,
     trusted: &CertificateDer<'static>,
@@ -50,7 +50,7 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Requests `/healthz` over TLS. Trusts only this certificate.
+/// Requests `/healthz` over TLS. Trusts only the certificate `trusted`.
 async fn ask(served: &Served, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
     let mut stream = connect(served, trusted, &[]).await?;
     stream
@@ -93,7 +93,7 @@ async fn a_new_certificate_is_taken_while_the_server_runs() {
     })
     .await;
     ask(&served, &old).await.unwrap_err();
-    // An invalid key file does not replace the certificate and the key in use.
+    // An invalid key file must not replace the certificate and the key in use.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     ask(&served, &new).await.unwrap();

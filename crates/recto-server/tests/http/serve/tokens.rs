@@ -13,7 +13,7 @@ use super::support::{
 };
 
 const RECORDS: &str = "/v1/collections/orders/records";
-/// List of the records of one partition. No view serves a list of all partitions.
+/// Path of a list of one partition's records. No view serves a list of all partitions.
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,13 +113,14 @@ async fn a_running_server_sees_tokens_come_and_go_within_a_second() {
     })
     .await;
     let went = began.elapsed();
-    // The limit is one second, plus a tolerance for a busy machine.
+    // A token must be revoked within a second. Allow another second for a busy machine.
     let soon = Duration::from_secs(2);
     assert!(came < soon && went < soon, "{came:?} {went:?}");
     assert_eq!(served.with(&second, "GET", LIST, "").await.status, 200);
 }
 
-/// A running export ends when its token is revoked. Its response does not look complete.
+/// Checks that an export ends when its token is revoked, and that its response does not look
+/// complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_ends_with_its_token() {
     let (served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -135,7 +136,7 @@ async fn an_export_ends_with_its_token() {
     let came = read_to_end(&mut cut).await;
     assert!(came.len() < LARGE_BYTES / 2, "{} bytes came", came.len());
     assert!(!came.ends_with("\r\n0\r\n\r\n"));
-    // Exports of other tokens continue.
+    // An export of another token continues.
     let mut came = 0;
     let mut buffer = vec![0; 1 << 16];
     while came < LARGE_BYTES {
@@ -205,7 +206,7 @@ async fn no_request_reaches_rows_beyond_the_filter() {
         usize::try_from(ORDERS).unwrap()
     );
 
-    // The page token of a reader with more rows is not valid for this reader.
+    // A page token of a client that sees more rows must not be valid for a restricted client.
     let page = served
         .with(
             all,
@@ -245,7 +246,7 @@ async fn keys_and_batches(served: &super::support::Served, scoped: &str, all: &s
     assert_eq!(served.with(scoped, "GET", &theirs, "").await.status, 404);
     assert!(served.with(scoped, "PUT", &theirs, body).await.status >= 400);
     assert!(served.with(scoped, "DELETE", &theirs, "").await.status >= 400);
-    // The path has a permitted key; the body has the key of another tenant.
+    // The path has a permitted key, but the body has the key of another tenant.
     assert!(
         served
             .with(scoped, "PUT", &format!("{RECORDS}/acme,1"), body)

@@ -1,4 +1,4 @@
-//! Checks that pages which compute for long do not delay other requests.
+//! Checks that pages which need much computation do not delay other requests.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,15 @@ use super::support::{SCHEMA, Served, eventually, read_reply, serve_store};
 
 /// Number of connections that request pages one after another.
 const PAGES: usize = 8;
-/// Number of rows that each page reads.
 const ROWS: usize = 5_000;
 const NOTE_BYTES: usize = 1_000;
-/// Size of the store's cache, in bytes. It is far smaller than the rows, so that each page reads
-/// the file.
+/// Size of the store's cache, in bytes. The rows are far larger, so that each page reads the file.
 const CACHE_BYTES: usize = 256 << 10;
 /// Number of health requests whose response times are measured.
 const PROBES: usize = 21;
 const SOON: Duration = Duration::from_millis(50);
 
-/// Opens a store whose rows do not fit into its cache.
+/// Opens a store whose rows are larger than its cache.
 async fn cold() -> (LocalSession, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
@@ -50,8 +48,8 @@ async fn ask(stream: &mut TcpStream, path: &str) -> u16 {
     read_reply(stream).await.status
 }
 
-/// Requests pages on several connections until the tasks are dropped. Each page has a filter that
-/// no row matches.
+/// Requests pages on several connections until the tasks are dropped. No row matches their filter,
+/// so each page checks all rows.
 async fn pages_without_end(served: &Served) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..PAGES {
@@ -67,7 +65,7 @@ async fn pages_without_end(served: &Served) -> JoinSet<()> {
     tasks
 }
 
-/// Sends health requests on these connections in turn. Returns the median response time.
+/// Sends health requests on the connections in turn. Returns the median response time.
 async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     let mut times = Vec::new();
     for probe in 0..PROBES {
@@ -80,13 +78,13 @@ async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     times[PROBES / 2]
 }
 
-/// Checks the median of many response times. Other load on the machine may delay single responses.
-/// A page that does not yield delays most of them.
+/// Checks the median of many response times. Other load on the machine may delay single responses,
+/// but a page that does not yield delays most of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_is_told_soon_beside_pages_that_compute() {
     let (session, folder) = cold().await;
     let served = serve_store(session, folder, |config| config.metrics = MetricsAccess::Open).await;
-    // Open a connection at each of the two server threads.
+    // Open two connections, because each goes to another one of the two server threads.
     let mut probes = [served.connect().await, served.connect().await];
     for stream in &mut probes {
         assert_eq!(ask(stream, "/healthz").await, 200);

@@ -1,5 +1,5 @@
-//! Checks maintenance requests: their rights and limits, one operation at a time, and the effect of
-//! a shutdown.
+//! Checks maintenance requests: their rights and limits, one operation of a kind at a time, and the
+//! effect of a shutdown.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
     let body = serde_json::json!({ "toml": schema }).to_string();
     let planned = post(applies, "/v1/store:plan", &body).await;
     assert_eq!(planned.json()["changes"], serde_json::json!([]));
-    // The OpenAPI description contains only the operations that the token permits.
+    // The API description has only the operations that the token permits.
     let described = served.with(checks, "GET", "/openapi.json", "").await.body;
     assert!(described.contains("check_store") && !described.contains("compact_store"));
 }
@@ -88,7 +88,7 @@ async fn a_taken_name_of_a_backup_is_a_conflict() {
         !second.body.contains(folder.path().to_str().unwrap()),
         "{problem}"
     );
-    // The conflict does not count as an error of the store.
+    // The rejection does not count as an error of the store.
     let metrics = served.get("/metrics").await.body;
     let mut errors = metrics
         .lines()
@@ -122,7 +122,7 @@ async fn a_unique_constraint_is_dropped_by_name_only() {
     );
 }
 
-/// Starts a load: sends the head of the request, and the first bytes of its file.
+/// Sends the headers of a load, and the first bytes of its file.
 async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
     let mut stream = served.connect().await;
     let head = format!(
@@ -142,16 +142,15 @@ async fn runs_one_load_at_a_time_and_names_it_on_shutdown() {
     .await;
     let waiting: Mutex<Vec<tokio::net::TcpStream>> = Mutex::default();
     super::support::eventually("a load holds its place", async || {
-        // Begin another upload in each attempt. The server rejects an upload that arrives while it
-        // still handles the POST of the previous attempt.
+        // Start another upload in each attempt. The server rejects it while the complete upload of
+        // the previous attempt is still being handled.
         let half = half_a_load(&served).await;
         waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
         reply.status == 409 && reply.body.contains("anyone is already running a load")
     })
     .await;
-    // An upload does not count toward the limits of other requests, and does not prevent other
-    // maintenance.
+    // An upload counts toward no limit of other requests, and does not prevent other maintenance.
     assert_eq!(served.get("/v1/collections").await.status, 200);
     assert_eq!(served.ask("POST", "/v1/store:check", &[], "").await.status, 200);
     served.tell();
@@ -187,7 +186,7 @@ async fn a_file_has_limits_of_its_own() {
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");
     assert!(answer.contains("urn:recto:problem:request-timeout"), "{answer}");
-    // Send single bytes at long intervals. They must not extend the time limit of the upload.
+    // Send single bytes at long intervals, which must not extend the time limit of the upload.
     let mut slow = half_a_load(&served).await;
     let (mut reads, mut writes) = slow.split();
     let trickle = async {
@@ -243,7 +242,7 @@ async fn a_load_takes_all_options_of_csv() {
         let record: Json = serde_json::from_str(&reply.body).unwrap();
         assert_eq!(record.get("note").and_then(Json::as_str), note, "{}", reply.body);
     }
-    // The same file with the same options is the same load. With other options it is another load.
+    // The same file with the same options is the same load. Other options make another load.
     for (options, already_loaded) in [
         (options.to_owned(), true),
         (options.replace("hex", "base64"), false),

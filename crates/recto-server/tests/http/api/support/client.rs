@@ -1,4 +1,4 @@
-//! Server over a store, and its HTTP client.
+//! Server over a test's store, and the HTTP client of the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::Kind;
 use super::description::Description;
 use super::stores;
 
-/// HTTP client with a server of its own.
+/// HTTP client with a server of its own. It checks each response against the API description.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) kind: Kind,
@@ -27,7 +27,6 @@ pub(crate) struct Client {
     description: Option<Arc<Description>>,
 }
 
-/// Response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -41,12 +40,13 @@ impl Client {
         Self::with_access(kind, Access::all()).await
     }
 
-    /// Creates a client of a server that gives this access to all requests.
+    /// Creates a client whose server gives the rights `access` to every request.
     pub(crate) async fn with_access(kind: Kind, access: Access) -> Self {
         Self::over(stores::shared(kind).await, kind, access).await
     }
 
-    /// Creates a client of a server over this store.
+    /// Creates a client whose server uses the store `recto`, and gives the rights `access` to every
+    /// request.
     pub(crate) async fn over(recto: Recto, kind: Kind, access: Access) -> Self {
         let is_restricted = access.name != Access::all().name;
         let session = LocalSession::new(recto);
@@ -64,13 +64,13 @@ impl Client {
         client
     }
 
-    /// Returns the client without the check of its responses against the description.
+    /// Turns off the check of responses against the API description.
     pub(crate) fn unchecked(mut self) -> Self {
         self.description = None;
         self
     }
 
-    /// Sends a request unchanged, and checks the response against the description.
+    /// Sends a request unchanged, and checks the response against the API description.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -125,7 +125,8 @@ impl Client {
         self.send(Method::POST, target, &headers, body.to_string()).await
     }
 
-    /// Writes changes to a collection in batches that any store accepts. Panics if a write fails.
+    /// Writes changes to a collection, in batches small enough for any store. Panics if a write
+    /// fails.
     pub(crate) async fn write(&self, collection: &str, changes: Vec<Json>) {
         for some in changes.chunks(50) {
             let body = serde_json::json!({ "changes": some });
@@ -135,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Returns a page of notes. Panics if the request fails.
+    /// Returns a page of the collection `notes`. Panics if the request fails.
     pub(crate) async fn notes(&self, parameters: &[(&str, &str)]) -> Json {
         let reply = self.get(&notes(parameters)).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -143,12 +144,12 @@ impl Client {
     }
 }
 
-/// Returns the target of the list of notes with these parameters.
+/// Returns the URL path of a list of notes with parameters.
 pub(crate) fn notes(parameters: &[(&str, &str)]) -> String {
     listed("/v1/collections/notes/records", parameters)
 }
 
-/// Returns a path with parameters.
+/// Appends parameters to a path.
 pub(crate) fn listed(path: &str, parameters: &[(&str, &str)]) -> String {
     let pairs = parameters.iter();
     let pairs = pairs.map(|(name, value)| format!("{name}={}", encode(value)));
@@ -173,7 +174,8 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Returns the problem in the response. Panics if it has another status or kind.
+    /// Returns the problem in the response. Panics if the response has another status or another
+    /// problem type.
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Json {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), "application/problem+json");

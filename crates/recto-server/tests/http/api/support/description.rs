@@ -1,4 +1,4 @@
-//! The server's description of its API, against which each response is checked.
+//! The server's description of its API, against which the tests check each response.
 
 use hyper::Method;
 use serde_json::Value as Json;
@@ -6,11 +6,10 @@ use serde_json::Value as Json;
 use super::Reply;
 use super::schema_check;
 
-/// `OpenAPI` document.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) document: Json,
-    /// True if the client sees only some rows, so that responses may lack the header with the cost.
+    /// True if the client sees only some rows. Responses may then lack the header with the cost.
     may_hide_cost: bool,
 }
 
@@ -22,11 +21,11 @@ impl Description {
         }
     }
 
-    /// Panics unless the document describes the response.
+    /// Panics unless the API description allows the response.
     pub(crate) fn check(&self, method: &Method, target: &str, reply: &Reply) {
         let what = format!("{method} {target} → {}: {}", reply.status, reply.text());
-        // Check HEAD as GET without a body. Accept OPTIONS, which is part of HTTP and so not
-        // described.
+        // Check HEAD as GET without a body. OPTIONS is not described, because it is part of HTTP,
+        // so accept it.
         let is_head = method == Method::HEAD;
         let verb = if is_head { "get" } else { method.as_str() }.to_lowercase();
         let path = target.split('?').next().unwrap();
@@ -43,8 +42,8 @@ impl Description {
         assert!(response.is_object(), "{what}: the status is not described");
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let is_there = !reply.header(name).is_empty();
-            // A page that ended early because of a budget has no entity tag. The cost may be
-            // missing, because it could reveal rows that the client does not see.
+            // A page that a budget ended has no entity tag. The cost may be missing, because it
+            // could reveal hidden rows.
             let may_lack = match name.as_str() {
                 "ETag" => reply.text().contains("\"stop\":"),
                 name => name == "Recto-Cost" && self.may_hide_cost,
@@ -77,13 +76,14 @@ impl Description {
         }
     }
 
-    /// Returns the description of the operation with this path and method.
+    /// Returns the description of the operation with the given path and method.
     fn operation(&self, path: &str, verb: &str) -> Option<&Json> {
         let paths = self.document["paths"].as_object().unwrap();
         let exact = paths.get(path);
         let matching = || {
             let templates = paths.iter().filter(|(template, _)| matches(template, path));
-            // If several templates match, choose the longest, because it is the most specific.
+            // If several paths with placeholders match, choose the longest, which is the most
+            // specific.
             let longest = templates.max_by_key(|(template, _)| template.len());
             longest.map(|(_, item)| item)
         };
@@ -91,8 +91,8 @@ impl Description {
     }
 }
 
-/// Returns whether a path matches a template. A segment of a template is text, or one or several
-/// parameters that text may follow.
+/// Returns whether a path matches a path with placeholders. A segment with placeholders can end
+/// with text, such as `{unit}:begin`.
 fn matches(template: &str, path: &str) -> bool {
     let (wanted, found): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
     let fits = |(wanted, found): (&&str, &&str)| {

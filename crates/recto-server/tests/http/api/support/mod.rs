@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 pub(crate) use client::{Client, Reply};
 pub(crate) use stores::{Kind, Scope};
 
-/// Runtime of all tests. A connection lives on the runtime that created it, and tests share
-/// connections of the store.
+/// Runtime of all tests. They share connections of the store, and a connection lives on the runtime
+/// that created it.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -26,8 +26,8 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Defines the tests `embedded::NAME` and `cassandra::NAME` for each function NAME. The function
-/// gets a client of a server over the store. The stores are removed after the last test.
+/// Defines the tests `embedded::NAME` and `cassandra::NAME` for each function NAME, which gets a
+/// client of a server over the store. The last test removes the stores.
 #[macro_export]
 macro_rules! on_both_stores {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {

@@ -1,9 +1,10 @@
-//! Validates JSON against the part of JSON Schema that the server's description uses. An unknown keyword is an error,
-//! so that nothing passes unchecked.
+//! Validator for the part of JSON Schema that the API description uses. An unknown keyword is an
+//! error, so that nothing passes unchecked.
 
 use serde_json::Value as Json;
 
-/// Checks a value against a JSON Schema. Returns the problem, or `None` if the value is valid.
+/// Checks a value against a JSON Schema. Returns a description of the first problem, or `None` if
+/// the value is valid.
 pub(crate) fn problem(document: &Json, schema: &Json, value: &Json, at: &str) -> Option<String> {
     let Json::Object(keywords) = schema else {
         return (schema == &Json::Bool(false)).then(|| format!("{at}: nothing may stand here"));
@@ -74,8 +75,8 @@ fn one(
         }
         "properties" => value.as_object()?.iter().find_map(|(name, value)| {
             let Some(member) = wanted.get(name) else {
-                // Unknown members are allowed for later releases. Report them here, because this
-                // release must describe all of its members.
+                // Members without a description are allowed in later releases. Report them, because
+                // the current release must describe all of its members.
                 let is_unknown = schema.get("additionalProperties").is_none();
                 return is_unknown.then(|| format!("{at}: {name} is not described"));
             };

@@ -10,7 +10,6 @@ use tokio::sync::OnceCell;
 
 const SCHEMA: &str = include_str!("../schema.toml");
 
-/// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Embedded,
@@ -20,7 +19,7 @@ pub(crate) enum Kind {
 static EMBEDDED: OnceCell<Recto> = OnceCell::const_new();
 static CASSANDRA: OnceCell<Recto> = OnceCell::const_new();
 
-/// Returns the store of a kind with the schema of the suite.
+/// Returns the shared store of the given kind, with the schema of the tests.
 pub(crate) async fn shared(kind: Kind) -> Recto {
     let cell = match kind {
         Kind::Embedded => &EMBEDDED,
@@ -53,8 +52,8 @@ fn scratch() -> Scratch {
     Scratch::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Guard that each test holds while it runs. When the last guard of the suite is dropped, the
-/// stores are removed. If some tests were filtered out, the next run removes the stores.
+/// Guard that each test holds while it runs. The drop of the last guard removes the stores. If some
+/// tests were filtered out, the next test run removes the stores.
 pub(crate) struct Scope(&'static AtomicUsize);
 
 impl Scope {
@@ -71,7 +70,7 @@ impl Drop for Scope {
     }
 }
 
-/// Removes the stores of this process and of processes that have ended.
+/// Removes the stores of the current process, and of processes that have ended.
 async fn remove_all() {
     let drop_keyspace = async |keyspace: String| {
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
