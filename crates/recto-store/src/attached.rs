@@ -38,7 +38,8 @@ impl AttachedStore {
         }
     }
 
-    /// Makes `store` read the tables of this keyspace from now on. Replaces the store that read them before.
+    /// Connects a keyspace: from now on, `store` reads its tables. Replaces a store that was connected to the
+    /// keyspace before.
     pub fn reach(&self, keyspace: &str, store: Arc<dyn Store>) {
         let mut reached = self.reached.write().unwrap_or_else(PoisonError::into_inner);
         let mut all = BTreeMap::clone(&reached);
@@ -320,8 +321,8 @@ impl AttachedSnapshot {
         }
     }
 
-    /// Returns a function that adds the address of the keyspace to an error. It does so if the keyspace does
-    /// not answer, because the messages of a driver do not contain the address.
+    /// Returns a function that adds the address of the table's keyspace to the errors of unavailable servers
+    /// and timeouts. The messages of a driver do not contain the address.
     fn located(&self, table: &str) -> impl Fn(StoreError) -> StoreError {
         move |error| match (store_of(table, &self.reached), error.kind()) {
             (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => error.about(

@@ -250,7 +250,8 @@ impl Limits {
         self.check_parts(table.clustering(), cells)
     }
 
-    /// Checks a mutation. If `kind` is given, the mutation may contain only columns of this kind.
+    /// Checks the lifetime, the keys, the columns and the cells of a mutation. If `kind` is given, the
+    /// mutation may contain only columns of this kind.
     fn check_mutation(
         &self,
         table: &Table,
@@ -497,7 +498,7 @@ impl PartitionWrite {
 }
 
 impl CasCondition {
-    /// Returns the number of bytes of a conditional write that count for the size of a transaction.
+    /// Returns the number of bytes of the condition that count toward the size of a transaction.
     fn byte_len(&self) -> usize {
         let row = match &self.row {
             RowAddress::Static => 0,

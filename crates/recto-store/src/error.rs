@@ -17,9 +17,9 @@ pub enum StoreErrorKind {
     Timeout,
     /// Another process has the store open, or another writer changes the schema.
     Conflict,
-    /// The store learned too late in which buckets the rows are: after the timestamps of the write were
-    /// chosen, or after the data was read on which the write [depends](crate::WriteOptions::looked_nanos).
-    /// Read again and repeat the write with newer timestamps.
+    /// A split moved rows to other buckets (parts of a partition). The store learned of the split only after
+    /// the timestamps of the write were chosen, or after the data was read on which the write
+    /// [depends](crate::WriteOptions::looked_nanos). Read again and repeat the write with newer timestamps.
     Moved,
     /// Credentials are missing, wrong, or lack a permission.
     Unauthorized,
@@ -29,7 +29,7 @@ pub enum StoreErrorKind {
     Table,
     /// The stored data is damaged.
     Corrupt,
-    /// Another version wrote the stored data, and this version cannot read it.
+    /// Another version of Recto wrote the stored data, and this version cannot read it.
     Version,
     /// The disk is full, or the operating system reported an error.
     Storage,
@@ -92,7 +92,7 @@ impl StoreError {
         self
     }
 
-    /// Adds the error that caused this error.
+    /// Adds the underlying error as the [source](Error::source) of this error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());

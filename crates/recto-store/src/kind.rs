@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-/// Kind of a store. Data in a store's own form, such as a [`ScanPosition`](crate::ScanPosition), is valid
-/// only for stores of the same kind, so callers keep the kind with it. The abilities of a store are in its
-/// [`Limits`](crate::Limits), independent of its kind.
+/// Storage engine behind a [`Store`](crate::Store). Data in a store's own form, such as a
+/// [`ScanPosition`](crate::ScanPosition), is valid only for stores of the same kind. Callers therefore keep
+/// the kind with such data. The abilities of a store are in its [`Limits`](crate::Limits), independent of its
+/// kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreKind {
-    /// Files of this machine.
+    /// Files on this machine, which this process opens.
     Embedded,
-    /// Keyspace of a cluster.
+    /// Keyspace of a Cassandra cluster.
     Cassandra,
     /// Memory of this process, for tests.
     Memory,

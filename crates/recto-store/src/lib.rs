@@ -197,9 +197,10 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the limits of one request, and the abilities of the store.
     fn limits(&self) -> Limits;
 
-    /// Returns whether the store itself keeps partitions in buckets, for tables that [ask for
-    /// buckets](recto_model::table::TableOptions::buckets). For other stores, callers use the tables in which
-    /// the buckets are stored.
+    /// Returns whether the store itself splits the partitions of tables that [ask for
+    /// buckets](recto_model::table::TableOptions::buckets) into buckets (key ranges, each stored as a
+    /// partition of its own). If not, a layer above the store does, and this store sees only the tables that
+    /// contain the buckets.
     fn keeps_buckets(&self) -> bool {
         false
     }
@@ -209,14 +210,14 @@ pub trait Store: Send + Sync + 'static {
     /// replicas.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
 
-    /// Returns an error if the consistency levels of the store are too weak for records that several
-    /// processes change. One process might not see the decision of another.
+    /// Checks that the consistency levels of the store let every process see the conditional writes of all
+    /// others. Otherwise, returns an error: several processes must not change the same records.
     fn check_decisions(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
     /// Returns the consistency level at which a read sees every conditional write that was decided before.
-    /// `None`: a read at any level sees them.
+    /// `None`: a read at any level sees these writes.
     fn serial_consistency(&self) -> Option<ConsistencyLevel> {
         None
     }
@@ -236,9 +237,10 @@ pub trait Store: Send + Sync + 'static {
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError>;
 
-    /// Splits partitions that would become too large, before the caller writes many rows. `sample` contains
-    /// some of the planned rows, and each row of the sample represents `each` planned rows. The call does not
-    /// write the sample. A store that keeps no partitions in buckets does nothing.
+    /// Splits partitions into buckets (key ranges) if they would become too large, before the caller writes
+    /// many rows. `sample` contains some of the planned rows, and each row of the sample represents `each`
+    /// planned rows. The call does not write `sample`. A store that keeps no partitions in buckets does
+    /// nothing.
     ///
     /// # Errors
     /// The store could not split the partitions within `timeout`. The caller may write the rows nevertheless.
@@ -272,9 +274,9 @@ pub trait Store: Send + Sync + 'static {
     /// Creates a table. If a table with the same name, columns and options exists, the call does nothing.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// Creates the tables of `tables` that are missing, in this order. The store never creates a second table
-    /// under the name of one of them, so that concurrent creators lose no writes. If the last table exists,
-    /// all tables exist, and the call needs only one lookup. The columns of the tables have types that every
+    /// Creates the tables of `tables` that are missing, in this order. The store never creates two tables
+    /// with one of these names, because writes to one of the two would be lost. If the last table exists, all
+    /// tables exist, and the call needs only one lookup. The columns of the tables have types that every
     /// store supports.
     ///
     /// # Errors
@@ -289,9 +291,9 @@ pub trait Store: Send + Sync + 'static {
         Ok(TableOutcome::Done)
     }
 
-    /// Adds columns to the table of this name. `recorded` is the definition that its users know, and `table`
-    /// is that definition with additional columns. If no column is missing, the call does nothing. Existing
-    /// rows have null in the added columns. Users of the old definition can continue.
+    /// Adds the columns that `table` has and `recorded` does not. Both are definitions of one table: clients
+    /// use `recorded` so far. If no column is missing, the call does nothing. Existing rows have null in the
+    /// added columns. Users of the old definition can continue.
     ///
     /// # Errors
     /// `Table` in these cases, with the difference in the message. The table is unchanged.
@@ -347,8 +349,8 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Returns the guard that decides whether the local clock is trusted to delete data. `None`: it always
-    /// is.
+    /// Returns the guard that decides whether the local clock is trusted to delete data. `None`: the clock is
+    /// always trusted.
     fn clock_guard(&self) -> Option<&dyn ClockGuard> {
         None
     }

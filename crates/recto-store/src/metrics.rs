@@ -16,7 +16,7 @@ pub struct StoreMetrics {
     pub tombstones: u64,
 }
 
-/// Metrics of one node.
+/// Counters of the requests to one node (server of a cluster), and its state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeMetrics {
     /// Address of the node, `address:port`.

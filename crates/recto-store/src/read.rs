@@ -13,20 +13,20 @@ use crate::{StoreError, StoreErrorKind};
 /// alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConsistencyLevel {
-    /// One replica.
+    /// One replica must answer.
     One,
-    /// One replica of the local data center.
+    /// One replica in the local data center must answer.
     LocalOne,
-    /// A majority.
+    /// A majority of the replicas must answer.
     Quorum,
-    /// A majority of the local data center.
+    /// A majority of the replicas in the local data center must answer.
     #[default]
     LocalQuorum,
-    /// Every replica.
+    /// Every replica must answer.
     All,
     /// Linearizable read, which sees all decided conditional writes. It is only for reads of one partition.
     Serial,
-    /// [`Serial`](Self::Serial) within the local data center.
+    /// [`Serial`](Self::Serial) among the replicas of the local data center.
     LocalSerial,
 }
 
@@ -37,7 +37,7 @@ pub enum ConsistencyLevel {
 pub struct ColumnSet(u64);
 
 impl ColumnSet {
-    /// Returns the empty set.
+    /// Returns the empty set of columns.
     pub const fn new() -> Self {
         Self(0)
     }
@@ -89,8 +89,8 @@ pub struct ReadOptions {
     /// returns at least one row. The limit bounds memory, even if the rows are large. Cassandra may exceed the
     /// limit by the rows of one protocol page.
     pub max_bytes: u64,
-    /// Columns whose cells the store may return as null, because the caller does not use them. The store may
-    /// then save a lookup and the transfer of these cells.
+    /// Columns whose cells the store may return as null, because the caller does not use them. The store can
+    /// save a lookup and the transfer of these cells.
     pub unseen: ColumnSet,
     /// Columns of the key, by index in the key, whose cells another program may have left empty although the
     /// type has no empty value. A scan skips a row with such a cell. In other columns such a cell is an
@@ -98,7 +98,7 @@ pub struct ReadOptions {
     pub leaves_out_empty: ColumnSet,
 }
 
-/// Maximum number of rows read concurrently, each by its own request.
+/// Maximum number of rows that [`get_each`] reads concurrently, each by its own request.
 pub const MAX_GETS: usize = 64;
 
 /// Default maximum bytes of a read.
@@ -125,7 +125,7 @@ pub struct RowsRead {
     /// True if the slice has no further row in the direction of the read. False for a read that
     /// stopped at its row limit or at [`ReadOptions::max_bytes`], even if no rows remain.
     pub exhausted: bool,
-    /// Bytes of the rows, as they are stored or sent.
+    /// Number of bytes of the rows, as they are stored or sent.
     pub bytes: u64,
     /// Number of sequential round trips of the read; 0 on the embedded store.
     pub round_trips: u32,
@@ -133,7 +133,7 @@ pub struct RowsRead {
     pub statements: u32,
     /// Number of tombstones that the read crossed, if the store reports them.
     pub tombstones: u64,
-    /// Buckets that were read, for a table that is kept in buckets.
+    /// Buckets (parts of a large partition) that the read queried. Empty for a table without buckets.
     pub buckets: BucketsRead,
     /// For each row, the newest stamp of its regular cells that are not null, in microseconds. If all are
     /// null, it is 0, because Cassandra does not report the stamp of such a row. Empty unless
@@ -147,16 +147,16 @@ pub struct RowsRead {
 /// Buckets in which a read searched rows, and the cost of finding these buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BucketsRead {
-    /// Numbers of the buckets of the partition that the read queried, in the order of the queries. A bucket
-    /// that was queried repeatedly appears repeatedly.
+    /// Ids of the buckets that the read queried, in the order of the queries. A bucket that was queried
+    /// repeatedly appears repeatedly.
     pub asked: Vec<u64>,
-    /// Number of reads of the range map, which assigns rows to buckets. Using the cached range map counts as
-    /// no read.
+    /// Number of reads of the range map, which assigns rows to buckets. A use of the cached range map does
+    /// not count.
     pub directory_reads: u32,
 }
 
 impl BucketsRead {
-    /// Adds the buckets and the cost of another read of the partition.
+    /// Adds the buckets and the cost of `more`, another read of the same partition.
     pub fn add(&mut self, more: Self) {
         self.asked.extend(more.asked);
         self.directory_reads += more.directory_reads;
@@ -206,22 +206,23 @@ pub struct ScanRead {
     pub rows: RowSet,
     /// Position from which to continue, on any snapshot. `None` at the end of the range.
     pub next: Option<ScanPosition>,
-    /// Bytes of the rows as stored or sent.
+    /// Number of bytes of the rows, as they are stored or sent.
     pub bytes: u64,
-    /// Stamps of the rows, if requested: see [`RowsRead::stamps`]. 0 for a partition that is returned as one
-    /// row. A scan of partitions returns none.
+    /// Write timestamps of the rows, in microseconds, if [`ReadOptions::stamps`] requests them: see
+    /// [`RowsRead::stamps`]. 0 for a partition that is returned as one row. Empty for a scan of partitions.
     pub stamps: Vec<i64>,
-    /// Remaining lifetimes of the rows, if stamps are requested: see [`RowsRead::ends_in_seconds`]. A scan of
-    /// partitions returns none.
+    /// Remaining lifetimes of the rows, in seconds, if [`ReadOptions::stamps`] requests them: see
+    /// [`RowsRead::ends_in_seconds`]. Empty for a scan of partitions.
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// Number and size of consecutive rows of a slice.
+/// Number and size of some consecutive rows of a slice. [`Snapshot::blocks`] returns one value for each part
+/// of the slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RowBlock {
-    /// Number of rows.
+    /// Number of rows of the block.
     pub rows: u64,
-    /// Bytes of the rows as they are stored, with their keys.
+    /// Number of bytes of the rows as they are stored, with their keys.
     pub bytes: u64,
 }
 
@@ -279,7 +280,8 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError>;
 
-    /// Splits a table into about `pieces` ranges, but at least one. Every row is in exactly one of them.
+    /// Splits a table into about `pieces` ranges, but at least one. Every row is in exactly one range, so
+    /// that scans of all ranges read the whole table once.
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError>;
 
     /// Returns at most `limit` rows of a range, from its start or from the position where an earlier call

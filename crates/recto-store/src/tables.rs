@@ -15,10 +15,10 @@ pub enum TableOutcome {
     Unknown(StoreError),
 }
 
-/// Difference between an existing table and the requested one, if any.
+/// Result of comparing the existing table of a name with the requested table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableState {
-    /// The table can serve the requests.
+    /// The existing table can serve requests that use the requested definition.
     AsAsked,
     /// No table of this name exists.
     Missing,
@@ -27,8 +27,9 @@ pub enum TableState {
     Other(String),
 }
 
-/// Returns the columns that `wanted` has and `there` does not have. These are the columns that
-/// [`Store::add_columns`](crate::Store::add_columns) adds. The result is empty if the two tables are equal.
+/// Returns the columns that `wanted` has and `there` does not have.
+/// [`Store::add_columns`](crate::Store::add_columns) adds these columns. The result is empty if the two
+/// tables are equal.
 ///
 /// # Errors
 /// `Table`, naming the difference, if `wanted` is not `there` with further regular columns at its end.
@@ -73,12 +74,12 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
 }
 
 /// Returns the options of a table that never change. They exclude the option of buckets, which another layer
-/// translates to columns or ignores. They also exclude whether an empty partition key is allowed, because
-/// stores that use this check store such a key like any other, and each request says whether it is allowed.
+/// translates to columns or ignores. They also exclude whether an empty partition key is allowed, which each
+/// request says. The stores that use this check store an empty key like any other.
 fn fixed_options(table: &Table) -> TableOptions {
     TableOptions {
         buckets: None,
-        // A request also says whether rows are counted.
+        // Ignore this option, because each request says whether the rows are counted.
         counts_rows: false,
         allows_empty_partition: false,
         ..table.options()
@@ -202,7 +203,7 @@ fn kind_name(kind: ColumnKind) -> &'static str {
     reason = "the abilities of a store are independent facts, not states of one machine"
 )]
 pub struct Limits {
-    /// Maximum bytes of the mutations of one partition in one write.
+    /// Maximum bytes of the changes (mutations) of one partition in one write.
     pub mutation_bytes: usize,
     /// Maximum bytes of a logged batch, and of a transaction.
     pub batch_bytes: usize,

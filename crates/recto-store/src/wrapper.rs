@@ -18,8 +18,8 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// Returns the inner store, which receives the forwarded calls.
     fn inner(&self) -> &Arc<dyn Store>;
 
-    /// Runs before each read or write of rows is sent, and again before its result is returned. The default
-    /// does nothing.
+    /// Runs before each plain or conditional write is forwarded, and once more before its result is returned.
+    /// Tests can delay the write here. The default does nothing.
     async fn pass(&self) {}
 
     /// Returns the snapshot that replaces a snapshot of the inner store. The default returns the same
@@ -28,7 +28,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
         snapshot
     }
 
-    /// Handles plain writes of one or several partitions. The default forwards them.
+    /// Handles plain writes of one or several partitions. The default forwards them to the inner store.
     async fn on_writes(
         &self,
         writes: Vec<PartitionWrite>,
@@ -38,12 +38,12 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().write_many(writes, atomicity, options).await
     }
 
-    /// Handles a conditional write. The default forwards it.
+    /// Handles a conditional write. The default forwards it to the inner store.
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.inner().cas(cas, options).await
     }
 
-    /// Handles a transaction. The default forwards it.
+    /// Handles a transaction. The default forwards it to the inner store.
     async fn on_transaction(
         &self,
         conditional: Vec<Cas>,
@@ -53,17 +53,17 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().transact(conditional, plain, options).await
     }
 
-    /// Handles the creation of a table. The default forwards it.
+    /// Handles the creation of a table. The default forwards it to the inner store.
     async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().create_table(table).await
     }
 
-    /// Handles the drop of a table. The default forwards it.
+    /// Handles the drop of a table. The default forwards it to the inner store.
     async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.inner().drop_table(name).await
     }
 
-    /// Handles the emptying of a table. The default forwards it.
+    /// Handles the emptying of a table. The default forwards it to the inner store.
     async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().empty_table(table).await
     }
@@ -76,15 +76,15 @@ pub trait SnapshotWrapper: Send + Sync {
     /// Returns the inner snapshot, which receives the forwarded reads.
     fn inner(&self) -> &Arc<dyn Snapshot>;
 
-    /// Handles the read of a slice.
+    /// Handles the read of a slice. Implementations can change the result of the inner snapshot.
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// Handles the read of a row by its key.
+    /// Handles the read of a row by its key. The default forwards it to the inner snapshot.
     async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.inner().get(read, options).await
     }
 
-    /// Handles the read of the static cells of a partition.
+    /// Handles the read of the static cells of a partition. The default forwards it to the inner snapshot.
     async fn on_get_statics(
         &self,
         table: &Arc<Table>,
@@ -100,10 +100,12 @@ pub trait SnapshotWrapper: Send + Sync {
         None
     }
 
-    /// Runs before each read that no other method handles is forwarded. The default does nothing.
+    /// Runs before each point read, read of static cells, scan, and split into token ranges. The default does
+    /// nothing.
     fn on_other_read(&self) {}
 
-    /// Runs before each read is sent, and again before its result is returned. The default does nothing.
+    /// Runs before each read is forwarded, and once more before its result is returned. Tests can delay the
+    /// read here. The default does nothing.
     async fn pass(&self) {}
 }
 

@@ -18,7 +18,7 @@ pub struct Stamp(pub i64);
 pub enum Operation {
     /// Puts a row, which exists afterwards even if all its cells are null.
     Put {
-        /// Cells of all clustering columns.
+        /// Cells of all clustering columns, which identify the row.
         clustering: Cells,
         /// Cells of all regular columns.
         cells: Cells,
@@ -31,23 +31,23 @@ pub enum Operation {
     /// Sets some columns of a row, which exists afterwards. `columns` are indexes into the table's regular
     /// columns.
     Patch {
-        /// Cells of all clustering columns.
+        /// Cells of all clustering columns, which identify the row.
         clustering: Cells,
-        /// Indexes of the regular columns.
+        /// Indexes of the columns to set, among the table's regular columns.
         columns: Vec<u16>,
-        /// Cells of these columns, in the same order.
+        /// New cells, one for each index in `columns`.
         cells: Cells,
     },
     /// Sets some static columns of the partition. `columns` are indexes into the table's statics.
     PatchStatic {
-        /// Indexes of the static columns.
+        /// Indexes of the columns to set, among the table's static columns.
         columns: Vec<u16>,
-        /// Cells of these columns, in the same order.
+        /// New cells, one for each index in `columns`.
         cells: Cells,
     },
     /// Deletes a row.
     DeleteRow {
-        /// Cells of all clustering columns.
+        /// Cells of all clustering columns, which identify the row.
         clustering: Cells,
     },
     /// Deletes the rows between two edges, and keeps static cells. Not allowed in a [`Cas`].
@@ -64,7 +64,7 @@ pub enum Operation {
 /// One change to one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutation {
-    /// Change to make.
+    /// Kind of the change, and its keys and cells.
     pub operation: Operation,
     /// Write timestamp. Required for plain writes. A [`Cas`] must not have one, because the store gives it a
     /// newer stamp than that of the data that it changes. In a transaction each mutation follows the rule of
@@ -102,18 +102,18 @@ pub struct WriteOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// Maximum duration of the call.
     pub timeout: Duration,
-    /// True if the call may return before the write is durable. Only for bulk loads. They end with a durable
-    /// write before they report rows as durable. Cassandra ignores this option.
+    /// True if the call may return before the write is durable. Only for bulk loads, which end with a durable
+    /// write before they report their rows as durable. Cassandra ignores this option.
     pub relaxed: bool,
     /// True if conflicting inserts are skipped and the other mutations are applied. The outcome is then
     /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not [see
     /// conflicts](crate::Limits::sees_conflicts) ignores this option.
     pub row_by_row: bool,
-    /// Time at which the caller began to read, by
-    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). It is for callers that
-    /// write with older stamps, on the basis of rows that they read, to tables that are kept in buckets.
-    /// Without it, the store rejects such writes as [`Moved`](crate::StoreErrorKind::Moved) if their stamps
-    /// are older than its knowledge of the buckets. Relaxed writes are never rejected for this reason.
+    /// Time at which the caller began to read the rows on which this write depends, in nanoseconds of
+    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). It matters only for
+    /// tables that are kept in buckets, and for stamps that are older than the store's knowledge of the
+    /// buckets. Without this time, the store rejects such writes as [`Moved`](crate::StoreErrorKind::Moved).
+    /// Relaxed writes are never rejected for this reason.
     pub looked_nanos: Option<u64>,
 }
 
@@ -139,10 +139,10 @@ pub enum WriteOutcome {
     /// Nothing is applied, because the mutation with this index inserts a row that exists with other values.
     /// The index counts the mutations of all writes of the call, from 0. There may be further conflicts.
     Conflict(usize),
-    /// The write may or may not be applied, now or later. Repeating the identical write resolves the outcome.
+    /// The write may or may not be applied, now or later. To resolve the outcome, repeat the identical write.
     Unknown(StoreError),
-    /// Nothing was sent, because the write exceeds a limit or is not allowed. Sending it again has the same
-    /// result.
+    /// Nothing was sent, because the write exceeds a limit or is not allowed. Sending the write again has the
+    /// same result.
     Refused(StoreError),
 }
 
@@ -174,7 +174,7 @@ pub enum RowAddress {
 /// null.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CasCondition {
-    /// Address of the row that contains the column.
+    /// Address of the row whose column is compared.
     pub row: RowAddress,
     /// Index of the column among the static or the regular columns.
     pub column: u16,
@@ -182,7 +182,8 @@ pub struct CasCondition {
     pub expected: Option<Vec<u8>>,
 }
 
-/// Conditional change of one partition. If all conditions hold, all mutations are applied; otherwise none.
+/// Conditional change (compare-and-set) of one partition. If all conditions hold, all mutations are applied;
+/// otherwise none.
 ///
 /// A condition on a row needs a mutation of that row, and a condition on static columns needs any mutation
 /// (both are rules of CQL). Each row is written at most once, a patch names at least one column, and neither
@@ -193,9 +194,9 @@ pub struct Cas {
     pub table: Arc<Table>,
     /// Cells of all partition columns.
     pub partition: Cells,
-    /// Conditions, at least one.
+    /// Conditions that must all hold; at least one.
     pub conditions: Vec<CasCondition>,
-    /// Changes to make, without stamps.
+    /// Changes to make if all conditions hold, without stamps (write timestamps).
     pub mutations: Vec<Mutation>,
 }
 

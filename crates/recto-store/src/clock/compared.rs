@@ -16,7 +16,7 @@ const MAX_DIFFERENCE: Duration = Duration::from_secs(2);
 /// ahead of one node deletes no expired data. If it is further ahead of all nodes, the process also gives
 /// writes no timestamps.
 const MAX_AHEAD: Duration = Duration::from_secs(5);
-/// Time after which a comparison is too old, and the clocks are compared again.
+/// Time after which a comparison with the clocks of the nodes is too old, and is repeated.
 const LASTS: Duration = Duration::from_secs(30);
 /// Maximum difference between the advance of the local wall clock and the time elapsed since the last
 /// comparison. A larger difference means that the wall clock was set, and clocks are compared again.
@@ -45,12 +45,13 @@ impl ClockReading {
     }
 }
 
-/// Local clock, and its last comparison with the clocks of nodes.
+/// Local clock, and its last comparison with the clocks of nodes. The comparison decides whether this process
+/// may delete expired data and give timestamps.
 #[derive(Debug)]
 pub struct ComparedClock {
     environment: Environment,
     last: Mutex<Option<Comparison>>,
-    /// Lock that the task holds while it compares the clocks for all callers.
+    /// Lock that a task holds while it compares the clocks, so that concurrent callers share one comparison.
     comparing: AsyncMutex<()>,
 }
 
@@ -71,8 +72,9 @@ impl ComparedClock {
         }
     }
 
-    /// Compares clocks by `read` if the last comparison is older than 30 seconds, or if the clock was set
-    /// since then. `read` must end within `timeout`. Concurrent callers share one comparison.
+    /// Compares the local clock with the clocks of nodes, if the last comparison is older than 30 seconds or
+    /// the clock was set since then. `read` must return the differences within `timeout`. Concurrent callers
+    /// share one comparison.
     pub async fn compare<F>(&self, timeout: Duration, read: F)
     where
         F: Future<Output = Result<Vec<ClockReading>, StoreError>>,
@@ -101,8 +103,9 @@ impl ComparedClock {
     }
 
     /// Returns whether the local clock may give timestamps to writes, according to the last comparison. If a
-    /// comparison is due, runs `compare` in its own task, which must call [`compare`](Self::compare). Waits
-    /// at most `wait`, and only for the first comparison and for the first one after the clock was set.
+    /// comparison is due, runs the argument `compare`, which must call [`Self::compare`], in its own task.
+    /// The call waits for this task only if no comparison was made yet, or if the clock was set since then.
+    /// It waits at most `wait`.
     pub async fn may_stamp<F>(&self, wait: Duration, compare: impl FnOnce() -> F) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
@@ -129,7 +132,8 @@ impl ComparedClock {
         self.fresh().is_some_and(may_delete)
     }
 
-    /// Returns the state of the local clock according to the last comparison.
+    /// Returns the result of the last comparison. If the clocks were never compared, returns the default,
+    /// [`ClockState::Agrees`].
     pub fn status(&self) -> ClockStatus {
         let last = *self.last();
         last.map(|comparison| comparison.status).unwrap_or_default()
@@ -183,8 +187,8 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     }
 }
 
-/// Compares the local clock with the clock of a node. `ask` reads the node's clock in microseconds since
-/// 1970.
+/// Compares the local clock with the clock of a node. `ask` returns the time of the node's clock, in
+/// microseconds since 1970.
 ///
 /// # Errors
 /// The errors of `ask`.
@@ -214,7 +218,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Simulated nodes that return these readings of their clocks. `None`: the nodes do not answer.
+    /// Simulated nodes. `readings` are the seconds by which the local clock is ahead of each node. `None`:
+    /// the nodes do not answer.
     struct Nodes {
         readings: Option<Vec<i64>>,
         comparisons: AtomicU64,
@@ -338,11 +343,11 @@ mod tests {
             !clock.may_stamp(wait, compare(0, quick)).await,
             "the last comparison is fresh"
         );
-        // After the clock is corrected, the next comparison allows timestamps again.
+        // After the local clock is corrected, the next comparison allows timestamps again.
         clocks.pass(1, -3_600);
         assert!(clock.may_stamp(wait, compare(0, quick)).await);
-        // The last comparison is old. The write uses it nevertheless, and does not wait for the next
-        // comparison.
+        // The last comparison is older than 30 seconds. `may_stamp` uses its result nevertheless, and does
+        // not wait for the next comparison.
         clocks.pass(31, 31);
         assert!(clock.may_stamp(wait, compare(3_600, quick)).await);
         tokio::time::sleep(slow).await;

@@ -35,12 +35,12 @@ pub trait ClockGuard: Send + Sync {
     /// Returns whether the local clock is trusted to delete data that is kept for `retention`.
     fn allows(&self, retention: Duration) -> bool;
 
-    /// Returns whether the local clock is trusted to give writes their timestamps. On a store with nodes, it
-    /// is not if it is more than five seconds ahead of all nodes that answered. Its timestamps would make the
-    /// store ignore later writes of other processes.
+    /// Returns whether the local clock is trusted to give writes their timestamps. On a store with nodes, a
+    /// clock that is more than five seconds ahead of all nodes that answered is not trusted. With its
+    /// timestamps, the store would ignore later writes of other processes.
     ///
-    /// Waits at most a second, and only for the first comparison and for the first one after the clock was
-    /// set. A clock that could not be compared is trusted.
+    /// The call waits for a comparison of the clocks only if none was made yet, or if the clock was set since
+    /// then. It waits at most a second. A clock that could not be compared is trusted.
     async fn may_stamp(&self) -> bool {
         true
     }
@@ -88,7 +88,7 @@ pub enum ClockState {
 /// State of the local clock, for monitoring a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockStatus {
-    /// Result of comparing the clock with the evidence.
+    /// Result of comparing the local clock with the clocks of nodes, or with the recorded time.
     pub state: ClockState,
     /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` if
     /// there is no evidence.
@@ -140,7 +140,8 @@ impl ClockStatus {
         }
     }
 
-    /// Returns advice about the warning, if there is some.
+    /// Returns advice for the user about the [warning](Self::warning). `None` if the clock agrees with the
+    /// evidence.
     pub fn hint(&self) -> Option<&'static str> {
         match self.state {
             ClockState::Agrees => None,
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Clocks that a test sets.
+    /// Wall clock and monotonic clock, whose times a test sets.
     #[derive(Debug, Clone, Default)]
     pub(super) struct Clocks {
         wall_micros: Arc<AtomicI64>,

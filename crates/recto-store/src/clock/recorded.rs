@@ -11,7 +11,7 @@ use super::{ClockState, ClockStatus, DAY_MICROS, SECOND_MICROS, micros};
 /// Divisor of the retention: the clock may be ahead by a tenth of the retention. Data is therefore deleted
 /// too early by at most a tenth of its retention.
 pub(super) const RETENTION_PARTS: i64 = 10;
-/// Minimum time between two records, in microseconds.
+/// Minimum time between two records of the clock's time in the store, in microseconds.
 const RECORD_MICROS: i64 = 3_600 * SECOND_MICROS;
 
 /// Local clock, and the evidence for its time. The evidence is the time that the store contained when this
@@ -25,18 +25,19 @@ pub struct RecordedClock {
 
 #[derive(Debug, Clone, Copy)]
 struct State {
-    /// Time according to the evidence when the store was opened, or when the clock was confirmed.
+    /// Time according to the evidence when the store was opened, or when the clock was confirmed, in
+    /// microseconds since 1970.
     since_micros: i64,
     since_nanos: u64,
-    /// Time that the store contains now. `None` if it contains none.
+    /// Time that the store contains now, in microseconds since 1970. `None` if the store contains no time.
     recorded_micros: Option<i64>,
     /// Shortest retention that any caller of `due` passed.
     shortest: Option<Duration>,
 }
 
 impl RecordedClock {
-    /// Returns the guard for a store that contains the time `recorded_micros`. If the store contains none,
-    /// the current time of the clock is the evidence.
+    /// Returns the guard for a store that contains the time `recorded_micros`, in microseconds since 1970. If
+    /// the store contains no time, the current time of the clock is the evidence.
     pub fn new(environment: Environment, recorded_micros: Option<i64>) -> Self {
         let state = State {
             since_micros: recorded_micros.unwrap_or_else(|| environment.now_micros()),
@@ -50,8 +51,8 @@ impl RecordedClock {
         }
     }
 
-    /// Returns whether the clock may delete data with this `retention`. It may if it is ahead of the evidence
-    /// by at most a day, or by at most a tenth of the retention.
+    /// Returns whether the clock may delete data with this `retention`. A clock that is ahead of the evidence
+    /// by at most a day, or by at most a tenth of the retention, may delete the data.
     pub fn allows(&self, retention: Duration) -> bool {
         self.ahead_micros() <= DAY_MICROS.max(micros(retention) / RETENTION_PARTS)
     }
@@ -71,8 +72,8 @@ impl RecordedClock {
     }
 
     /// Returns the time to record now, or `None` if less than an hour has passed since the last record.
-    /// `shortest` is the shortest retention of the caller's data. If the clock is too far ahead to delete the
-    /// data of all callers so far, the result is the time of the evidence instead of the clock's own time.
+    /// `shortest` is the shortest retention of the caller's data. The result is the clock's own time if the
+    /// clock may delete the data of all callers so far. Otherwise, the result is the time of the evidence.
     pub fn due(&self, shortest: Duration) -> Option<i64> {
         let shortest = {
             let mut state = self.state();
@@ -109,13 +110,13 @@ impl RecordedClock {
         self.state().recorded_micros.is_none_or(is_due).then_some(time)
     }
 
-    /// Notes that the store now contains this time.
+    /// Notes that the store now contains the time `micros`, in microseconds since 1970.
     pub fn set_recorded(&self, micros: i64) {
         self.state().recorded_micros = Some(micros);
     }
 
-    /// Makes `micros` the evidence. The clock must have returned this time just now, and the store must
-    /// contain it.
+    /// Accepts the clock as correct: makes `micros` the evidence for its time. The caller has just read this
+    /// time from the clock and stored it.
     pub fn set_confirmed(&self, micros: i64) {
         let since_nanos = self.environment.continuous_nanos();
         let mut state = self.state();
@@ -170,8 +171,8 @@ mod tests {
         ] {
             let clocks = Clocks::default();
             let clock = RecordedClock::new(clocks.environment(), Some(0));
-            // The monotonic clock measured 30 days. This time is evidence too, so only the
-            // remaining difference counts.
+            // The monotonic clock measured 30 days. Measured time is evidence too, so only the other
+            // `ahead_days` count as a difference.
             clocks.pass(30 * DAY_SECONDS, (30 + ahead_days) * DAY_SECONDS);
             let retention = DAY * retention_days;
             assert_eq!(
@@ -207,7 +208,7 @@ mod tests {
         clocks.pass(2 * DAY_SECONDS, 2 * DAY_SECONDS);
         let evidence = (2 * DAY_SECONDS + HOUR_SECONDS) * SECOND_MICROS;
         assert_eq!(clock.due(DAY), Some(evidence));
-        // The shortest retention of all callers decides.
+        // The shortest retention that any caller of `due` passed decides, here one day.
         assert_eq!(clock.due(30 * DAY), Some(evidence));
         // A retention of 30 days permits a difference of three days, so the clock records its own
         // time.

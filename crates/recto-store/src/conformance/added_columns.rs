@@ -32,7 +32,7 @@ async fn add(fixture: &Fixture, table: &Table) {
     }
 }
 
-/// Adds columns to the fixture's table. Returns a fixture that knows them.
+/// Adds columns to the fixture's table. Returns a fixture whose table definition has these columns.
 async fn extend(fixture: &Fixture, columns: impl IntoIterator<Item = Column>) -> Fixture {
     let table = extended(&fixture.table, columns);
     add(fixture, &table).await;
@@ -279,8 +279,8 @@ pub async fn conditional_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that adding existing columns succeeds. Adding some of them again together with new columns adds the
-/// new columns. Creating the extended table again succeeds.
+/// Checks that adding existing columns succeeds. Adding existing and new columns together adds the new
+/// columns. Creating the extended table again succeeds.
 pub async fn adding_is_idempotent(bench: &dyn Bench) {
     let before = table(bench, "added_i").await;
     before
@@ -595,7 +595,7 @@ pub async fn views_from_before(bench: &dyn Bench) {
 pub async fn concurrent_additions_beside_writes(bench: &dyn Bench) {
     /// Number of concurrent additions.
     const ADDERS: usize = 3;
-    /// Number of rows that are written meanwhile.
+    /// Number of rows that are written during the additions.
     const ROWS: i32 = 40;
     let before = table(bench, "added_p").await;
     let wanted = extended(&before.table, [regular("b", Type::Int), regular("d", Type::Text)]);

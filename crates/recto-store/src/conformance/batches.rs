@@ -158,7 +158,7 @@ pub async fn many_rows_among_others(bench: &dyn Bench) {
             rows(1, (90..=240).rev().collect(), 1),
             rows(3, (-40..0).collect(), 1),
         ],
-        // Each row occurs twice.
+        // Each row occurs twice in the call, with different stamps.
         vec![rows(1, (230..280).collect(), 4), rows(1, (230..280).collect(), 3)],
         vec![rows(1, (-60..0).collect(), 5)],
     ];

@@ -12,10 +12,10 @@ use crate::{
     WriteOptions,
 };
 
-/// Index of the first regular column.
+/// Index of the column `n` among the regular columns.
 const N: u16 = 0;
 const A: u16 = 1;
-/// Index of the static column.
+/// Index of the column `s` among the static columns.
 const S: u16 = 0;
 
 /// Creates a table: partition `p int`, clustering `c int`, static `s int`, regular `n int` and `a text`, all
@@ -207,8 +207,8 @@ pub async fn static_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks several conditions on several rows and the static cells. All must hold, and the current value of
-/// each is returned.
+/// Checks several conditions on several rows and the static cells. All conditions must hold, and the current
+/// value of each is returned.
 pub async fn several_conditions(bench: &dyn Bench) {
     let fixture = table(bench, "cas_several").await;
     let begin = [
@@ -250,8 +250,8 @@ pub async fn several_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks concurrent writers that each append their number to a value, under a condition. Each number is
-/// appended exactly once, even if outcomes are unknown.
+/// Checks that concurrent writers, which each append their number to a text by conditional writes, append
+/// each number exactly once. This holds even if outcomes are unknown.
 pub async fn race_applies_each_once(bench: &dyn Bench) {
     /// Number of concurrent writers.
     const WRITERS: usize = 16;
@@ -276,8 +276,9 @@ pub async fn race_applies_each_once(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Appends the number of `writer` to the text of row 1. The text never becomes shorter. If a conditional
-/// write of unknown outcome is applied late, it finds another text and changes nothing.
+/// Appends the number `writer` to the text of row 1 by a conditional write, and repeats the write until it is
+/// applied. The text never becomes shorter. If a conditional write of unknown outcome is applied late, it
+/// finds another text and changes nothing.
 async fn append(store: std::sync::Arc<dyn Store>, table: std::sync::Arc<recto_model::Table>, writer: usize) {
     /// Maximum number of attempts that fail because another writer was faster or the outcome is unknown.
     const ATTEMPTS: usize = 500;

@@ -116,7 +116,7 @@ async fn fill_in_every_way(fixture: &Fixture) {
     }
 }
 
-/// Sets the static cell of a partition that has none.
+/// Sets the static cell of a partition by a conditional write, if the cell is null.
 async fn decide_static(fixture: &Fixture, partition: &Cells) {
     let cas = Cas {
         table: fixture.table.clone(),

@@ -12,12 +12,12 @@ use crate::{
     StoreError, TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Returns a cell of type int.
+/// Returns the bytes of a cell of type `int`.
 pub(crate) fn int(value: i32) -> Vec<u8> {
     value.to_be_bytes().to_vec()
 }
 
-/// Returns the cells of a key of ints.
+/// Returns cells of type `int` with these values, for a key or a row.
 pub(crate) fn ints<const N: usize>(values: [i32; N]) -> Cells {
     let mut cells = Cells::new();
     for value in values {
@@ -26,7 +26,7 @@ pub(crate) fn ints<const N: usize>(values: [i32; N]) -> Cells {
     cells
 }
 
-/// Returns cells that may be null.
+/// Returns these cells. `None` is a null cell.
 pub(crate) fn cells<const N: usize>(values: [Option<&[u8]>; N]) -> Cells {
     values.into_iter().collect()
 }
@@ -64,7 +64,7 @@ pub(crate) fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
     }
 }
 
-/// Returns a mutation with a stamp.
+/// Returns a mutation with the write timestamp `stamp`, which does not expire.
 pub(crate) fn at(stamp: i64, operation: Operation) -> Mutation {
     Mutation {
         operation,
@@ -122,12 +122,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Creates a table of `columns`.
+    /// Creates a table with these columns and the default options, under a unique name.
     pub(crate) async fn new(bench: &dyn Bench, prefix: &str, columns: Vec<Column>) -> Self {
         Self::with_options(bench, prefix, columns, TableOptions::default()).await
     }
 
-    /// Creates a table of `columns` with these options.
+    /// Creates a table with these columns and options, under a unique name.
     pub(crate) async fn with_options(
         bench: &dyn Bench,
         prefix: &str,
@@ -167,7 +167,7 @@ impl Fixture {
         Self::new(bench, prefix, columns).await
     }
 
-    /// Drops the table.
+    /// Drops the table at the end of the test. Panics on failure.
     pub(crate) async fn drop(self) {
         match self.store.drop_table(self.table.name()).await {
             Ok(TableOutcome::Done) => {}
@@ -187,7 +187,7 @@ impl Fixture {
         self.store.write(write, WriteOptions::default()).await
     }
 
-    /// Writes to a partition. The write must succeed.
+    /// Writes mutations to a partition. Panics if the write does not succeed.
     pub(crate) async fn write(&self, partition: &Cells, mutations: Vec<Mutation>) {
         let outcome = self.try_write(self.write_of(partition, mutations.clone())).await;
         assert!(
@@ -197,12 +197,12 @@ impl Fixture {
         );
     }
 
-    /// Applies one mutation at `stamp`.
+    /// Applies one mutation with the write timestamp `stamp`. Panics if the write does not succeed.
     pub(crate) async fn apply(&self, partition: &Cells, stamp: i64, operation: Operation) {
         self.write(partition, vec![at(stamp, operation)]).await;
     }
 
-    /// Puts whole rows (without static cells) into the store, at stamp 1, and into the model.
+    /// Puts whole rows (without static cells) into the store, with the write timestamp 1, and into the model.
     pub(crate) async fn fill(&self, model: &mut Model, rows: Vec<Cells>) {
         /// Number of rows of one write.
         const CHUNK: usize = 50;
@@ -253,7 +253,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the slice of the whole partition, forwards.
+    /// Returns the slice that reads the whole partition in clustering order, at most 10,000 rows.
     pub(crate) fn whole(&self, partition: &Cells) -> Slice {
         self.slice_of(
             partition,
@@ -282,7 +282,7 @@ impl Fixture {
         read
     }
 
-    /// Returns the rows of a partition in order.
+    /// Returns all rows of a partition in clustering order.
     pub(crate) async fn rows(&self, partition: &Cells) -> Vec<Cells> {
         let read = self.read(&self.whole(partition)).await;
         assert!(read.exhausted, "a partition shorter than the limit is exhausted");

@@ -15,7 +15,7 @@ fn row(c: i32, a: Option<&[u8]>, b: Option<i32>) -> (Cells, Cells) {
     (ints([c]), cells([a, b.map(int).as_deref()]))
 }
 
-/// Returns an insert into partition 1.
+/// Returns an insert of a row, given by its clustering and regular cells, with the write timestamp `stamp`.
 fn inserting(stamp: i64, (clustering, cells): (Cells, Cells)) -> Mutation {
     at(stamp, insert(clustering, cells))
 }
@@ -37,7 +37,7 @@ async fn conflict(fixture: &Fixture, mutations: Vec<Mutation>, number: usize) {
     );
 }
 
-/// Checks that an insert creates a row. The same insert again, with a later or the same stamp, changes
+/// Checks that an insert creates a row. A repetition of the insert, with the same or a later stamp, changes
 /// nothing. A null cell equals an absent value.
 pub async fn the_same_row_again_is_done(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "again").await;
@@ -251,7 +251,7 @@ pub async fn row_by_row(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that a conflict after many new rows undoes all of them. In a write row by row, they stay.
+/// Checks that a conflict after many new rows undoes all of them. In a write row by row, the new rows stay.
 pub async fn a_conflict_behind_many_new_rows(bench: &dyn Bench) {
     if !sees_conflicts(bench) {
         return;

@@ -27,8 +27,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! The expected result of a read is computed from a list of rows and the order of values, and never with the
-//! key codec of a store. The [crate's documentation](crate) describes the rules that the behaviors assert.
+//! The suite computes the expected result of a read from a list of rows and the order of values, and never
+//! with the key codec of a store. The [crate's documentation](crate) describes the rules that the behaviors
+//! assert.
 //!
 //! A behavior creates its own tables with unique names, and drops them at its end. It needs nothing else from
 //! the store, so all behaviors can use one store or keyspace concurrently. It uses as few tables as possible,
@@ -77,8 +78,8 @@ pub trait Bench: Send + Sync {
     fn store(&self) -> Arc<dyn Store>;
 
     /// Closes the store and opens it again, or returns a new connection to it. Later calls of
-    /// [`store`](Self::store) return the new store. Callers must drop all stores and snapshots before. A
-    /// store that would lose its rows when it is closed returns itself.
+    /// [`store`](Self::store) return the new store. Before the call, callers must drop all stores and
+    /// snapshots. A store that would lose its rows when it is closed returns itself.
     async fn reopen(&self) -> Arc<dyn Store>;
 
     /// Returns whether reads go to another process. If they do, a read can see writes that are newer than its
@@ -119,8 +120,7 @@ pub fn run<F: Future>(behaviour: F) -> F::Output {
 }
 
 /// Generates one test for each behavior of the [conformance suite](crate::conformance). The argument is an
-/// expression whose value is a future of a [`Bench`](crate::conformance::Bench). It is evaluated for each
-/// test.
+/// expression that each test evaluates to a future of a [`Bench`](crate::conformance::Bench).
 #[macro_export]
 macro_rules! conformance_suite {
     ($bench:expr) => {
@@ -269,7 +269,8 @@ macro_rules! conformance_suite {
     };
 }
 
-/// Generates the tests of [`conformance_suite!`](crate::conformance_suite).
+/// Generates the test functions for [`conformance_suite!`](crate::conformance_suite), in one module for each
+/// group of behaviors.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Slice, Table, order};
 
-/// Expected rows of a table.
+/// Expected rows of a table, from which tests compute the expected results of reads.
 pub(crate) struct Model {
     table: Arc<Table>,
     rows: Vec<Cells>,
@@ -58,7 +58,7 @@ impl Model {
         (0..self.table.partition().len()).all(|index| row.get(index) == partition.get(index))
     }
 
-    /// Returns whether `row` is before the edge.
+    /// Returns whether `row` is before the edge `bound` of a slice.
     pub(crate) fn lies_before(&self, row: &Cells, bound: &Bound) -> bool {
         for (index, cell) in bound.cells().iter().enumerate() {
             match self.compare_column(index, self.clustering(row, index), cell) {

@@ -13,7 +13,8 @@ use super::fixture::{
 use super::scans::{SCANS, ranges, sorted};
 use crate::{Mutation, Operation, PointRead, ReadOptions, ScanRead, Stamp};
 
-/// Returns the partitions of the table. Each call of the scan uses its own snapshot.
+/// Returns the partitions of the table, by scans of `pieces` ranges. Each call of a scan uses its own
+/// snapshot.
 async fn scan(fixture: &Fixture, pieces: u32, limit: u32, options: &ReadOptions) -> Vec<Cells> {
     let table = &fixture.table;
     let mut found = Vec::new();
@@ -70,8 +71,9 @@ fn mark() -> Operation {
     patch_static([0], cells([Some(&[1])]))
 }
 
-/// Checks that every partition is returned once, with its static cells, for any number of ranges, any limit,
-/// and any number of rows. This includes a partition that has only static cells.
+/// Checks that a scan of partitions returns every partition once, with its static cells. The number of
+/// ranges, the limit, and the number of rows do not matter. This includes a partition that has only static
+/// cells.
 pub async fn each_once_with_its_static_cells(bench: &dyn Bench) {
     let fixture = marked(bench, "parts").await;
     assert_eq!(
@@ -277,7 +279,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
             .scan_partitions(&fixture.table, range, None, 1000, &options)
             .await;
         let count = read.expect("partitions can be scanned").rows.len();
-        // Check the number only for a local store, because a remote store may read one more
+        // Check the number of partitions only for a local store, because a remote store may read one more
         // protocol page.
         assert!(bench.is_remote() || count == at_once, "at most {max_bytes} bytes");
         let found = scan(&fixture, 1, 1000, &options).await;

@@ -12,7 +12,8 @@ use crate::{
     StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// Largest size limit, in bytes, that a store may have. Smaller limits allow the suite to exceed them.
+/// Largest size limit, in bytes, that a store may have. With a larger limit, the suite could not exceed the
+/// limit in a test.
 const LARGEST_LIMIT: usize = 64 << 20;
 
 async fn refused(fixture: &Fixture, write: PartitionWrite) {
@@ -101,7 +102,7 @@ pub async fn oversize_batches(bench: &dyn Bench) {
 /// Checks that key parts of 65,536 bytes, keys above the limit, null parts, an empty only part and wrong
 /// arities are rejected. A part with the maximum length is written and read.
 pub async fn keys(bench: &dyn Bench) {
-    /// Number of bytes above the maximum length of a part.
+    /// Number of bytes of a key part that is longer than the maximum by one.
     const TOO_LONG: usize = 65_536;
     let columns = vec![
         partition("p", Type::Text),

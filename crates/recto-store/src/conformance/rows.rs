@@ -59,8 +59,8 @@ pub async fn wide_rows(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that a row that is put or patched with nulls only exists, in a table of many columns and in a table
-/// without other columns. It still exists after its last value is removed.
+/// Checks that a row exists if a put or patch gives it only nulls, also in a table that has only key columns.
+/// It still exists after its last value is removed.
 pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "nulls").await;
     let operations = [

@@ -22,7 +22,7 @@ pub(super) async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u
     ranges
 }
 
-/// Returns all rows of a range.
+/// Returns all rows of a token range, by calls that return at most `limit` rows each.
 async fn scan_range(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -66,7 +66,7 @@ async fn scan_stamped(
     panic!("a range did not end in {SCANS} scans");
 }
 
-/// Returns all rows of the table.
+/// Returns all rows of the table, by scans of `pieces` ranges with at most `limit` rows per call.
 pub(super) async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
     let mut rows = Vec::new();
     for range in ranges(&fixture.store, &fixture.table, pieces).await {
@@ -242,8 +242,8 @@ pub async fn byte_limit(bench: &dyn Bench) {
             let snapshot = fixture.snapshot();
             let read = snapshot.scan(&fixture.table, &range, None, 1000, &options).await;
             let rows = read.expect("a range can be scanned").rows.len();
-            // Check the number only for a local store, because a remote store may return the rows
-            // of one more protocol page.
+            // Check the number of rows only for a local store, because a remote store may return the rows of
+            // one more protocol page.
             assert!(bench.is_remote() || rows <= at_once, "at most {max_bytes} bytes");
             found.extend(scan_range(&fixture.store, &fixture.table, &range, 1000, &options).await);
         }

@@ -115,25 +115,29 @@ pub async fn exhausted_is_exact(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks random slices of one clustering column, in each direction.
+/// Checks that random slices of a table with one clustering column, in each direction, return the expected
+/// rows.
 pub async fn random_bounds_one_column(bench: &dyn Bench) {
     random_bounds(bench, &[Direction::Ascending], 11).await;
     random_bounds(bench, &[Direction::Descending], 12).await;
 }
 
-/// Checks random slices of two clustering columns, in one direction and in two.
+/// Checks that random slices of a table with two clustering columns, of equal and of different directions,
+/// return the expected rows.
 pub async fn random_bounds_two_columns(bench: &dyn Bench) {
     random_bounds(bench, &[Direction::Descending, Direction::Descending], 21).await;
     random_bounds(bench, &[Direction::Descending, Direction::Ascending], 22).await;
 }
 
-/// Checks random slices of three clustering columns of mixed directions.
+/// Checks that random slices of a table with three clustering columns of mixed directions return the expected
+/// rows.
 pub async fn random_bounds_three_columns(bench: &dyn Bench) {
     let directions = [Direction::Ascending, Direction::Descending, Direction::Ascending];
     random_bounds(bench, &directions, 31).await;
 }
 
-/// Checks random slices of four clustering columns of mixed directions.
+/// Checks that random slices of a table with four clustering columns of mixed directions return the expected
+/// rows.
 pub async fn random_bounds_four_columns(bench: &dyn Bench) {
     let directions = [
         Direction::Descending,

@@ -118,8 +118,8 @@ pub async fn byte_limit(bench: &dyn Bench) {
             let slice = fixture.slice_of(&ints([1]), from, Bound::end(), ReadDirection::Forward, 100);
             let read = snapshot.slice(&slice, &options).await.expect("rows can be read");
             found.extend(read.rows.iter().map(|row| row.to_cells()));
-            // Check the number only for a local store, because a remote store may return the rows
-            // of one more protocol page.
+            // Check the number of rows only for a local store, because a remote store may return the rows of
+            // one more protocol page.
             if !bench.is_remote() {
                 assert!(read.rows.len() <= at_once, "at most {max_bytes} bytes");
                 assert_eq!(read.exhausted, read.rows.is_empty(), "12 rows, {at_once} at once");
@@ -268,7 +268,7 @@ pub async fn write_deadlines(bench: &dyn Bench) {
 /// Checks many concurrent writers and readers. Every read returns a state that existed, and at the end every
 /// write is visible.
 pub async fn concurrent_writers_and_readers(bench: &dyn Bench) {
-    /// Number of writers. Each writes its own partition and a shared one.
+    /// Number of writers. Each writes to its own partition and to a shared partition.
     const WRITERS: i32 = 8;
     /// Number of rows that each writer writes to both partitions.
     const ROWS: i32 = 25;

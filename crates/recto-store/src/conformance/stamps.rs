@@ -312,7 +312,7 @@ pub async fn expiry(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Reads return the remaining lifetime of each row, if stamps are requested.
+/// Checks that reads return the remaining lifetime of each row, if stamps are requested.
 async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
     let options = ReadOptions {
         stamps: true,
@@ -344,7 +344,7 @@ async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
     }
 }
 
-/// Fixture whose table has one column for conditional writes.
+/// Fixture whose table has one regular column, `n`, which only conditional writes change.
 struct Conditional(Fixture);
 
 impl Conditional {
@@ -357,7 +357,7 @@ impl Conditional {
         Self(Fixture::new(bench, "expiry_cas", columns).await)
     }
 
-    /// Sets the column to 1, with this expiry, if its current value is `expected`.
+    /// Sets the column `n` of row 1 to 1, with an expiry after `seconds`, if its current value is `expected`.
     async fn put(&self, seconds: u32, expected: Option<i32>) {
         let cas = Cas {
             table: self.0.table.clone(),

@@ -20,8 +20,8 @@ use crate::{
 /// Number of tables that are created and dropped concurrently with listings.
 const OTHER_TABLES: usize = 8;
 
-/// Checks that the description of a store begins with the name of its kind. If deletions leave no tombstones,
-/// reads cross none.
+/// Checks that the description of a store begins with the name of its kind. If the store reports that
+/// deletions leave no tombstones, reads cross no tombstones.
 pub async fn describes_its_kind_and_tombstones(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "kind").await;
     let described = fixture.store.describe();
@@ -131,7 +131,8 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
     }
 }
 
-/// Checks that tables can be listed while others are created and dropped. A table that stays is in each list.
+/// Checks that tables can be listed while other tables are created and dropped. A table that is not dropped
+/// is in each list.
 pub async fn list_beside_others_being_made_and_dropped(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "list_s").await;
     let has_ended = AtomicBool::new(false);

@@ -30,7 +30,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Creates both tables. Returns `None` if the store has no transactions.
+    /// Creates the tables `records` and `entries`. Returns `None` if the store has no transactions.
     async fn new(bench: &dyn Bench, prefix: &str) -> Option<Self> {
         if !bench.store().limits().transactions {
             return None;
@@ -46,8 +46,8 @@ impl Tables {
         })
     }
 
-    /// Returns a conditional write of these operations, with the condition that record 1 of partition `p` has
-    /// the value `expected`.
+    /// Returns a conditional write of the operations `becomes`, with the condition that record 1 of partition
+    /// `p` has the value `expected`.
     fn change(&self, p: i32, expected: Option<i32>, becomes: &[Operation]) -> Cas {
         let mutation = |operation: &Operation| Mutation {
             operation: operation.clone(),
@@ -72,7 +72,7 @@ impl Tables {
         self.change(p, expected, &[patch(ints([1]), [0], ints([value]))])
     }
 
-    /// Returns a plain write that puts an entry.
+    /// Returns a plain write that puts the entry 1 of partition `p` with the write timestamp `stamp`.
     fn entry(&self, p: i32, stamp: i64, a: &[u8]) -> PartitionWrite {
         let row = put(ints([1]), cells([Some(a), None]));
         self.entries.write_of(&ints([p]), vec![at(stamp, row)])
@@ -98,7 +98,7 @@ impl Tables {
         );
     }
 
-    /// Returns the content of the first partitions of both tables.
+    /// Returns the rows of the partitions 1 to 3 of both tables.
     async fn contents(&self) -> Vec<Vec<Cells>> {
         let mut contents = Vec::new();
         for p in 1..=3 {
@@ -210,7 +210,7 @@ pub async fn all_or_nothing(bench: &dyn Bench) {
 }
 
 /// Checks that a conditional write of a transaction can consist of conditions only, so that the other writes
-/// depend on them. Plain writes alone are a transaction, too.
+/// depend on these conditions. Plain writes alone are a valid transaction, too.
 pub async fn conditions_without_mutations(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "look").await else {
         return;
@@ -240,8 +240,8 @@ pub async fn conditions_without_mutations(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// Checks that conditions can read columns of plain writes. A write with a stamp can contain columns of
-/// conditional writes: a whole row, and its deletion.
+/// Checks that conditions can read columns of plain writes. A plain write can put and delete a whole row that
+/// contains columns of conditional writes.
 pub async fn columns_of_either_kind(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "kinds").await else {
         return;
@@ -276,8 +276,8 @@ pub async fn columns_of_either_kind(bench: &dyn Bench) {
 }
 
 /// Checks that a plain write of a transaction has its own stamp, which can be older than the clock or far
-/// ahead of it. It loses to newer data. A conditional write of a transaction is newer than the data that it
-/// finds, independently for each write.
+/// ahead of it. The plain write loses to newer data. A conditional write of a transaction gets a newer stamp
+/// than the data that it replaces.
 pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
     /// Stamp in the year 2100, in microseconds since 1970.
     const FAR: i64 = 4_102_444_800_000_000;

@@ -34,10 +34,12 @@ use crate::{
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Maximum number of writes that wait to be applied late. If there are as many, the next call applies one.
+/// Maximum number of late writes (writes with an unknown outcome that a later call applies). At this number,
+/// the next call applies one late write.
 pub const MAX_LATE_WRITES: usize = 10_000;
 
-/// Change that is applied later: a write with an unknown outcome, or a value that survived an emptying.
+/// Change that a later call applies: a write with an unknown outcome, or a value that survived the emptying
+/// of its table.
 enum Late {
     Plain(Vec<PartitionWrite>, Atomicity),
     Conditional(Cas),
@@ -58,11 +60,12 @@ impl Late {
     }
 }
 
-/// Mutable state of the wrapper.
+/// Chooser of faults, and the writes that are not applied yet.
 struct State {
     plan: Plan,
     late: Vec<Late>,
-    /// Conditional writes that are decided and not yet learned, in the order of their decision.
+    /// Conditional writes that are decided but not yet learned (visible to all reads), in the order of their
+    /// decision.
     decided: Vec<Cas>,
 }
 
@@ -121,7 +124,7 @@ fn timeout(what: &str) -> StoreError {
 }
 
 impl FaultyStore {
-    /// Wraps `inner`. `seed` determines which calls have which faults.
+    /// Wraps the store `inner`. `seed` and `rates` determine which calls have which faults.
     pub fn new(inner: Arc<dyn Store>, seed: u64, rates: FaultRates) -> Self {
         let state = State {
             plan: Plan::new(seed, rates),
@@ -135,21 +138,21 @@ impl FaultyStore {
         }
     }
 
-    /// Sets the rates of faults from now on. Writes that wait to be applied late continue to wait.
+    /// Sets the rates of faults from now on. Late writes continue to wait until they are applied.
     pub fn set_rates(&self, rates: FaultRates) {
         self.lock().plan.rates = rates;
     }
 
-    /// Returns the number of writes that are not applied yet: late writes, and decided writes that are not
-    /// learned.
+    /// Returns the number of writes that are not applied yet: late writes, and decided conditional writes
+    /// that are not visible to all reads yet.
     pub fn pending(&self) -> usize {
         let state = self.lock();
         state.late.len() + state.decided.len()
     }
 
-    /// Applies every late write, in an order that the seed determines, and learns every decided write.
-    /// Returns their number. Writes that the store now rejects, because their table was dropped, are
-    /// discarded.
+    /// Applies every late write, in an order that the seed determines, and makes every decided conditional
+    /// write visible. Returns the number of these writes. Writes that the store now rejects, because their
+    /// table was dropped, are discarded.
     pub async fn settle(&self) -> usize {
         let mut settled = 0;
         loop {
@@ -184,8 +187,8 @@ impl FaultyStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call. May first apply a late write, learn a decided write, or delay the call, even beyond its
-    /// timeout.
+    /// Begins a call. The seed decides whether the call first applies a late write of an earlier call, makes
+    /// a decided conditional write visible, or waits. A wait as long as the timeout makes the call fail.
     async fn begin(&self, what: &str, timeout_of_call: Duration) -> Result<(), StoreError> {
         let (arrives, learns, delay) = {
             let mut state = self.lock();
@@ -217,7 +220,8 @@ impl FaultyStore {
         }
     }
 
-    /// Applies one late write. Returns false if no late write exists.
+    /// Applies one late write: a write whose call has already returned an unknown outcome. Returns false if
+    /// no late write exists.
     async fn arrive(&self) -> bool {
         let late = {
             let mut state = self.lock();
@@ -252,8 +256,8 @@ impl FaultyStore {
         true
     }
 
-    /// Applies the decided conditional writes for which `which` returns true, in the order of their decision.
-    /// Returns their number.
+    /// Makes decided conditional writes visible to all reads: applies those for which `which` returns true,
+    /// in the order of their decision. Returns their number.
     ///
     /// The store checks the conditions again at this late time, which does not change the result. Only
     /// conditional writes change the columns in the conditions, and each one first learns the earlier ones of
@@ -280,7 +284,7 @@ impl FaultyStore {
         true
     }
 
-    /// Learns the decided writes in the partitions that `conditional` writes.
+    /// Makes decided conditional writes visible to all reads, in the partitions that `conditional` writes.
     async fn learn_all(&self, conditional: &[Cas]) {
         self.learn(|decided| {
             conditional
@@ -290,8 +294,8 @@ impl FaultyStore {
         .await;
     }
 
-    /// Empties a table, after its decided writes were learned. Values that conditional writes set can come
-    /// back later.
+    /// Empties a table, after its decided conditional writes were applied. Values that conditional writes set
+    /// can come back later, as on Cassandra.
     async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.learn(|decided| decided.table.name() == table.name()).await;
         // If the table cannot be read, `empty_table` below reports the error.
@@ -310,8 +314,8 @@ impl FaultyStore {
         Ok(outcome)
     }
 
-    /// Discards the values of a dropped table that would come back later. Another table of the same name has
-    /// its own Paxos state, so they must not appear in it.
+    /// Discards the values of a dropped table that would come back later. A later table of the same name has
+    /// its own Paxos state, so the values must not appear in it.
     fn forget_revived(&self, name: &str) {
         let mut state = self.lock();
         state
@@ -333,8 +337,9 @@ impl FaultyStore {
         state.late.push(late);
     }
 
-    /// Applies each of the writes, makes it late, or loses it. Used for writes of several partitions without
-    /// a common atomicity, whose outcome is then unknown.
+    /// Applies each write now, applies it later, or loses it, as the seed determines. Used for writes of
+    /// several partitions without a common atomicity; the caller reports an unknown outcome. Returns an error
+    /// of the inner store, if there was one.
     async fn scatter(&self, writes: Vec<PartitionWrite>, options: WriteOptions) -> Option<StoreError> {
         self.record(FaultKind::Scattered, &describe_writes(&writes));
         for write in writes {
@@ -619,7 +624,8 @@ impl Store for FaultyStore {
 }
 
 impl FaultyStore {
-    /// Applies plain writes after they were checked.
+    /// Sends plain writes to the inner store, with the fault that the seed determines. The caller has checked
+    /// their limits.
     async fn write_whole(
         &self,
         writes: Vec<PartitionWrite>,

@@ -23,17 +23,17 @@ pub enum FaultKind {
     Lost,
     /// A write was applied, and its outcome is unknown.
     Unanswered,
-    /// A write has an unknown outcome, and is applied at a later moment.
+    /// A write has an unknown outcome, and a later call applies it.
     Late,
-    /// A late write is applied, at the start of a later call.
+    /// A write with an unknown outcome was applied late, at the start of a later call.
     Arrived,
-    /// Some partitions of one [`Each`](crate::Atomicity::Each) write are applied, some are late, and some are
-    /// lost.
+    /// Some partitions of one [`Each`](crate::Atomicity::Each) write are applied, a later call applies some,
+    /// and some are lost.
     Scattered,
     /// A conditional write is decided, but its outcome is unknown to the caller. Reads that are not serial
     /// miss the write until it is learned.
     Decided,
-    /// A decided conditional write became visible to all reads.
+    /// A conditional write that was decided earlier became visible to all reads.
     Learned,
     /// The values that conditional writes set in a row survive the emptying of the table. They come back at a
     /// later moment, if no other value was decided meanwhile.
@@ -45,33 +45,34 @@ pub enum FaultKind {
 /// Rates of faults: the probability of each fault per call, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FaultRates {
-    /// Rate of [`FaultKind::Failed`], for reads and writes.
+    /// Rate of [`FaultKind::Failed`] for reads and writes: the call fails before it is sent.
     pub fail: f64,
-    /// Rate of [`FaultKind::Delayed`], for reads and writes.
+    /// Rate of [`FaultKind::Delayed`] for reads and writes: the call waits before it is sent.
     pub delay: f64,
     /// Maximum duration of a delay.
     pub max_delay: Duration,
-    /// Rate of [`FaultKind::Repeated`].
+    /// Rate of [`FaultKind::Repeated`]: a plain write is applied twice.
     pub repeat: f64,
-    /// Rate of [`FaultKind::Lost`].
+    /// Rate of [`FaultKind::Lost`]: a write is never applied, and its outcome is unknown.
     pub lose: f64,
-    /// Rate of [`FaultKind::Unanswered`].
+    /// Rate of [`FaultKind::Unanswered`]: a write is applied, and its outcome is unknown.
     pub unanswered: f64,
-    /// Rate of [`FaultKind::Late`]. For writes of several partitions without a common atomicity, it is the
-    /// rate of [`FaultKind::Scattered`].
+    /// Rate of [`FaultKind::Late`]: a write has an unknown outcome and is applied later. For writes of
+    /// several partitions without a common atomicity, it is the rate of [`FaultKind::Scattered`].
     pub late: f64,
-    /// Probability, at each call, that one late write is applied, and that one decided write is learned.
+    /// Probability, at each call, that one late write is applied. Also the probability that one decided
+    /// conditional write becomes visible to all reads.
     pub arrive: f64,
-    /// Rate of [`FaultKind::Decided`], for conditional writes only.
+    /// Rate of [`FaultKind::Decided`]: reads that are not serial miss a conditional write at first.
     pub decide: f64,
     /// Rate of [`FaultKind::Revived`]: at each emptying, for each row that conditional writes set.
     pub revive: f64,
-    /// Rate of [`FaultKind::ReadTimedOut`], for reads only.
+    /// Rate of [`FaultKind::ReadTimedOut`]: a read times out.
     pub read_timeout: f64,
 }
 
 impl FaultRates {
-    /// Rates of 0: no faults occur.
+    /// All rates are 0, so that no faults occur.
     pub const NONE: Self = Self::all(0.0);
 
     /// Returns rates in which every fault has the probability `rate`, and delays do not occur. `rate` should
@@ -93,10 +94,10 @@ impl FaultRates {
     }
 }
 
-/// Fault that occurred.
+/// Fault that occurred in a call, for the report of a failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Number of the call, counted from 1.
+    /// Index of the call among all calls of the wrapper, from 1.
     pub call: u64,
     /// Kind of the fault.
     pub kind: FaultKind,
@@ -110,7 +111,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Fault that was chosen for one write.
+/// Fault that was chosen for one call. `Normal`: no fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Normal,

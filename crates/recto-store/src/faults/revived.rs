@@ -1,7 +1,7 @@
 //! Values that conditional writes set in a table, and that can come back after the table was emptied.
 //!
-//! Paxos stores its last decision of a partition apart from the table, and writes it again if a replica
-//! missed it.
+//! Paxos stores its last decision of a partition apart from the table. After an emptying, it writes this
+//! decision into the table again if a replica missed it.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Sto
 /// Maximum number of rows of a table that are examined before it is emptied. Further rows do not come back.
 pub const MAX_REVIVED_ROWS: u32 = 1_000;
 
-/// Returns conditional writes that set the rows of `table` to their current values again. Each has the
-/// condition that the values are null.
+/// Returns conditional writes that restore the values that conditional writes set in `table`, after the table
+/// was emptied. Each restores one row, if the values of the row are null.
 pub(super) async fn decided_rows(store: &dyn Store, table: &Table) -> Result<Vec<Cas>, StoreError> {
     if !table.columns().iter().any(|column| is_decided(column.kind)) {
         return Ok(Vec::new());
@@ -42,8 +42,8 @@ fn is_decided(kind: ColumnKind) -> bool {
     )
 }
 
-/// Returns a conditional write that sets a row, and the static cells of its partition, to their current
-/// values. Returns `None` if conditional writes set no value of the row.
+/// Returns a conditional write that restores the values that conditional writes set in a row, and in the
+/// static cells of its partition. Returns `None` if conditional writes set no value of the row.
 fn set_again(table: &Arc<Table>, row: RowRef<'_>, ends_in_seconds: Option<u32>) -> Option<Cas> {
     let cells = |from, to| -> Cells { (from..to).map(|index| row.get(index)).collect() };
     let (partition, statics) = (table.partition().len(), table.key_len());
@@ -71,7 +71,7 @@ fn set_again(table: &Arc<Table>, row: RowRef<'_>, ends_in_seconds: Option<u32>) 
 }
 
 /// Returns the columns in the range from `from` to `to` that conditional writes set, with their values. The
-/// columns are numbered from `from`.
+/// returned indexes of the columns count from `from`.
 fn decided_cells(table: &Table, row: RowRef<'_>, from: usize, to: usize) -> Option<(Vec<u16>, Cells)> {
     let decided = (from..to).filter(|index| is_decided(table.columns()[*index].kind));
     let held = decided.filter_map(|index| Some(((index - from) as u16, row.get(index)?)));

@@ -12,8 +12,8 @@ use crate::{
     Snapshot, StoreError, TokenRange,
 };
 
-/// Snapshot whose reads fail. It returns no slice immediately, so that each read goes through the code that
-/// can fail.
+/// Snapshot whose reads fail as the seed determines. Its `slice_now` returns no slice, so that each read goes
+/// through the code that can fail.
 pub(super) struct FaultySnapshot {
     store: FaultyStore,
     inner: Arc<dyn Snapshot>,
@@ -24,7 +24,7 @@ impl FaultySnapshot {
         Self { store, inner }
     }
 
-    /// Begins a read, which can fail or time out.
+    /// Begins a read. Returns an error if the seed determines that the read fails or times out.
     async fn begin(&self, what: &str, options: &ReadOptions) -> Result<(), StoreError> {
         self.store.begin(what, options.timeout).await?;
         let mut state = self.store.lock();
@@ -40,8 +40,8 @@ impl FaultySnapshot {
         Ok(())
     }
 
-    /// Returns the snapshot from which to read a partition. A serial read first learns the decided writes of
-    /// the partition. It then uses a newer snapshot, which contains them.
+    /// Returns the snapshot from which to read a partition. A serial read first applies the decided
+    /// conditional writes of the partition. It then uses a newer snapshot, which contains these writes.
     async fn of_partition(
         &self,
         table: &Table,

@@ -47,13 +47,13 @@ struct Contents {
     partitions: BTreeMap<PartitionKey, Arc<Partition>>,
 }
 
-/// All tables and the newest stamps, at one moment.
+/// All tables and the newest write timestamps, at one moment.
 #[derive(Debug, Clone)]
 struct State {
     tables: BTreeMap<String, Arc<Contents>>,
-    /// Newest stamp of a conditional write.
+    /// Newest write timestamp of a conditional write, in microseconds; 0 before the first one.
     newest_cas: i64,
-    /// Newest stamp of a plain write.
+    /// Newest write timestamp of a plain write, in microseconds; `None` before the first one.
     newest_stamp: Option<i64>,
 }
 
@@ -93,8 +93,8 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
-        // Ignore the poison of the lock. Changes are made to a copy of the state, unless snapshots are
-        // remote, so a panic leaves no incomplete state.
+        // Ignore the poison of the lock. Except with `remote` limits, `change` works on a copy of the state,
+        // so a panic leaves no incomplete state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,8 +103,8 @@ impl MemoryStore {
         let mut guard = self.lock();
         let now = self.environment.now_micros();
         if self.limits.remote && !self.limits.sees_conflicts {
-            // Change the state without a copy. The snapshots of a remote store need no copy, and a call that
-            // fails does so before it changes anything.
+            // Change the state without a copy. Snapshots of a store with `remote` limits read the newest
+            // state, so they need no copy. A call that fails does so before it changes anything.
             return change(Arc::make_mut(&mut guard), now);
         }
         let mut state = State::clone(&guard);

@@ -8,19 +8,20 @@ use crate::{Mutation, Operation, RowAddress};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Last write to a cell. The write that is greater by these fields, in this order, takes precedence.
+/// Last write to a cell. Of two writes, the one that is greater by these fields, in this order, takes
+/// precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     stamp: i64,
-    /// True if the write is a deletion, which wins at equal stamps.
+    /// True if the write is a deletion, which wins over a value with an equal stamp (write timestamp).
     deleted: bool,
     /// Written value, empty for a deletion. At equal stamps, the larger value wins.
     value: Vec<u8>,
-    /// Time of expiry, in microseconds.
+    /// Time of expiry, in microseconds since 1970; `i64::MAX` if the value does not expire.
     expires: i64,
 }
 
-/// Last write to a cell. `None`: the cell was never written.
+/// Cell of the reference store: the last write to it, or `None` if it was never written.
 #[derive(Debug, Clone, Default)]
 struct Cell(Option<Written>);
 
@@ -42,16 +43,16 @@ impl Cell {
 #[derive(Debug, Clone)]
 struct Row {
     clustering: Cells,
-    /// Stamp of the newest deletion of the row.
+    /// Write timestamp of the newest deletion of the row; `i64::MIN` before the first deletion.
     deleted: i64,
-    /// Marker of the row, which makes the row exist even without values.
+    /// Write that makes the row exist even without values (row marker).
     marker: Cell,
     cells: Vec<Cell>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Partition {
-    /// Stamp of the newest deletion of the partition.
+    /// Write timestamp of the newest deletion of the partition; `i64::MIN` before the first deletion.
     deleted: i64,
     ranges: Vec<(Bound, Bound, i64)>,
     statics: Vec<Cell>,
@@ -59,7 +60,7 @@ pub(super) struct Partition {
     rows: Vec<Row>,
 }
 
-/// Stamp and time of expiry of one mutation.
+/// Write timestamp of a mutation, and the time when its data expires, both in microseconds since 1970.
 #[derive(Clone, Copy)]
 struct When {
     stamp: i64,
@@ -86,20 +87,21 @@ pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> b
     }
 }
 
-/// Kind of existing row that a put finds at its key.
+/// Kind of existing row that a put finds at its key, to report conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
-    /// No row.
+    /// No row exists at the key.
     Nothing,
-    /// A row with the same values, put at the same stamp.
+    /// A row with the same values and the same write timestamp: the put is a repetition.
     Own,
-    /// A row with the same values, put at another stamp.
+    /// A row with the same values, put with another write timestamp.
     Same,
     /// A row with other values.
     Other,
 }
 
-/// Returns the time when the data of a mutation expires, in microseconds.
+/// Returns the time when the data of a mutation expires, in microseconds since 1970. `i64::MAX`: the data
+/// does not expire.
 fn expires(mutation: &Mutation, now: i64) -> i64 {
     mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
         now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
@@ -116,7 +118,8 @@ impl Partition {
         }
     }
 
-    /// Merges a mutation with the stamp `stamp` into the partition, at the time `now`.
+    /// Merges a mutation with the write timestamp `stamp` into the partition. `now` is the current time, from
+    /// which lifetimes count. Both are in microseconds since 1970.
     pub(super) fn apply(&mut self, table: &Table, mutation: &Mutation, stamp: i64, now: i64) {
         let when = When {
             stamp,
@@ -161,7 +164,7 @@ impl Partition {
         }
     }
 
-    /// Returns the kind of existing row that the put `put` finds at its key.
+    /// Returns the kind of existing row that `put`, with the write timestamp `stamp`, finds at its key.
     pub(super) fn meet(&self, table: &Table, put: &Mutation, stamp: i64, now: i64) -> Met {
         let Operation::Put {
             clustering, cells, ..
@@ -221,7 +224,8 @@ impl Partition {
         row
     }
 
-    /// Returns the stamp of the newest deletion of the row, of a range that contains it, or of the partition.
+    /// Returns the write timestamp of the newest deletion that covers the row: of the row, of a range, or of
+    /// the partition.
     fn shadow(&self, table: &Table, row: &Row) -> i64 {
         self.ranges
             .iter()
@@ -299,11 +303,11 @@ impl Partition {
 /// Row that exists at the time of a read.
 pub(super) struct LiveRow<'a> {
     pub(super) clustering: &'a Cells,
-    /// Stamp of the put of the row. `None` if the row exists only because its cells have values.
+    /// Write timestamp of the put of the row. `None` if the row exists only because its cells have values.
     marker: Option<i64>,
     pub(super) cells: Vec<Option<&'a [u8]>>,
-    /// Newest stamp of the cells; 0 if all are null.
+    /// Newest write timestamp of the cells; 0 if all cells are null.
     pub(super) stamp: i64,
-    /// Remaining lifetime of the cells, in seconds.
+    /// Remaining lifetime of the cells, in seconds. `None` if they do not expire.
     pub(super) ends_in_seconds: Option<u32>,
 }

@@ -19,7 +19,7 @@ pub(super) struct MemorySnapshot {
     snapshot: Option<Arc<State>>,
 }
 
-/// Result of a read, as far as it has been collected.
+/// Rows that a read has collected so far, and the limits at which it stops.
 struct Reading<'a> {
     table: &'a Table,
     options: &'a ReadOptions,
@@ -325,7 +325,7 @@ impl Position {
     }
 }
 
-/// Encodes byte strings as one: the length and the bytes of each.
+/// Encodes byte strings as one byte string: the length (4 bytes, big-endian) and the bytes of each.
 fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {

@@ -10,7 +10,7 @@ use recto_model::environment::Source;
 use recto_store::Store;
 use recto_store::conformance::Bench;
 
-/// Clock whose time tests set.
+/// Clock whose time a test sets, in microseconds since 1970. Clones share the time.
 #[derive(Clone)]
 pub struct Clock(Arc<AtomicI64>);
 
@@ -40,7 +40,8 @@ impl Source for Clock {
     }
 }
 
-/// Provider of a store that uses the test's clock.
+/// Provider of the store under test, for the conformance suite. Its store uses the clock of the test, so that
+/// waits take no time.
 pub struct ClockBench {
     pub clock: Clock,
     pub store: Arc<dyn Store>,

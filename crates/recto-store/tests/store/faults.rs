@@ -259,7 +259,8 @@ async fn conditional_writes_apply_at_most_once() {
 }
 
 /// A transaction that increments two counters and puts a row in another table is applied as a whole or not at
-/// all. This holds even if its outcome is unknown or it is applied late. Every acknowledged step stays.
+/// all. This holds even if the outcome of the transaction is unknown or the transaction is applied late.
+/// Every acknowledged step stays.
 #[tokio::test]
 async fn transactions_are_whole_and_apply_at_most_once() {
     let mut late = 0;
@@ -352,8 +353,8 @@ async fn emptyings_happen_once_if_at_all() {
     assert_eq!(unknown, BTreeSet::from([vec![], vec![2], vec![1, 2]]));
 }
 
-/// Values of conditional writes can reappear in an emptied table, unless another value was decided meanwhile.
-/// They do not reappear in another table with the same name.
+/// Values of conditional writes can reappear in an emptied table, unless another value was decided after the
+/// emptying. The values do not reappear in another table with the same name.
 #[tokio::test]
 async fn conditional_writes_outlive_an_emptied_table() {
     let rates = FaultRates {
@@ -389,7 +390,7 @@ async fn conditional_writes_outlive_an_emptied_table() {
 }
 
 /// Reads that are not serial miss a conditional write that is decided but not learned. A serial read or the
-/// next conditional write learns it.
+/// next conditional write of the partition makes the write visible.
 #[tokio::test]
 async fn reads_miss_what_is_decided() {
     let rates = FaultRates {
