@@ -1,5 +1,5 @@
-//! Records the order in which a real Cassandra keeps each order type's values, for
-//! `vectors/order-cassandra-5.0.txt`:
+//! Records the order in which a real Cassandra sorts test values of each type that keys can have.
+//! The output is the file `vectors/order-cassandra-5.0.txt`:
 //!
 //! ```text
 //! cargo run -p recto-testkit --example record_order > crates/recto-testkit/vectors/order-cassandra-5.0.txt
@@ -15,10 +15,10 @@ use recto_model::{Bound, Cells, Environment, Slice, Table, Type, cell, extremes}
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 
-/// Maximum number of bytes of a recorded cell. Longer cells would make the file unreadable; the
-/// differential tests of the engine cover them.
+/// Maximum size of a recorded value, in bytes. Longer values would make the file unreadable;
+/// differential tests cover them.
 const MAX_CELL_BYTES: usize = 400;
-/// Maximum number of rows of the read. It is greater than the number of values of any type.
+/// Maximum number of rows to read: more than the test values of any type.
 const LIMIT: u32 = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -42,8 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Stores test values of a type in a Cassandra table and returns their cells in the order in which
-/// Cassandra reads them.
+/// Stores the test values of a type in a Cassandra table. Returns their bytes in the order in which
+/// Cassandra returns them.
 async fn ordered(store: &CassandraStore, ty: &Type) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let column = |name: &str, ty: Type, kind| Column {
         name: name.into(),

@@ -1,8 +1,9 @@
-//! Random collections, rows and questions from a seed.
+//! Generator of random test cases (collections, rows and queries) from a seed.
 //!
-//! The generator prefers cases that reveal errors: values at the limits of their types, their neighbors, and many rows
-//! with equal first order columns. It covers all combinations of directions and all kinds of questions. The same seed
-//! gives the same result. A [`Case`] holds the result as plain data. It can be simplified, and printed as a Rust test.
+//! The generator prefers cases that reveal errors: values at the limits of their types, their
+//! neighbors, and many rows with equal values in the first sort columns. It covers all combinations
+//! of sort directions, and all kinds of queries. One seed always gives one result. A [`Case`] holds
+//! the result as plain data, which can be simplified, and printed as a Rust test.
 
 mod case;
 mod collated;
@@ -22,21 +23,22 @@ pub use fastrand::Rng;
 pub use question::{from_values, question};
 pub use value::{neighbour, value};
 
-/// Maximum number of partition columns of a generated collection.
+/// Maximum number of partition columns of a random collection.
 pub const MAX_PARTITION_COLUMNS: usize = 3;
-/// Maximum number of order columns of a generated collection.
+/// Maximum number of sort columns of a random collection.
 pub const MAX_ORDER_COLUMNS: usize = 6;
-/// Number of generated rows with an existing key after which [`data`] returns fewer rows than
-/// requested. Small pools of values do not have enough different keys.
+/// Number of random rows with a duplicate key after which [`data`] stops, with fewer rows than
+/// requested. A collection with few possible values does not have enough different keys.
 const MAX_REPEATS: usize = 50;
 
-/// Returns the generator of a seed.
+/// Returns the random number generator for a seed.
 pub fn rng(seed: u64) -> Rng {
     Rng::with_seed(seed)
 }
 
-/// Returns a collection: one to three partition columns, one to six order columns of any order types in any directions,
-/// and three other fields. The last order columns are sometimes not declared, so that they follow automatically.
+/// Returns a random collection with one to three partition columns, one to six sort columns of any
+/// sortable types and directions, and three other fields. Sometimes the declaration leaves out the
+/// last sort columns, which the schema then adds by itself.
 pub fn collection(rng: &mut Rng, name: &str) -> Collection {
     let partition: Vec<String> = (0..rng.usize(1..=MAX_PARTITION_COLUMNS))
         .map(|index| format!("p{index}"))
@@ -91,17 +93,17 @@ fn order_type(rng: &mut Rng) -> Type {
     Type::ORDERABLE[rng.usize(0..Type::ORDERABLE.len())].clone()
 }
 
-/// Rows of a collection, and the small pools of values from which they are made.
+/// Rows of a random collection, and the few values from which they are made.
 #[derive(Debug, Clone)]
 pub struct Data {
-    /// Oracle of the collection, filled with the generated rows.
+    /// Reference implementation of the collection, with the generated rows.
     pub oracle: Oracle,
-    /// Values from which the rows of the collection are made, by field. The list is empty for a field whose
-    /// type cannot be sorted.
+    /// For each field, the values that rows can have. The list is empty if the field's type cannot
+    /// be sorted.
     pub pools: Vec<Vec<Value>>,
 }
 
-/// Returns about `count` rows with different keys for the collection of `oracle`, which has no rows.
+/// Generates about `count` rows with different keys. `oracle` is the collection, without rows.
 pub fn data(rng: &mut Rng, oracle: &Oracle, count: usize) -> Data {
     let fields = oracle.collection().fields.iter();
     let pools = fields.map(|field| pool(rng, oracle, field)).collect();
@@ -122,7 +124,7 @@ pub fn data(rng: &mut Rng, oracle: &Oracle, count: usize) -> Data {
 }
 
 impl Data {
-    /// Returns a row of values from the pools. Its key may exist already.
+    /// Returns a random row with values from the pools. Another row may have its key.
     pub fn row(&self, rng: &mut Rng) -> Row {
         let collection = self.oracle.collection();
         let fields = collection.fields.iter().zip(&self.pools);
@@ -141,9 +143,8 @@ impl Data {
     }
 }
 
-/// Returns the pool of a field, from which rows get their values. The pool of a partition column
-/// has few values, so that partitions have several rows. The pool of an order column has more
-/// values, with neighbors among them.
+/// Returns the values that rows can have in a field. A partition column gets few values, so that
+/// partitions have several rows. Another column gets more values, with neighbors among them.
 fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     let collection = oracle.collection();
     let is_collated = oracle.collations().contains_key(&field.name);
@@ -173,7 +174,7 @@ fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     pool
 }
 
-/// Returns whether a value is empty. A store does not accept an empty value in the only partition
+/// Returns whether a value is empty. A store rejects an empty value if there is only one partition
 /// column.
 fn is_empty(value: &Value) -> bool {
     match value {
@@ -183,7 +184,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns a value to use instead of an empty value, for a type that has an empty value.
+/// Returns a replacement for an empty value, for a type that has one.
 fn filler(ty: &Type) -> Value {
     match ty {
         Type::Text => Value::Text("a".into()),

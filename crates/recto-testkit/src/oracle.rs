@@ -1,8 +1,10 @@
-//! In-memory model of a collection that answers each query in the most direct way.
+//! Oracle: reference implementation of a collection in memory, which answers each query in the
+//! simplest way.
 //!
-//! It keeps a list of rows. To answer a question, it tests each condition on each row, and sorts the matching rows by
-//! the question's total order. A page is a part of the result. It uses no planner, no cursor and no key codec of Recto.
-//! It compares by its own [order], and by ICU for a field with a collation.
+//! The oracle keeps a list of rows. To answer a query, it tests each condition on each row, and
+//! sorts the matching rows. A page is a part of the result. It does not use Recto's planner,
+//! cursors or key encoding. It compares values by its own [order], and by ICU for fields with a
+//! collation.
 
 mod collated;
 pub mod order;
@@ -20,10 +22,11 @@ use collated::Collated;
 pub use collated::Collations;
 pub use question::{Comparison, Condition, Question};
 
-/// Record: a value or null for each field of its collection, in the collection's order.
+/// Record: a value, or `None` for null, for each field of its collection, in the order of the
+/// fields.
 pub type Row = Vec<Option<Value>>;
 
-/// In-memory model of one collection: its rows, and the answers to questions on them.
+/// Reference implementation of one collection in memory: stores rows, and answers queries.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     collection: Arc<Collection>,
@@ -33,12 +36,12 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Returns an oracle without rows.
+    /// Creates an oracle without rows, for a collection without collations.
     pub fn new(collection: Arc<Collection>) -> Self {
         Self::collated(collection, Collations::new())
     }
 
-    /// Returns an oracle without rows for a collection with collations.
+    /// Creates an oracle without rows. `collations` has the locale of each field with a collation.
     ///
     /// # Panics
     /// If ICU does not accept a locale.
@@ -51,12 +54,12 @@ impl Oracle {
         }
     }
 
-    /// Returns the locale of each field that has a collation.
+    /// Returns the locale of each field that has a collation (language-specific order).
     pub fn collations(&self) -> &Collations {
         &self.collations
     }
 
-    /// Compares two values of a field, ascending.
+    /// Compares two values of the field with this index, ascending.
     ///
     /// # Panics
     /// If the type of the field has no order.
@@ -64,7 +67,7 @@ impl Oracle {
         self.collated.compare(field, left, right)
     }
 
-    /// Returns the collection.
+    /// Returns the definition of the collection.
     pub fn collection(&self) -> &Arc<Collection> {
         &self.collection
     }
@@ -100,8 +103,8 @@ impl Oracle {
         })
     }
 
-    /// Returns whether two rows are the same record. Their keys must be equal in order, because a
-    /// stored key has its canonical form. Their other values must have the same bytes.
+    /// Returns whether two rows are the same record. Key fields must compare as equal, because
+    /// stores change keys to a canonical form. Other fields must have equal bytes.
     pub fn same_row(&self, left: &Row, right: &Row) -> bool {
         self.same_key(left, right)
             && self
@@ -129,7 +132,8 @@ impl Oracle {
         serde_json::Value::Object(fields.collect()).to_string()
     }
 
-    /// Returns each row that satisfies the conditions, in the question's total order.
+    /// Answers a query: returns the rows that satisfy all conditions, in the sort order of the
+    /// query.
     pub fn ask(&self, question: &Question) -> Sequence {
         let holds = |row: &&Row| {
             question
@@ -148,8 +152,8 @@ impl Oracle {
         }
     }
 
-    /// Returns whether the conditions list values for some field, and other conditions exclude all
-    /// of them. The answer then has no rows, and whether the field is fixed has no effect.
+    /// Returns whether the filter lists values for some field, and other conditions exclude all of
+    /// them. The result of such a query is empty.
     pub fn leaves_no_value(&self, question: &Question) -> bool {
         let mut fields = 0..self.collection.fields.len();
         fields.any(|field| {
@@ -158,7 +162,7 @@ impl Oracle {
         })
     }
 
-    /// Returns the total order of a question:
+    /// Returns the complete sort order of a query:
     ///
     /// 1. the sort, without fields that the filter fixes to one value
     /// 2. the other order columns of the sort order, reversed if the sort is opposite to the sort order
@@ -222,9 +226,9 @@ impl Oracle {
         self.collection.field(name).expect("a sort order names fields").0
     }
 
-    /// Returns the values that the conditions allow for a field, if an equality or an OR of
-    /// equalities lists values. The result lacks the values that other conditions on this field
-    /// alone exclude. Returns `None` if no condition lists values.
+    /// Returns the values that the filter allows for a field: the values of an equality, or of an
+    /// OR of equalities, without those that other conditions on this field exclude. Returns `None`
+    /// if no condition lists values.
     fn values_left(&self, question: &Question, field: usize) -> Option<Vec<Value>> {
         let mut listed = question
             .conditions
@@ -249,7 +253,7 @@ impl Oracle {
     }
 }
 
-/// Complete answer to a question: the matching rows in order. A page is a part of it.
+/// Complete result of a query: the matching rows, sorted. Each page is a part of it.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     order: Vec<(usize, Direction)>,
@@ -257,30 +261,30 @@ pub struct Sequence {
     rows: Vec<Row>,
 }
 
-/// Page of a sequence.
+/// Page of a query's result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cut<'a> {
     /// Rows of the page.
     pub rows: &'a [Row],
-    /// True if the sequence has rows before the page.
+    /// True if the result has rows before the page.
     pub more_before: bool,
-    /// True if the sequence has rows after the page.
+    /// True if the result has rows after the page.
     pub more_after: bool,
 }
 
 impl Sequence {
-    /// Returns all rows.
+    /// Returns all rows of the result.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Returns the fields by which the rows are ordered, with their directions.
+    /// Returns the indexes (from 0) of the fields by which the rows are sorted, with their
+    /// directions.
     pub fn order(&self) -> &[(usize, Direction)] {
         &self.order
     }
 
-    /// Compares two rows by the order of the sequence, whether or not the sequence contains the
-    /// rows.
+    /// Compares two rows by the sort order of the query. The result need not contain them.
     pub fn compare(&self, left: &Row, right: &Row) -> Ordering {
         compare_rows(&self.collated, &self.order, left, right)
     }
@@ -293,17 +297,17 @@ impl Sequence {
         }
     }
 
-    /// Returns the first `count` rows.
+    /// Returns the page with the first `count` rows.
     pub fn first(&self, count: usize) -> Cut<'_> {
         self.cut(0, count.min(self.rows.len()))
     }
 
-    /// Returns the last `count` rows.
+    /// Returns the page with the last `count` rows.
     pub fn last(&self, count: usize) -> Cut<'_> {
         self.cut(self.rows.len().saturating_sub(count), self.rows.len())
     }
 
-    /// Returns the `count` rows after `row`, whether or not `row` still exists.
+    /// Returns the page of the `count` rows after `row`, which need not exist any more.
     pub fn after(&self, row: &Row, count: usize) -> Cut<'_> {
         let from = self
             .rows
@@ -311,7 +315,7 @@ impl Sequence {
         self.cut(from, (from + count).min(self.rows.len()))
     }
 
-    /// Returns the last `count` rows before `row`, whether or not `row` still exists.
+    /// Returns the page of the `count` rows before `row`, which need not exist any more.
     pub fn before(&self, row: &Row, count: usize) -> Cut<'_> {
         let to = self
             .rows
@@ -319,8 +323,8 @@ impl Sequence {
         self.cut(to.saturating_sub(count), to)
     }
 
-    /// Returns a page of `count` rows: half of them before `row`, and the rest beginning at `row`.
-    /// If there are too few rows on one side, the page has more rows from the opposite side.
+    /// Returns a page of `count` rows: half of them before `row`, and the rest from `row` on. If
+    /// one side has too few rows, the page has more from the other side.
     pub fn around(&self, row: &Row, count: usize) -> Cut<'_> {
         let place = self
             .rows
@@ -332,7 +336,7 @@ impl Sequence {
         self.cut(from, to)
     }
 
-    /// Returns the `count` rows that begin at these values of the first order fields.
+    /// Returns the page of `count` rows from the given values of the first sort fields on.
     pub fn from(&self, values: &[Value], count: usize) -> Cut<'_> {
         let from = self.rows.partition_point(|row| {
             for ((field, direction), value) in self.order.iter().zip(values) {

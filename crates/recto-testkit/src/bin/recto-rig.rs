@@ -1,4 +1,4 @@
-//! Starts and ends the Cassandra that all tests share: for CI, and to keep it running during development.
+//! Program that starts and stops the Cassandra that all tests share, for CI and for development.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
@@ -18,7 +18,6 @@ recto-rig nodetool [--dir DIR] NODE ARGUMENTS…
 Without --dir: $RECTO_TEST_CASSANDRA_DIR, else target/cassandra. Tests find the one there.";
 const SECONDS_PER_MINUTE: u64 = 60;
 
-/// Parsed command line.
 struct Call {
     verb: String,
     dir: Option<PathBuf>,

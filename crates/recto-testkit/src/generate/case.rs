@@ -1,4 +1,5 @@
-//! Case: all inputs of a check of pages, as plain data that can be generated, simplified, printed and run again.
+//! Test case: all inputs of a test of pages, as plain data that can be generated, simplified,
+//! printed and repeated.
 
 use std::sync::Arc;
 
@@ -9,26 +10,25 @@ use recto_model::{Value, json};
 use super::{Data, Rng, from_values};
 use crate::oracle::{Collations, Comparison, Condition, Oracle, Question, Row};
 
-/// Maximum number of pages that a generated case requests.
+/// Maximum number of pages that a random test case requests.
 const MAX_MOVES: usize = 6;
 /// Page sizes from which the generator chooses, in rows.
 const SIZES: [u32; 8] = [1, 1, 2, 3, 4, 5, 8, 100];
 
-/// Input of one test: a collection, its rows, a question, and the pages to request.
+/// Test case: a collection, its rows, a query, and the pages to request.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Collection to query.
+    /// Definition of the collection to query.
     pub collection: Arc<Collection>,
-    /// Locale of each field that has a collation.
+    /// Locale of each field that has a collation (language-specific order), by name.
     pub collations: Collations,
-    /// Rows of the collection, with different keys.
+    /// Rows of the collection, all with different keys.
     pub rows: Vec<Row>,
-    /// Filter and sort of the query.
+    /// Filter and sort order of the query.
     pub question: Question,
-    /// True if the test builds the filter with the Rust API. If false, the test passes the filter
-    /// as text.
+    /// True if the test builds the filter with the Rust API; false if it passes the filter as text.
     pub built: bool,
-    /// Pages to request: their starts, their sizes, and the writes before them.
+    /// Pages to request, and the writes before each.
     pub moves: Vec<Move>,
 }
 
@@ -43,42 +43,42 @@ pub enum Place {
     From,
 }
 
-/// Request for one page. A check of a traversal uses the sizes, edges, budgets and writes. A check
-/// of a single page next to a row also uses the fields `place`, `row` and `from`.
+/// Request for one page. Tests of a traversal use the sizes, edges, budgets and writes. Tests of a
+/// single page at a row also use `place`, `row` and `from`.
 #[derive(Debug, Clone, Default)]
 pub struct Move {
-    /// Number of rows of the page.
+    /// Maximum number of rows of the page.
     pub size: u32,
-    /// Side of the row on which the page starts, or a start from given values.
+    /// Start of the page: after, before, around or at a row, or at given values.
     pub place: Place,
-    /// Row next to which the page starts: an index, modulo the number of rows.
+    /// Index of the row at which the page starts, modulo the number of rows.
     pub row: usize,
-    /// Values of the first order fields from which the page starts, for [`Place::From`].
+    /// For [`Place::From`], the values of the first sort fields at which the page starts.
     pub from: Vec<Value>,
-    /// True if the first page of a traversal is the last page of the query.
+    /// True if a traversal starts with the last page of the query, and goes backward.
     pub backwards: bool,
-    /// True to continue by the cursor of a row instead of the cursor of the page.
+    /// True to continue from the cursor of a row, not from the cursor of the page.
     pub by_row: bool,
-    /// True to request the cursors of both edges of the page.
+    /// True to request cursors for the start and the end of the page.
     pub both_edges: bool,
-    /// Maximum number of rows to examine for the page.
+    /// Maximum number of rows to examine for the page; 0: no limit is set.
     pub scan_budget: u64,
-    /// Maximum number of bytes of the rows of the page.
+    /// Maximum size of the rows of the page, in bytes; 0: no limit is set.
     pub byte_budget: u64,
-    /// Writes to execute before the page is read.
+    /// Writes to execute before the page is requested.
     pub writes: Vec<Change>,
 }
 
-/// Write between two pages.
+/// Write between two requests for pages.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Stores a row, if no row has its key.
+    /// Stores a row, unless a row with its key exists.
     Put(Row),
     /// Deletes the row with this index, modulo the number of rows.
     Delete(usize),
 }
 
-/// Returns one to six random pages to request for a question on the rows of `oracle`.
+/// Returns one to six random requests for pages of the query `question` on the rows of `oracle`.
 pub fn moves(rng: &mut Rng, data: &Data, oracle: &Oracle, question: &Question) -> Vec<Move> {
     let sequence = oracle.ask(question);
     let places = [Place::After, Place::Before, Place::Around, Place::From];
@@ -105,10 +105,11 @@ pub fn moves(rng: &mut Rng, data: &Data, oracle: &Oracle, question: &Question) -
     (0..rng.usize(1..=MAX_MOVES)).map(|_| one(rng)).collect()
 }
 
-/// Methods to build a case that a person writes, or that a failure printed. They panic if a text is invalid.
+/// Methods with which a person or a printed test builds a test case. They panic if a text is
+/// invalid.
 impl Case {
-    /// Returns a case of a collection without rows. The schema text declares only this collection. The question has no
-    /// conditions.
+    /// Creates a test case for the only collection of a schema text, without rows and with a query
+    /// without conditions.
     ///
     /// # Panics
     /// If the text is invalid or declares more than one collection.
@@ -125,21 +126,21 @@ impl Case {
         }
     }
 
-    /// Adds a collation to a field.
+    /// Gives a text field a collation: the language-specific order of a locale.
     #[must_use]
     pub fn collate(mut self, field: &str, locale: &str) -> Self {
         self.collations.insert(field.to_owned(), locale.to_owned());
         self
     }
 
-    /// Adds a row, given as the JSON of a record.
+    /// Adds a row, written as the JSON of a record.
     #[must_use]
     pub fn row(mut self, json: &str) -> Self {
         self.rows.push(row_of(&self.collection, json));
         self
     }
 
-    /// Adds a comparison of a field with a value: `compare("c0", ">=", "5")`.
+    /// Adds a comparison to the filter, such as `compare("c0", ">=", "5")`.
     #[must_use]
     pub fn compare(self, field: &str, comparison: &str, value: &str) -> Self {
         let value = self.value(field, value);
@@ -151,7 +152,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds the condition that a field equals one of these values.
+    /// Adds the condition to the filter that a field has one of these values.
     #[must_use]
     pub fn any_of(self, field: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| self.value(field, value)).collect();
@@ -162,7 +163,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds the condition that a text field starts with a prefix.
+    /// Adds the condition to the filter that a text field starts with a prefix.
     #[must_use]
     pub fn starts_with(self, field: &str, prefix: &str) -> Self {
         let condition = Condition::StartsWith {
@@ -172,8 +173,8 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Adds a comparison of several fields with as many values, as a tuple: the first difference
-    /// decides.
+    /// Adds a comparison of several fields with as many values to the filter. As in a tuple, the
+    /// first difference decides.
     #[must_use]
     pub fn tuple(self, fields: &[&str], comparison: &str, values: &[&str]) -> Self {
         let both = fields.iter().zip(values);
@@ -185,7 +186,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Sets the sort by these fields. A field with the prefix `-` is descending.
+    /// Sets the sort order of the query. A field with the prefix `-` is descending.
     #[must_use]
     pub fn sort(mut self, terms: &[&str]) -> Self {
         let terms = terms.iter().map(|term| match term.strip_prefix('-') {
@@ -196,29 +197,29 @@ impl Case {
         self
     }
 
-    /// Allows a filter scan.
+    /// Allows the query to scan and filter rows that no sort order can skip.
     #[must_use]
     pub fn allow_filter_scan(mut self) -> Self {
         self.question.allow_filter_scan = true;
         self
     }
 
-    /// Makes the test build the filter with the Rust API instead of passing it as text.
+    /// Makes the test build the filter with the Rust API, not as text.
     #[must_use]
     pub fn built(mut self) -> Self {
         self.built = true;
         self
     }
 
-    /// Adds a request for a page.
+    /// Adds a request for a page of the query.
     #[must_use]
     pub fn page(mut self, page: Move) -> Self {
         self.moves.push(page);
         self
     }
 
-    /// Makes the last added page start from these values of the question's order. Set the question
-    /// first.
+    /// Sets the values of the first sort fields at which the last added page starts. Set the query
+    /// before.
     #[must_use]
     pub fn from(mut self, values: &[&str]) -> Self {
         let order = self.order();
@@ -231,7 +232,7 @@ impl Case {
         self
     }
 
-    /// Adds a write before the last added page: it stores this row, given as the JSON of a record.
+    /// Adds a write before the last added page: stores this row, written as the JSON of a record.
     #[must_use]
     pub fn put(mut self, json: &str) -> Self {
         let row = row_of(&self.collection, json);
@@ -239,19 +240,20 @@ impl Case {
         self
     }
 
-    /// Adds a write before the last added page: it deletes the row with this index.
+    /// Adds a write before the last added page: deletes the row with this index.
     #[must_use]
     pub fn delete(mut self, index: usize) -> Self {
         self.last_move().writes.push(Change::Delete(index));
         self
     }
 
-    /// Returns the fields by which the answer to the question is ordered, with their directions.
+    /// Returns the indexes (from 0) of the fields by which the result of the query is sorted, with
+    /// their directions.
     pub fn order(&self) -> Vec<(usize, Direction)> {
         self.oracle().ask(&self.question).order().to_vec()
     }
 
-    /// Returns an oracle for the collection of the case, without rows.
+    /// Returns a reference implementation of the collection, without rows.
     pub fn oracle(&self) -> Oracle {
         Oracle::collated(Arc::clone(&self.collection), self.collations.clone())
     }

@@ -1,4 +1,5 @@
-//! Fields with collations, and texts whose order by a collation differs from the order of their bytes.
+//! Random fields with collations (language-specific orders), and texts whose collation order
+//! differs from their byte order.
 
 use recto_model::schema::Collection;
 use recto_model::{Type, Value};
@@ -6,8 +7,9 @@ use recto_model::{Type, Value};
 use super::Rng;
 use crate::oracle::Collations;
 
-/// Locales with different orders: the root, additional letters, contractions, accents compared from the end, capitals
-/// first, other scripts, and vowels that are written before their consonants.
+/// Locales whose orders differ in kind: the default order, additional letters, letter pairs as one
+/// letter, accents compared from the end, capitals first, other scripts, and vowels that are
+/// written before their consonant.
 const LOCALES: [&str; 16] = [
     "und",
     "de",
@@ -26,7 +28,7 @@ const LOCALES: [&str; 16] = [
     "ja",
     "zh-u-co-stroke",
 ];
-/// Parts from which the generator composes texts:
+/// Parts of which random texts consist:
 ///
 /// - letters, with capitals and marks (as one character and as two)
 /// - combinations that are one letter in some languages
@@ -38,11 +40,12 @@ const PIECES: [&str; 36] = [
     "h", "ll", "dzs", "i", "ı", "İ", "é", "e\u{301}", "\u{301}", "-", " ", "\0", "2", "10", "е", "เก", "か",
     "中",
 ];
-/// Maximum number of parts of a text. The sort keys of the fields of a row, and texts with neighbors, must fit into
-/// eight KiB.
+/// Maximum number of parts of a random text. The collation keys of all fields of a row must fit
+/// into 8 KiB.
 const MAX_PIECES: usize = 4;
 
-/// Returns collations for at least one of these fields. Each field with a collation becomes a text.
+/// Gives a random collation to at least one of these fields, and makes each such field a text
+/// field. Returns the locales.
 pub fn collations(rng: &mut Rng, collection: &mut Collection, fields: &[String]) -> Collations {
     let mut collations = Collations::new();
     let always = rng.usize(0..fields.len());
@@ -58,7 +61,7 @@ pub fn collations(rng: &mut Rng, collection: &mut Collection, fields: &[String])
     collations
 }
 
-/// Returns a text for a field with a collation.
+/// Returns a random text for a field with a collation (language-specific order).
 pub(super) fn text(rng: &mut Rng) -> Value {
     let pieces = (0..rng.usize(0..=MAX_PIECES)).map(|_| PIECES[rng.usize(0..PIECES.len())]);
     Value::Text(pieces.collect())

@@ -1,4 +1,4 @@
-//! Prints a case as a Rust test.
+//! Printing of a test case as a Rust test.
 
 use std::fmt::Write;
 
@@ -10,8 +10,8 @@ use super::case::{Case, Change, Move};
 use crate::oracle::{Condition, Row};
 
 impl Case {
-    /// Returns the source of a Rust test with this name. The test builds this case in a variable
-    /// `case` and executes `statement` with it.
+    /// Returns the source of a Rust test with this name, which builds the test case in a variable
+    /// `case`, and then executes `statement`.
     pub fn rust_test(&self, name: &str, statement: &str) -> String {
         let mut lines = vec![format!("Case::declared({})", raw(&self.schema_text()))];
         let collations = self.collations.iter();
@@ -108,7 +108,8 @@ impl Case {
         format!("&[{}]", terms.collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns the lines of a page, with the fields that differ from `Move::default()`.
+    /// Returns the lines of source that add the page, with only the fields that differ from
+    /// `Move::default()`.
     fn move_lines(&self, page: &Move) -> Vec<String> {
         let plain = Move::default();
         let mut text = String::from(".page(Move { ");
@@ -150,7 +151,7 @@ impl Case {
     }
 }
 
-/// Returns a text as a Rust literal: a raw string if possible, so that JSON stays readable.
+/// Returns a text as a Rust string literal: a raw string if possible, so that JSON stays readable.
 fn raw(text: &str) -> String {
     let is_plain = text
         .chars()

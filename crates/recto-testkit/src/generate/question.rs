@@ -1,4 +1,4 @@
-//! Random questions that a sort order serves, and questions that it serves with a filter scan.
+//! Random queries (filter and sort order), with and without a filter scan.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -8,12 +8,12 @@ use super::value::neighbour;
 use super::{Data, Rng};
 use crate::oracle::{Comparison, Condition, Question, Row, Sequence};
 
-/// Maximum number of combinations of listed values in one question. Tuple ranges multiply the
-/// number of sources, and a plan has at most 128 sources.
+/// Maximum number of combinations of listed values in one query. Each combination can be a separate
+/// range of rows, tuple ranges multiply them, and a query plan has at most 128.
 const MAX_COMBINATIONS: usize = 9;
-/// Maximum number of values that a condition lists for one field.
+/// Maximum number of values that a random filter lists for one field.
 const MAX_LISTED: usize = 4;
-/// Comparisons that make a range.
+/// Comparison operators that select a range of values.
 const RANGES: [Comparison; 4] = [
     Comparison::Less,
     Comparison::LessOrEqual,
@@ -21,10 +21,10 @@ const RANGES: [Comparison; 4] = [
     Comparison::GreaterOrEqual,
 ];
 
-/// Returns a question that the sort order of the collection serves. Most questions have a result. Partition columns and
-/// some order columns are fixed or listed. The next order column may have a range, a prefix or a tuple range. The sort
-/// is one that the sort order can provide. One in five questions has a further condition and allows a filter scan for
-/// it.
+/// Returns a random query that the sort order of the collection can answer. Most queries have a
+/// result. The filter gives one or several values for each partition column and for some sort
+/// columns. The next sort column may have a range, a prefix or a tuple range. One in five queries
+/// has a further condition, which needs a filter scan.
 pub fn question(rng: &mut Rng, data: &Data) -> Question {
     let collection = data.oracle.collection();
     let mut draw = Draw {
@@ -69,8 +69,8 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
     question
 }
 
-/// Returns values for the first fields of a sequence's order, as a start of a page. Some of the
-/// values belong to no row.
+/// Returns random values for the first sort fields of a query's result, at which a page can start.
+/// Some of the values occur in no row.
 pub fn from_values(rng: &mut Rng, data: &Data, sequence: &Sequence) -> Vec<Value> {
     let count = rng.usize(0..=sequence.order().len());
     let near = match sequence.rows() {
@@ -90,7 +90,7 @@ fn index(collection: &Collection, name: &str) -> usize {
     collection.field(name).expect("a sort order names fields").0
 }
 
-/// Returns a random value of a pool, or in one of five cases a neighbor of the value.
+/// Returns a random value from `pool`, or in one of five cases a neighbor of such a value.
 fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
     let value = &pool[rng.usize(0..pool.len())];
     if rng.u8(0..5) == 0 {
@@ -100,16 +100,17 @@ fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
     }
 }
 
-/// Question during its generation.
+/// Random query that is being generated.
 struct Draw<'a> {
     rng: &'a mut Rng,
     data: &'a Data,
     collection: &'a Collection,
     combinations: usize,
     question: Question,
-    /// Fields that the question fixes to a value or lists values for, so far.
+    /// Fields for which the filter already gives one or several values.
     many: Vec<usize>,
-    /// Row that the question should match, so that the answer has at least one row.
+    /// Row that the query should match, so that its result is not empty; `None`: the result may be
+    /// empty.
     anchor: Option<&'a Row>,
 }
 
@@ -118,8 +119,8 @@ impl Draw<'_> {
         near_pool(self.rng, &self.data.pools[field])
     }
 
-    /// Returns the value of a field in the anchor row. Returns a random value if the row or its
-    /// value is missing.
+    /// Returns the value of a field in the anchor row (which the query should match), or a random
+    /// value if there is none.
     fn near_anchor(&mut self, field: usize) -> Value {
         let own = self.anchor.and_then(|row| row[field].clone());
         own.unwrap_or_else(|| self.value(field))
@@ -129,8 +130,8 @@ impl Draw<'_> {
         &self.collection.fields[field].ty
     }
 
-    /// Returns whether the field can have a prefix condition. A field with a collation cannot: in
-    /// the order of a collation, texts with a common prefix are not adjacent.
+    /// Returns whether the field can have a prefix condition. A field with a collation cannot:
+    /// texts with a common prefix are not adjacent in the collation's order.
     fn takes_prefix(&self, field: usize) -> bool {
         let name = &self.collection.fields[field].name;
         self.ty(field).is_textual() && !self.data.oracle.collations().contains_key(name)
@@ -140,7 +141,7 @@ impl Draw<'_> {
         self.question.conditions.push(condition);
     }
 
-    /// Fixes a field to a value, or lists a few values.
+    /// Adds a condition that allows one value, or a few values, for a field.
     fn pin(&mut self, field: usize) {
         self.many.push(field);
         let room = MAX_COMBINATIONS / self.combinations;
@@ -177,7 +178,7 @@ impl Draw<'_> {
         });
     }
 
-    /// Adds a range on the first order column that is not fixed.
+    /// Adds a random range condition on the sort column with the index `pinned`.
     fn range(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let Some(&(field, _)) = order.get(pinned) else {
             return;
@@ -214,7 +215,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Adds a tuple range over some of the fixed columns and the free columns after them.
+    /// Adds a tuple range over some of the first `pinned` sort columns and the columns after them.
     fn tuple(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let from = if self.rng.u8(0..4) == 0 {
             self.rng.usize(0..=pinned)
@@ -232,8 +233,8 @@ impl Draw<'_> {
         });
     }
 
-    /// Adds a condition that the sort order does not serve: on a field outside the key, or on an
-    /// order column after the first free order column.
+    /// Adds a condition that needs a filter scan: on a field outside the key, or on a sort column
+    /// after the first one without a fixed value.
     fn filter_scan(&mut self, order: &[(usize, Direction)], pinned: usize) {
         self.question.allow_filter_scan = true;
         let stored = ["v0", "v1"].map(|name| index(self.collection, name));
@@ -248,9 +249,9 @@ impl Draw<'_> {
         }
     }
 
-    /// Sets a sort by some of the free order columns, in the directions of the sort order or all
-    /// reversed. The sort also has some fixed and listed columns, at random positions and in random
-    /// directions.
+    /// Sets a random sort order that the collection can provide: some of the sort columns after the
+    /// first `pinned`, in their directions or all reversed. Columns with given values are inserted
+    /// anywhere, in any direction.
     fn sort(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let count = self.rng.usize(0..=order.len() - pinned);
         let is_reversed = self.rng.bool();

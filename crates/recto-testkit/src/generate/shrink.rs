@@ -1,4 +1,4 @@
-//! Simplified versions of a case, the greatest simplification first.
+//! Simplification of failing test cases. It tries large simplifications first.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::case::{Case, Change, Move, Place};
 use crate::oracle::{Condition, Row};
 
 impl Case {
-    /// Returns cases that are slightly simpler, each in one respect. To shrink a case, take the first result that still
-    /// fails, and repeat. This ends after finitely many steps.
+    /// Returns cases that are simpler in one respect each. To shrink a failing case, replace it by
+    /// the first result that still fails, and repeat. This always ends.
     pub fn simpler(&self) -> Vec<Self> {
         let mut simpler = Vec::new();
         for rows in without(&self.rows) {
-            // A page refers to its row by an index modulo the number of rows. With fewer rows it
-            // refers to another row, so also try the last row.
+            // A page names its row by an index modulo the number of rows. With fewer rows, it names
+            // another row, so also try the last row.
             let mut last = Self { rows, ..self.clone() };
             simpler.push(last.clone());
             let most = last.rows.len().saturating_sub(1);
@@ -88,8 +88,8 @@ impl Case {
         }
     }
 
-    /// Removes the start values of all pages if the order of the question differs from that of
-    /// `before`. The values belong to fields of the old order.
+    /// Removes the start values of all pages if the sort order differs from that of `before`,
+    /// because the values belong to fields of the old order.
     fn keep_from_values(&mut self, before: &Self) {
         if self.order() != before.order() {
             self.moves.iter_mut().for_each(|page| page.from.clear());
@@ -138,8 +138,9 @@ impl Case {
         }
     }
 
-    /// Returns the case without a field and without the conditions on this field alone. The field can be a stored
-    /// field, an order column, or one of several partition columns. Rows that differ only in this field become one row.
+    /// Returns the case without a field, and without conditions on this field alone. Rows that then
+    /// have equal keys become one row. Returns `None` if the field is needed: for sorting, for a
+    /// tuple condition, or as the only partition or sort column.
     fn without_field(&self, field: usize) -> Option<Self> {
         let name = &self.collection.fields[field].name;
         let is_tuple =
@@ -202,8 +203,8 @@ impl Case {
         Some(case)
     }
 
-    /// Replaces the values of a field by the simplest values of its type, and keeps their order.
-    /// Returns `None` if the field has the simplest values already, or cannot be changed.
+    /// Replaces the values of a field by the simplest values of its type, in the same order.
+    /// Returns `None` if the field has the simplest values already, or cannot be simplified.
     fn with_simple_values(&self, field: usize) -> Option<Self> {
         let ty = &self.collection.fields[field].ty;
         let has_prefix =
@@ -268,7 +269,7 @@ impl Case {
 }
 
 /// Returns shorter versions of a list: without each half, without each quarter, and so on, down to
-/// without each element.
+/// without each item.
 fn without<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
     let mut lists = Vec::new();
     let mut size = list.len().div_ceil(2);
@@ -315,7 +316,7 @@ fn fields_mut(condition: &mut Condition) -> Vec<&mut usize> {
     }
 }
 
-/// Returns an easily readable value of a type. A greater index gives a greater value.
+/// Returns a readable value of a type, such as `1` or `b`; a greater index gives a greater value.
 fn simple(ty: &Type, index: usize) -> Option<Value> {
     let number = i8::try_from(index).ok()?;
     let letters = || (index < 26).then(|| char::from(b'a' + number.unsigned_abs()).to_string());

@@ -1,4 +1,4 @@
-//! Random values of order types.
+//! Random values of the types that can be sorted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::Rng;
 
-/// Maximum number of bytes of a generated cell. The cells of a key must together fit into the 64
-/// KiB of a Cassandra key.
+/// Maximum size of a random value, in bytes. The values of a key must together fit into the 64 KiB
+/// of a Cassandra key.
 const MAX_CELL_BYTES: usize = 600;
 
-/// Returns a random value of an order type: one of the least and greatest values of the type, or a
+/// Returns a random value of a sortable type: one of the least or greatest values of the type, or a
 /// neighbor of such a value.
 ///
 /// # Panics
@@ -33,7 +33,7 @@ pub fn value(rng: &mut Rng, ty: &Type) -> Value {
     }
 }
 
-/// Returns a value of the same type that is close to `value` in the order of the type.
+/// Returns a value of the same type that is close to `value` in the sort order.
 pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
     let up = rng.bool();
     let step = if up { 1_i64 } else { -1 };
@@ -61,8 +61,7 @@ pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
         Value::Decimal(value) => Value::Decimal(near_decimal(rng, value)),
         Value::Float(value) => Value::Float(if up { value.next_up() } else { value.next_down() }),
         Value::Double(value) => Value::Double(if up { value.next_up() } else { value.next_down() }),
-        // `near_uuid` does not change the byte with the version, so a version 1 UUID keeps its
-        // version.
+        // `near_uuid` does not change the byte with the version, so the UUID keeps its version.
         Value::TimeUuid(uuid) => Value::TimeUuid(near_uuid(rng, *uuid)),
         Value::Uuid(uuid) => Value::Uuid(near_uuid(rng, *uuid)),
         Value::Inet(IpAddr::V4(address)) => {
@@ -85,7 +84,7 @@ fn near_text(rng: &mut Rng, text: &str, more: &[char]) -> String {
     text
 }
 
-/// Returns a decimal close to `value`: with one more digit, if the scale allows it.
+/// Returns a decimal close to `value`: with one more digit, unless it already has too many.
 fn near_decimal(rng: &mut Rng, value: &BigDecimal) -> BigDecimal {
     let (digits, scale) = value.as_bigint_and_exponent();
     if (-10_000..10_000).contains(&scale) && digits.bits() < 1_000 {

@@ -1,4 +1,5 @@
-//! Compares texts by collations. It uses only ICU, and none of Recto's sort keys.
+//! Comparison of texts by collations (language-specific orders). It uses only ICU, and none of
+//! Recto's collation keys.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,15 +13,15 @@ use recto_model::schema::Collection;
 
 use super::order;
 
-/// Locale of each field that has a collation, by the name of the field. Fields without a collation
-/// are compared by their bytes.
+/// Locale of each field that has a collation (language-specific order), by the name of the field.
+/// Other fields are compared by their bytes.
 pub type Collations = BTreeMap<String, String>;
 
-/// Collator of each field of a collection.
+/// ICU collator of each field of a collection; `None`: the field has no collation.
 pub(super) struct Collated(Vec<Option<CollatorBorrowed<'static>>>);
 
 impl Collated {
-    /// Returns the collators of a collection.
+    /// Creates the collators of a collection's fields.
     ///
     /// # Panics
     /// If ICU does not accept a locale.
@@ -40,8 +41,8 @@ impl Collated {
         )
     }
 
-    /// Compares two texts by ICU, then by their bytes if ICU regards them as equal. Compares values
-    /// without a collation by Cassandra's order.
+    /// Compares two values of a field with a collation by ICU, and by their bytes if ICU regards
+    /// them as equal. Compares values of other fields as Cassandra does.
     pub(super) fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
         let by_collation = match (&self.0[field], left, right) {
             (Some(collator), Value::Text(left), Value::Text(right))
@@ -51,7 +52,7 @@ impl Collated {
         by_collation.then_with(|| order::compare(left, right))
     }
 
-    /// Compares values that may be null. Nulls come first. Order columns are never null.
+    /// Compares two values that may be null, which is less than any value.
     pub(super) fn compare_nullable(
         &self,
         field: usize,

@@ -1,4 +1,4 @@
-//! Cassandra's comparison of values, implemented a second time and as plainly as possible.
+//! Second, simple implementation of the order in which Cassandra sorts values.
 //!
 //! This module does not use [`recto_model::order`], so that both implementations are independent.
 //! `vectors/order-cassandra-5.0.txt` has the order of a real Cassandra, and a test compares this module with it.
@@ -11,7 +11,7 @@ use num_bigint::Sign;
 use recto_model::{Type, Value, cell};
 use uuid::Uuid;
 
-/// Compares two values of one order type, ascending.
+/// Compares two values of one sortable type, ascending.
 ///
 /// # Panics
 /// If the values have different types, or a type without order.
@@ -41,8 +41,8 @@ pub fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Returns whether two values of a type are the same. Values of an order type are the same if
-/// neither precedes the other; values of other types must have the same bytes.
+/// Returns whether two values of a type are the same. Sortable values are the same if they compare
+/// as equal. Other values must have equal bytes.
 pub fn same(ty: &Type, left: &Value, right: &Value) -> bool {
     if ty.is_orderable() {
         compare(left, right).is_eq()
@@ -51,15 +51,15 @@ pub fn same(ty: &Type, left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Returns the bytes of a value as both stores hold it.
+/// Returns the encoded bytes of a value, as both stores contain it.
 pub(super) fn bytes(ty: &Type, value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     cell::encode(ty, value, &mut bytes).expect("tests make values of their type only");
     bytes
 }
 
-/// Compares as Java's `Double.compare`: negative zero is less than zero, and NaN is greater than all other values. Also
-/// suitable for floats, because widening a float keeps the order.
+/// Compares as Java's `Double.compare` does: -0.0 is less than 0.0, and NaN is greater than all
+/// other values. It also compares floats, because converting a float to a double keeps the order.
 fn compare_doubles(left: f64, right: f64) -> Ordering {
     match (left.is_nan(), right.is_nan()) {
         (true, true) => Ordering::Equal,
@@ -67,13 +67,13 @@ fn compare_doubles(left: f64, right: f64) -> Ordering {
         (false, true) => Ordering::Less,
         (false, false) if left < right => Ordering::Less,
         (false, false) if left > right => Ordering::Greater,
-        // Compare the signs, because these values differ at most in the sign of zero.
+        // These values can differ only in the sign of zero, so compare the signs.
         (false, false) => right.is_sign_negative().cmp(&left.is_sign_negative()),
     }
 }
 
-/// Compares decimals by the position of the first digit, and then by the digits. It computes no
-/// power of ten, because a scale can exceed 2,000,000,000.
+/// Compares decimals by the position of their first digit, and then by their digits. It computes no
+/// power of ten, because an exponent can exceed 2,000,000,000.
 fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     let (left_digits, left_scale) = left.as_bigint_and_exponent();
     let (right_digits, right_scale) = right.as_bigint_and_exponent();

@@ -1,4 +1,4 @@
-//! Question on a collection (its filter and sort) as plain data.
+//! Query of a collection (filter and sort order), as plain data.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -19,7 +19,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Returns the operator as it is written in filter text.
+    /// Returns the operator as written in a filter text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -41,21 +41,21 @@ impl Comparison {
     }
 }
 
-/// Condition of a filter. Each field is given by its index in the collection.
+/// Condition of a filter. `field` is the index (from 0) of a field of the collection.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // The names of the fields describe them.
 pub enum Condition {
-    /// A field compared with a value.
+    /// Compares a field with a value.
     Compare {
         field: usize,
         comparison: Comparison,
         value: Value,
     },
-    /// A field that has one of some values.
+    /// Requires one of these values for a field.
     AnyOf { field: usize, values: Vec<Value> },
-    /// A text field that starts with a prefix.
+    /// Requires that a text field starts with a prefix.
     StartsWith { field: usize, prefix: String },
-    /// Fields compared with values as a tuple: the first difference decides.
+    /// Compares several fields with as many values, as a tuple: the first difference decides.
     Tuple {
         fields: Vec<usize>,
         comparison: Comparison,
@@ -106,8 +106,8 @@ impl Condition {
         }
     }
 
-    /// Returns the values that this condition lists for a field, if it is an equality or an OR of
-    /// equalities.
+    /// Returns the values that this condition lists for a field: those of an equality, or of an OR
+    /// of equalities; `None`: it lists none.
     pub(super) fn listed(&self, field: usize) -> Option<Vec<Value>> {
         match self {
             Self::Compare {
@@ -128,7 +128,7 @@ impl Condition {
         }
     }
 
-    /// Returns whether this field is the only field of the condition.
+    /// Returns whether the condition concerns this field, and no other.
     pub(super) fn is_only_on(&self, field: usize) -> bool {
         match self {
             Self::Compare { field: own, .. }
@@ -184,20 +184,21 @@ impl Condition {
     }
 }
 
-/// Query of a collection: filter and sort.
+/// Query of a collection: a filter and a sort order.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// Conditions, all of which must hold.
+    /// Conditions of the filter, all of which must hold.
     pub conditions: Vec<Condition>,
-    /// Fields to sort by; empty for the collection's own order.
+    /// Indexes (from 0) of the fields to sort by, with directions. Empty: the order of the
+    /// collection itself.
     pub sort: Vec<(usize, Direction)>,
-    /// True if the query may scan and filter rows, because a condition is not served by the sort
-    /// order.
+    /// True if the query may scan rows and filter them, because the sort order cannot answer some
+    /// condition.
     pub allow_filter_scan: bool,
 }
 
 impl Question {
-    /// Returns the conditions as filter text.
+    /// Returns the conditions as the text of a filter.
     pub fn filter_text(&self, collection: &Collection) -> String {
         let texts: Vec<String> = self
             .conditions
@@ -207,7 +208,7 @@ impl Question {
         texts.join(" AND ")
     }
 
-    /// Returns the sort in the text form of a query.
+    /// Returns the sort order as text.
     pub fn sort_text(&self, collection: &Collection) -> String {
         let terms: Vec<String> = self
             .sort
@@ -225,7 +226,7 @@ impl Question {
     }
 }
 
-/// Returns a value in the text form of a filter.
+/// Returns a value as a literal in the text of a filter.
 fn literal(ty: &Type, value: &Value) -> String {
     let text = json::to_text(ty, value);
     let is_bare = match value {

@@ -1,4 +1,4 @@
-//! Finds Java and Cassandra's jars. Maven downloads the jars once.
+//! Search for the installed Java, and for Cassandra's jars, which Maven downloads once.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,16 +12,16 @@ use super::process::{run, wait_until};
 use super::{RigError, base_dir};
 
 const POM: &str = include_str!("pom.xml");
-/// The version is fixed, because Maven would otherwise use the version with which it was built.
+/// Fixed version of Maven's plugin. Without it, Maven uses the version with which Maven was built.
 const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-/// Version that `pom.xml` names. The folder of the jars has it in its name.
+/// Version of Cassandra in `pom.xml`, which is part of the name of the folder with the jars.
 const CASSANDRA_VERSION: &str = "5.0.8";
 const JAVA_MAJOR: &str = "17";
 const NODE_NICENESS: &str = "-10";
 const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 const JAVA_VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Packages of Java 17's modules that Cassandra 5.0 uses at compile time.
+/// Packages of Java 17 that Cassandra 5.0 uses although their modules do not export them.
 const EXPORTS: [&str; 9] = [
     "java.base/jdk.internal.misc",
     "java.base/jdk.internal.ref",
@@ -33,7 +33,8 @@ const EXPORTS: [&str; 9] = [
     "java.sql/java.sql",
     "jdk.unsupported/sun.misc",
 ];
-/// Packages of Java 17's modules that Cassandra 5.0 uses by reflection.
+/// Packages of Java 17 that Cassandra 5.0 uses by reflection although their modules do not open
+/// them.
 const OPENS: [&str; 19] = [
     "java.base/java.io",
     "java.base/java.lang",
@@ -68,7 +69,7 @@ pub(super) struct Artefacts {
 }
 
 impl Artefacts {
-    /// Finds Java and the jars. Downloads the jars if they are missing.
+    /// Finds Java and the jars, and downloads missing jars.
     pub(super) fn ready() -> Result<Self, RigError> {
         let (java, version) = find_java()?;
         let lib = fetched(&base_dir()?)?;
@@ -82,15 +83,14 @@ impl Artefacts {
         })
     }
 
-    /// Returns a `java` command with opened modules and the class path. The caller adds options,
-    /// the main class and its arguments.
+    /// Returns a `java` command with Cassandra's module options and class path. The caller adds
+    /// further options, the main class and its arguments.
     pub(super) fn java(&self) -> Command {
         self.configure(Command::new(&self.java))
     }
 
-    /// Returns the `java` command with a higher priority, which only root can set. Without the
-    /// priority, busy tests can stop a node for some seconds, and drivers then regard the node as
-    /// dead.
+    /// Returns the `java` command with a higher priority, which only root can set. Otherwise, a
+    /// node on a busy machine can stop for seconds, and drivers would regard it as dead.
     pub(super) fn urgent_java(&self) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", NODE_NICENESS]).arg(&self.java);
@@ -103,8 +103,8 @@ impl Artefacts {
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
         command.args(self.classes.option());
         command.arg("-cp").arg(self.lib.join("*"));
-        // Remove Java options from the environment, because they may be unsuitable, and Java would
-        // print them.
+        // Remove Java options from the environment: they may be unsuitable, and Java would print
+        // them.
         command
             .env_remove("JAVA_TOOL_OPTIONS")
             .env_remove("JDK_JAVA_OPTIONS")
@@ -112,18 +112,19 @@ impl Artefacts {
         command
     }
 
-    /// Returns the option by which a node in `dir` lists its loaded classes, if no archive of them exists yet.
+    /// Returns the option by which a node in `dir` records its loaded classes; `None` if the class
+    /// archive exists.
     pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
         self.classes.list_option(dir)
     }
 
-    /// Writes the class archive from the classes that a node in `dir` has loaded, unless the
-    /// archive exists. The node must answer requests.
+    /// Writes the class archive (for a faster start of Java) from the classes that a node in `dir`
+    /// has loaded, unless the archive exists. The node must answer requests.
     pub(super) fn archive_classes(&self, dir: &Path) -> Result<(), RigError> {
         self.classes.write(self.java(), dir)
     }
 
-    /// Returns the option that loads the agent that measures objects.
+    /// Returns the option that loads the agent that measures the memory of objects.
     pub(super) fn agent_option(&self) -> OsString {
         let mut option = OsString::from("-javaagent:");
         option.push(&self.agent);
@@ -131,15 +132,15 @@ impl Artefacts {
     }
 }
 
-/// Returns the path of the installed Java and its version, or an error if the version is not
-/// suitable.
+/// Returns the path and the version of the installed Java, or an error if Cassandra does not run on
+/// this version.
 fn find_java() -> Result<(PathBuf, String), RigError> {
     let java = env::var_os("JAVA_HOME")
         .filter(|home| !home.is_empty())
         .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
     let said = run(Command::new(&java).arg("-version"), JAVA_VERSION_TIMEOUT)?.stderr;
-    // Search the line `openjdk version "17.0.15" 2025-04-15`, because lines such as `Picked up …`
-    // may precede it.
+    // Search for the line `openjdk version "17.0.15" 2025-04-15`. Other lines, such as `Picked up
+    // …`, may precede it.
     let version = said
         .lines()
         .find_map(|line| line.split_once(" version \"")?.1.split('"').next());
@@ -154,8 +155,8 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
     }
 }
 
-/// Returns the folder of the jars, and downloads the jars if necessary. A download uses a temporary
-/// folder, which is renamed when it is complete.
+/// Returns the folder with Cassandra's jars, and downloads them if necessary. The download uses a
+/// temporary folder, which is renamed when the download is complete.
 fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     let lib = base.join(format!("lib-{CASSANDRA_VERSION}"));
     let mark = lib.join(".complete");

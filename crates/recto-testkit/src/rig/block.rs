@@ -1,5 +1,5 @@
-//! Loopback addresses for clusters. Each cluster has its own block of addresses, so that clusters
-//! can run concurrently.
+//! Blocks of loopback addresses. Each cluster has its own block, so that several clusters can run
+//! at the same time.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,13 +10,13 @@ use rustix::process::getuid;
 
 use super::{CQL_PORT, RigError};
 
-/// Port for the communication between Cassandra nodes.
+/// TCP port for the communication between Cassandra nodes.
 const STORAGE_PORT: u16 = 7000;
-/// Number of the last block that [`Block::claim`] tries.
+/// Index of the last block that [`Block::claim`] tries.
 const LAST_BLOCK: u8 = 99;
 
-/// Block of loopback addresses for one cluster: 127.0.B.1, .2 and .3, with their JMX ports, where B
-/// is the number of the block. A file lock reserves the block as long as this value exists.
+/// Reserved block of loopback addresses for one cluster: 127.0.B.1 to .3, with their JMX ports,
+/// where B is `number`. A file lock reserves the block as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) number: u8,
@@ -24,7 +24,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Claims the first block from `first` on that no process has claimed and whose ports are free.
+    /// Reserves the first block from `first` on that no process has reserved, and whose ports are
+    /// free.
     pub(super) fn claim(first: u8, nodes: usize) -> Result<Self, RigError> {
         let dir = lock_dir()?;
         for number in first..=LAST_BLOCK {
@@ -41,25 +42,25 @@ impl Block {
     }
 }
 
-/// Returns the folder of the lock files, which all rigs of this user share.
+/// Returns the folder for lock files, which all test processes of this user share.
 pub(super) fn lock_dir() -> Result<PathBuf, RigError> {
     let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
     fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
     Ok(dir)
 }
 
-/// Returns the IP address of a node, for clients and for other nodes.
+/// Returns the IP address of a node, for clients and for other nodes. `node` counts from 1.
 pub(super) fn ip(block: u8, node: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, block, node as u8)
 }
 
-/// Returns the CQL address of a node.
+/// Returns the address at which a node serves CQL clients. `node` counts from 1.
 pub(super) fn cql_address(block: u8, node: usize) -> SocketAddr {
     SocketAddr::from((ip(block, node), CQL_PORT))
 }
 
-/// Returns the JMX port of a node. Each node uses 127.0.0.1 for JMX, so the port differs for each
-/// block and node. It is below the ephemeral ports.
+/// Returns the port for JMX (management by nodetool) of a node. All nodes use 127.0.0.1 for JMX, so
+/// each node needs a different port. The ports are below the ephemeral ports.
 pub(super) fn jmx_port(block: u8, node: usize) -> u16 {
     let base = if block == 0 {
         7198

@@ -1,4 +1,4 @@
-//! Certificates for nodes and clients with TLS. Each test creates new ones, and only this test trusts them.
+//! TLS certificates for Cassandra nodes and clients. Each test creates its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use super::RigError;
 
-/// Certificate authority for tests.
+/// Certificate authority that a test creates.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -15,7 +15,7 @@ pub struct Authority {
     dir: PathBuf,
 }
 
-/// Certificate with its key, as PEM files.
+/// Certificate and private key, as PEM files.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// File with the certificate alone.
@@ -28,7 +28,7 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// Creates an authority with its files in `dir`.
+    /// Creates a certificate authority, with its files in `dir`.
     pub fn new(name: &str, dir: &Path) -> Result<Self, RigError> {
         fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
         let key = KeyPair::generate().map_err(unusable)?;
@@ -46,14 +46,14 @@ impl Authority {
         })
     }
 
-    /// Returns the file of the authority's own certificate, in PEM. A process that trusts the
-    /// authority trusts this certificate.
+    /// Returns the PEM file of the authority's own certificate. A process that trusts the authority
+    /// loads it.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Issues a certificate for these host names or IP addresses. The names of the created files
-    /// begin with `file_name`. Existing files with the same names are replaced.
+    /// Issues a certificate for these host names or IP addresses. The names of its files begin with
+    /// `file_name`, and existing files are replaced.
     pub fn issue(&self, file_name: &str, names: &[&str]) -> Result<Certificate, RigError> {
         let key = KeyPair::generate().map_err(unusable)?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
@@ -74,9 +74,9 @@ impl Authority {
     }
 }
 
-/// Returns the value of the setting `client_encryption_options` in `cassandra.yaml` for a node with
-/// this keystore. If `clients` is an authority, a client must present a certificate that this
-/// authority signed.
+/// Returns the value of `client_encryption_options` in `cassandra.yaml`, for a node with the
+/// certificate `keystore`. If `clients` is given, each client must present a certificate of that
+/// authority.
 pub fn client_encryption(keystore: &Certificate, clients: Option<&Authority>) -> String {
     let truststore = clients.map_or_else(String::new, |authority| {
         format!(

@@ -1,8 +1,8 @@
-//! Archive of Cassandra's classes, which Java maps instead of parsing and verifying each class. The
-//! archive reduces the processor time of the start of a node by about a fifth.
+//! Archive of Cassandra's loaded classes, which Java maps into memory instead of parsing and
+//! verifying each class. It saves about a fifth of the processor time when a node starts.
 //!
-//! The name of this feature of Java is class-data sharing (JEP 310). Java ignores an archive that does not match its
-//! version or the jars, so an outdated archive is harmless.
+//! Java calls this feature class-data sharing (JEP 310). Java ignores an archive that does not
+//! match its version or the jars, so an outdated archive is harmless.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,41 +13,42 @@ use std::time::Duration;
 use super::RigError;
 use super::process::run;
 
-/// Maximum time to write the archive, which takes 7 s on an idle machine.
+/// Maximum time for writing the archive, which takes 7 s on an idle machine.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Path of the archive, which may not exist yet.
+/// Archive of Cassandra's classes, which may not exist yet.
 #[derive(Debug)]
 pub(super) struct ClassArchive {
     path: PathBuf,
 }
 
 impl ClassArchive {
-    /// Returns the archive for the jars in `lib` and this version of Java. The archive may not
-    /// exist yet.
+    /// Returns the archive for the jars in `lib` and this version of Java, whether or not it
+    /// exists.
     pub(super) fn new(lib: &Path, java_version: &str) -> Self {
         let path = lib.join(format!("classes-{java_version}.jsa"));
         Self { path }
     }
 
-    /// Returns the option by which Java uses the archive, if the archive exists.
+    /// Returns the option by which Java uses the archive; `None` if the archive does not exist.
     pub(super) fn option(&self) -> Option<OsString> {
         self.path
             .exists()
             .then(|| option("-XX:SharedArchiveFile=", &self.path))
     }
 
-    /// Returns the option that makes a node in `dir` record the names of its loaded classes, unless
-    /// the archive exists.
+    /// Returns the option by which a node in `dir` records the names of its loaded classes; `None`
+    /// if the archive exists.
     pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
         (!self.path.exists()).then(|| option("-XX:DumpLoadedClassList=", &list_of(dir)))
     }
 
-    /// Writes the archive from the recorded classes of a node in `dir`, unless it exists or another
-    /// process is writing it. The node must answer requests, so that it has loaded its classes.
+    /// Writes the archive from the recorded classes of a node in `dir`, unless the archive exists
+    /// or another process is writing it. The node must answer requests, so that it has loaded its
+    /// classes.
     ///
     /// `java` is a Java command with the class path of nodes. The archive is written under a
-    /// temporary name and renamed when it is complete.
+    /// temporary name, and renamed when it is complete.
     pub(super) fn write(&self, mut java: Command, dir: &Path) -> Result<(), RigError> {
         let list = list_of(dir);
         let lock_path = self.path.with_extension("lock");

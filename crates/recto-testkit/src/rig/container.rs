@@ -1,4 +1,4 @@
-//! Runs Cassandra in a container.
+//! Cassandra node in a container of docker or podman.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,21 +12,22 @@ use super::{ANSWER_TIMEOUT, CQL_PORT, RigError};
 
 const IMAGE: &str = "docker.io/library/cassandra:5.0";
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum time to start a container. It includes the pull of the image at the first run.
+/// Maximum time for starting a container, which includes the download of the image at the first
+/// run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
-/// Container engines, each with the format string that makes its `info` command print the server's
-/// version. An engine is available if it prints a version.
+/// Container engines, each with the format with which its `info` command prints the version of the
+/// server. An engine is available if it prints a version.
 const ENGINES: [(&str, &str); 2] = [
     ("docker", "{{.ServerVersion}}"),
     ("podman", "{{.Version.Version}}"),
 ];
-/// Command that the container runs. It sets the settings of `cassandra.yaml` that a test can
-/// observe to the values of a node from Maven.
+/// Shell command that the container runs. It gives settings of `cassandra.yaml` that tests can
+/// observe the values of nodes without a container.
 const ENTRY: &str = "sed -i -e '/^paxos_variant:/d' -e '/^auto_snapshot:/d' -e '/^truncate_request_timeout:/d' \
     /etc/cassandra/cassandra.yaml && printf '\\npaxos_variant: v2\\nauto_snapshot: false\\ntruncate_request_timeout: 10s\\n' \
     >> /etc/cassandra/cassandra.yaml && exec docker-entrypoint.sh cassandra -f";
 
-/// One node in a container.
+/// Cassandra node in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Container {
     engine: String,
@@ -34,7 +35,7 @@ pub(super) struct Container {
 }
 
 impl Container {
-    /// Returns the first container engine that answers.
+    /// Returns the name of the first container engine that answers; `None`: no engine answers.
     pub(super) fn engine() -> Option<&'static str> {
         let answers = |(engine, words): &(&str, &str)| {
             let output = run(
@@ -46,28 +47,28 @@ impl Container {
         ENGINES.into_iter().find(answers).map(|(engine, _)| engine)
     }
 
-    /// Starts a container and waits until Cassandra answers. `publish` is the host address that is
-    /// mapped to the CQL port.
+    /// Starts a container, and waits until Cassandra answers. `publish` is the host address, with
+    /// an optional port, that is mapped to the CQL port.
     pub(super) fn start(engine: &str, publish: &str, heap: &str) -> Result<Self, RigError> {
         let mut command = Command::new(engine);
         command.args(["run", "-d", "-p", &format!("{publish}:{CQL_PORT}")]);
         command.args(["-e", &format!("MAX_HEAP_SIZE={heap}"), "-e", "HEAP_NEWSIZE=96M"]);
         command.args([IMAGE, "sh", "-c", ENTRY]);
         let printed = run(&mut command, RUN_TIMEOUT)?.stdout;
-        // The last line is the id, because a pull may print other lines before it.
+        // The id is the last line. A download of the image may print other lines before it.
         let id = printed.lines().last().unwrap_or_default().trim().to_owned();
         let container = Self {
             engine: engine.to_owned(),
             id,
         };
         container.wait_for_answer().inspect_err(|_| {
-            // Ignore an error here, so that the caller gets the first error.
+            // Ignore an error here, so that the caller gets the error of the start.
             let _ = container.remove();
         })?;
         Ok(container)
     }
 
-    /// Returns the address on this host at which the container serves CQL.
+    /// Returns the address on this host at which Cassandra in the container answers CQL clients.
     pub(super) fn address(&self) -> Result<SocketAddr, RigError> {
         let port = CQL_PORT.to_string();
         let output = run(
@@ -121,8 +122,8 @@ impl Container {
         })
     }
 
-    /// Writes the engine and the id of the container as two lines. The script `watch.sh` reads the
-    /// file, too.
+    /// Writes the container engine and the container id as two lines, which the script `watch.sh`
+    /// also reads.
     pub(super) fn write(&self, file: &Path) -> Result<(), RigError> {
         fs::write(file, format!("{}\n{}\n", self.engine, self.id)).map_err(RigError::io("write", file))
     }

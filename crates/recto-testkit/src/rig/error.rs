@@ -1,4 +1,4 @@
-//! Errors of the rig, with advice on how to fix them.
+//! Errors of the test clusters, with advice how to fix them.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use super::{ADDRESS_VARIABLE, APT_LINE};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RigError {
-    /// A program that the rig runs is not installed.
+    /// A program that is needed for starting Cassandra is not installed.
     #[error(
         "there is no `{program}` here. To start a Cassandra for tests: `{APT_LINE}`; \
          or run a container engine; or set {ADDRESS_VARIABLE}=host:port to use one that runs"
@@ -29,51 +29,51 @@ pub enum RigError {
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     JavaVersion {
-        /// Path of the Java program.
+        /// Path of the installed Java program.
         java: PathBuf,
-        /// Reported version.
+        /// Version that the program reports.
         found: String,
     },
-    /// The value of the environment variable with Cassandra's address is invalid.
+    /// The environment variable `RECTO_TEST_CASSANDRA` is not an address of the form `host:port`.
     #[error("{ADDRESS_VARIABLE}={text} is not host:port")]
     BadAddress {
-        /// Value of the variable.
+        /// Value of the environment variable.
         text: String,
     },
     /// No CQL server answers at this address.
     #[error("no Cassandra answers at {address} (waited {waited:?})")]
     NotAnswering {
-        /// Address to which the rig sent requests.
+        /// Address to which requests were sent.
         address: String,
-        /// Time waited.
+        /// Time for which the rig waited.
         waited: Duration,
     },
-    /// The process of a node ended during a wait for the node.
+    /// The process of a Cassandra node ended while the rig waited for the node.
     #[error("node {node} ended by itself; {} says:\n{excerpt}", log.display())]
     NodeEnded {
-        /// Number of the node, beginning with 1.
+        /// Index of the node in its cluster, from 1.
         node: usize,
-        /// Path of its log.
+        /// Path of the node's log.
         log: PathBuf,
-        /// Lines of the log that are likely to have the reason.
+        /// Lines of the log that probably give the reason.
         excerpt: String,
     },
-    /// A wait reached its deadline.
+    /// An operation took longer than its limit.
     #[error("{what} took longer than {limit:?}")]
     TookTooLong {
-        /// Event that the rig waited for.
+        /// Operation that took too long.
         what: String,
-        /// Maximum time.
+        /// Time limit of the operation.
         limit: Duration,
     },
-    /// The exit code of a command was not 0.
+    /// A command failed: its exit code was not 0.
     #[error("`{command}` failed ({}):\n{output}", code.map_or("by a signal".to_owned(), |code| format!("code {code}")))]
     CommandFailed {
-        /// Command line that failed.
+        /// Failed command line.
         command: String,
-        /// Exit code. `None`: a signal ended the command.
+        /// Exit code; `None`: a signal ended the command.
         code: Option<i32>,
-        /// End of the output of the command.
+        /// Last part of the command's output.
         output: String,
     },
     /// All loopback addresses for clusters are in use.
@@ -82,15 +82,15 @@ pub enum RigError {
          End what listens at 0.0.0.0:9042 or 0.0.0.0:7000; or set {ADDRESS_VARIABLE}=host:port to use it"
     )]
     NoFreeAddress {
-        /// First address that was tried.
+        /// First address that the rig tried.
         first: SocketAddr,
-        /// Last block of addresses that was tried.
+        /// Index of the last block of addresses (127.0.B.*) that the rig tried.
         last_block: u8,
     },
     /// The folder for a new cluster contains a cluster already.
     #[error("{} holds a cluster already; give each cluster a fresh folder", dir.display())]
     DirInUse {
-        /// Folder that contains the existing cluster.
+        /// Folder with the existing cluster.
         dir: PathBuf,
     },
     /// The shared cluster runs with another number of nodes than requested.
@@ -101,35 +101,35 @@ pub enum RigError {
         /// Requested number of nodes.
         wanted: usize,
     },
-    /// The cluster has no node with this number, or the rig did not start the node. Nodetool cannot
-    /// reach a Cassandra whose address is from the environment.
+    /// The cluster has no node with this index, or the rig did not start the node. Nodetool cannot
+    /// reach a Cassandra whose address is given by the environment.
     #[error("there is no node {node} that the rig could reach with nodetool")]
     NoSuchNode {
-        /// Requested number, beginning with 1.
+        /// Index of the requested node, from 1.
         node: usize,
     },
-    /// A file in which the rig records its state is invalid.
+    /// A file in which the rig records running processes is invalid.
     #[error("{} does not hold {what}; remove it, and end its Cassandra if it runs", path.display())]
     BadState {
         /// Path of the file.
         path: PathBuf,
-        /// Expected content.
+        /// Content that the file should have.
         what: &'static str,
     },
-    /// Maven could not download Cassandra's jars.
+    /// Maven could not download the jars of Cassandra.
     #[error(
         "could not fetch Cassandra: {why}\nMaven needs the network for this once, or a mirror in ~/.m2/settings.xml; \
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     NotFetched {
-        /// Error of Maven.
+        /// Error of the Maven command.
         why: Box<RigError>,
     },
-    /// The shared node could not be started: a container failed, and so did Java with the jars from
-    /// Maven.
+    /// The shared node could not be started, neither in a container, nor with Java and the jars
+    /// from Maven.
     #[error("no Cassandra by container: {container}\nand none by Maven: {maven}")]
     NeitherWay {
-        /// Error of the container engine.
+        /// Error of the start in a container.
         container: Box<RigError>,
         /// Error of the start with Java and the jars from Maven.
         maven: Box<RigError>,
@@ -137,13 +137,13 @@ pub enum RigError {
     /// A certificate for a test could not be created.
     #[error("could not make a certificate: {why}")]
     Certificate {
-        /// Error message of the certificate library.
+        /// Message of the certificate library.
         why: String,
     },
     /// A request to the operating system failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// Operation that failed.
+        /// Operation that failed, such as `write FILE`.
         doing: String,
         /// Error of the operating system.
         source: io::Error,
@@ -157,8 +157,8 @@ impl fmt::Debug for RigError {
 }
 
 impl RigError {
-    /// Returns a function for `map_err` that converts an I/O error and adds the attempted operation
-    /// and the path.
+    /// Returns a function for `map_err` that adds the attempted operation and the path to an I/O
+    /// error.
     pub(super) fn io(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let doing = format!("{doing} {}", path.display());
         move |source| Self::Io { doing, source }

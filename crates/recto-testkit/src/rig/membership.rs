@@ -1,31 +1,30 @@
-//! Reads the members of a cluster from the log of a node.
+//! Members of a cluster, as a node reports them in its log.
 //!
-//! `nodetool status` has the same information, but starts a JVM for each call. Tests that wait for nodes would spend
-//! more time on these calls than the nodes need.
+//! `nodetool status` reports the same, but starts a JVM for each call. Tests that wait for nodes
+//! would spend more time on these calls than the nodes need for starting.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Member of a cluster as another node sees it.
+/// Member (node) of a cluster, as another node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// IP address of the member.
     pub ip: IpAddr,
-    /// True if gossip regards the member as alive.
+    /// True if the observing node regards the member as alive.
     pub up: bool,
-    /// True if the member is settled: not joining, leaving or moving.
+    /// True if the member has the state NORMAL: it is not joining, leaving or moving.
     pub normal: bool,
 }
 
-/// Text in the first message that a node logs when it starts.
+/// Part of the first message that a node logs when it starts.
 const START: &str = "Cassandra version: ";
 const ALIVE: &str = " is now UP";
 const DEAD: &str = " is now DOWN";
-/// Text in the message that a member has the state NORMAL. The node logs it at level DEBUG,
-/// followed by the tokens.
+/// Part of the message that a member has the state NORMAL, which is logged at level DEBUG.
 const NORMAL: &str = " state NORMAL";
 
-/// Returns the members that the log of a node names since the last start of the node, including `own`.
+/// Returns the members that the node `own` has logged since its last start, including itself.
 pub(super) fn members(log: &str, own: IpAddr) -> Vec<Member> {
     let since_start = log.rfind(START).map_or("", |at| &log[at..]);
     let mut members = BTreeMap::new();
@@ -45,7 +44,7 @@ pub(super) fn members(log: &str, own: IpAddr) -> Vec<Member> {
     members.into_values().collect()
 }
 
-/// Splits a line such as `… InetAddress /127.0.0.2:7000 is now UP` into the address and the event.
+/// Splits a log line such as `… InetAddress /127.0.0.2:7000 is now UP` into address and event.
 fn event(line: &str) -> Option<(IpAddr, &'static str)> {
     let events = [ALIVE, DEAD, NORMAL];
     let (before, event) = events

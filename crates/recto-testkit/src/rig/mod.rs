@@ -92,25 +92,25 @@ const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
 const GROUP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_GROUP";
 const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
 const CQL_PORT: u16 = 9042;
-/// First block of addresses for clusters of single tests. The shared cluster uses block 0
-/// (127.0.0.*) if it is free.
+/// Index of the first block of addresses (127.0.B.*) for clusters of single tests. The shared
+/// cluster uses block 0 if it is free.
 const FIRST_OWN_BLOCK: u8 = 1;
 /// Maximum time until all running nodes of a cluster regard each other as alive.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCH_SCRIPT: &str = include_str!("watch.sh");
-/// Maximum number of characters of a test's prefix in the name of a keyspace. Cassandra limits the
+/// Maximum length of a test's prefix in the name of a keyspace, in characters. Cassandra limits the
 /// whole name to 48 characters.
 const KEYSPACE_PREFIX_CHARS: usize = 18;
 
-/// Number of nodes of a cluster.
+/// Number of nodes in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// One node, for tests of behavior and tests with much data.
+    /// One node, for tests of behavior, and for tests with much data.
     One,
     /// Two nodes, for tests with two data centers.
     Two,
-    /// Three nodes, for tests of faults. A keyspace can then have three replicas.
+    /// Three nodes, for tests of faults, with up to three replicas.
     Three,
 }
 
@@ -125,8 +125,8 @@ impl Nodes {
     }
 }
 
-/// Cluster of one test, with its own loopback addresses. Its nodes are killed when it is dropped, and when the process
-/// that started it ends in any way.
+/// Cluster of one test, with its own loopback addresses. Its nodes are killed when this value is
+/// dropped, or when the test process ends in any way.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Node>,
@@ -136,23 +136,24 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the Cassandra that all tests share. The first call of a process finds or starts it.
+    /// Returns the Cassandra that all tests share. The first call in a process finds or starts it.
     ///
-    /// It contains the data of other tests: use a keyspace from [`unique_keyspace`], and drop it at the end.
+    /// It contains the data of other tests. So use a keyspace from [`unique_keyspace`], and drop
+    /// the keyspace at the end.
     pub fn shared() -> Result<&'static Shared, &'static RigError> {
         static SHARED: OnceLock<Result<Shared, RigError>> = OnceLock::new();
         SHARED.get_or_init(Shared::find_or_start).as_ref()
     }
 
-    /// Starts a cluster in an empty folder, and waits until each node answers and regards the
-    /// others as alive.
+    /// Starts a cluster with files in `dir`, which must not contain a cluster. Waits until all
+    /// nodes answer and regard each other as alive.
     ///
-    /// The folder is not removed: use a folder from `tempfile::tempdir`, or keep the folder to read the logs.
+    /// The folder is not removed: use a folder of `tempfile::tempdir`, or keep it to read the logs.
     pub fn start(nodes: Nodes, dir: impl AsRef<Path>) -> Result<Self, RigError> {
         Self::start_with(&ClusterOptions::new(nodes), dir)
     }
 
-    /// Starts a cluster as [`start`](Self::start) does, with options.
+    /// Starts a cluster as [`start`](Self::start) does, with further options.
     pub fn start_with(options: &ClusterOptions, dir: impl AsRef<Path>) -> Result<Self, RigError> {
         let dir = dir.as_ref();
         fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
@@ -182,8 +183,8 @@ impl Cluster {
             doing: "start sh".to_owned(),
             source,
         })?;
-        // Create the cluster before the launch. A failed launch then drops the cluster, which ends
-        // the started processes.
+        // Create the cluster before the launch. If the launch fails, the cluster is dropped, which
+        // ends the started processes.
         let cluster = Self {
             nodes,
             guard,
@@ -194,7 +195,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Returns a node. Numbers begin with 1.
+    /// Returns the node with this index, from 1.
     ///
     /// # Panics
     /// If the cluster has no such node.
@@ -207,17 +208,17 @@ impl Cluster {
         &self.nodes[number - 1]
     }
 
-    /// Returns all nodes, beginning with node 1.
+    /// Returns all nodes of the cluster, in the order of their indexes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Returns the CQL addresses of the nodes as `ip:port`, beginning with node 1: the contact points for a driver.
+    /// Returns the CQL addresses of all nodes as `ip:port`, which a driver needs to connect.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address().to_string()).collect()
     }
 
-    /// Waits until each node regards each node as alive. All nodes must run.
+    /// Waits until all nodes regard each other as alive. All nodes must run.
     pub fn wait_until_all_up(&self) -> Result<(), RigError> {
         wait_until_all_up(&self.nodes)
     }
@@ -226,7 +227,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // Ignore an error: no caller can receive it, and the guard process tries once more.
+            // Ignore an error: no caller could get it, and the guard process also kills the nodes.
             let _ = node.kill();
         }
         drop(self.guard.stdin.take());
@@ -234,10 +235,10 @@ impl Drop for Cluster {
     }
 }
 
-/// Returns a keyspace name that no other test on this machine has: at most 48 characters, in lower case, valid without
-/// quotes.
+/// Returns a name for a keyspace that no other test on this machine uses: at most 48 characters, in
+/// lower case, valid without quotes.
 ///
-/// The name begins with the first 18 letters, digits and underscores of the prefix.
+/// The name begins with the first 18 letters, digits and underscores of `prefix`.
 pub fn unique_keyspace(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -255,7 +256,7 @@ pub fn unique_keyspace(prefix: &str) -> String {
     format!("{name}_{:x}_{:x}_{counter:x}", id(), since.as_millis())
 }
 
-/// Starts nodes concurrently, and waits until all of them answer and see each other.
+/// Starts nodes concurrently. Waits until all of them answer, and regard each other as alive.
 fn launch_all(nodes: &[Node]) -> Result<(), RigError> {
     nodes.iter().try_for_each(Node::launch)?;
     nodes.iter().try_for_each(Node::wait_for_answer)?;
@@ -297,7 +298,7 @@ fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
     })
 }
 
-/// Returns the folder that contains the jars, and by default the files of the shared node.
+/// Returns the folder for Cassandra's jars, and by default for the files of the shared node.
 fn base_dir() -> Result<PathBuf, RigError> {
     let set = |name| {
         env::var_os(name)
@@ -306,7 +307,8 @@ fn base_dir() -> Result<PathBuf, RigError> {
     };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let dir = set(DIR_VARIABLE)
-        // Ignore a relative path: it is relative to the folder in which cargo was called, which is unknown here.
+        // Ignore a relative path: it is relative to the folder in which cargo was called, which is
+        // unknown here.
         .or_else(|| {
             Some(
                 set("CARGO_TARGET_DIR")
@@ -319,8 +321,8 @@ fn base_dir() -> Result<PathBuf, RigError> {
     dir.canonicalize().map_err(RigError::io("find", &dir))
 }
 
-/// Returns the command that runs the script `watch.sh`, which ends the processes of a cluster in
-/// `dir`. The arguments of the script are the first of `words`, the folder, and the other words.
+/// Returns the command that runs the script `watch.sh`, which ends the processes of the cluster in
+/// `dir`. The first of `words` says when, and the others are further arguments.
 fn watch_command(words: &[&str], dir: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", WATCH_SCRIPT, "recto-watch"]);

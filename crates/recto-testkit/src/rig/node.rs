@@ -1,4 +1,4 @@
-//! One node of a cluster: its process, and the operations and faults that tests apply to it.
+//! Cassandra node of a cluster: its process, and the operations and faults that tests apply to it.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,25 +18,25 @@ use super::membership::{self, Member};
 use super::process::{Output, is_alive, is_gone, is_stopped, run, signal, tail, wait_until};
 use super::{HEAP_VARIABLE, RigError, block};
 
-/// Maximum time from the start of a node to its first answer. It is long, because compilers may use
-/// the same machine.
+/// Maximum time from the start of a node to its first answer. It is long because compilers may run
+/// at the same time.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
-/// Maximum time in which a node ends after SIGTERM. The node flushes its data to disk (drains)
-/// before it ends.
+/// Maximum time in which a node ends after SIGTERM. The node first writes its data to disk
+/// (drains).
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time in which a process ends after SIGKILL.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval between two reads of the log for the members of a cluster.
+/// Interval at which the log of a node is read for the members of its cluster.
 pub(super) const MEMBERS_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum duration of a nodetool command. Repairs and compactions of test data need much less.
+/// Maximum time for a nodetool command. Commands on test data need much less.
 pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum time in which a node answers one small request.
+/// Maximum time for a node's answer to a small request.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 const HEAP_OF_ONE: &str = "1G";
 const HEAP_OF_MANY: &str = "256M";
 const LOG_EXCERPT_BYTES: usize = 3000;
-/// OPTIONS request of CQL's native protocol version 4, without a body.
+/// OPTIONS request of version 4 of CQL's native protocol, which every Cassandra answers.
 const OPTIONS_REQUEST: [u8; 9] = [0x04, 0, 0, 0, 0x05, 0, 0, 0, 0];
 const RESPONSE_VERSION: u8 = 0x84;
 const SUPPORTED_OPCODE: u8 = 0x06;
@@ -50,25 +50,24 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// Options of a node that differ from the defaults.
+/// Options of a node that can differ from the defaults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peculiarities {
-    /// Size of the Java heap, in the syntax of `-Xmx`.
+    /// Size of the Java heap, as for Java's option `-Xmx`; `None`: the default.
     pub(super) heap: Option<String>,
-    /// True if the process gets a higher priority than other processes, provided that the user may
-    /// set it.
+    /// True if the process gets a higher priority than others, as far as the user may set it.
     pub(super) is_urgent: bool,
-    /// Additional options of Java.
+    /// Additional options for Java.
     pub(super) java_options: &'static [&'static str],
-    /// Name of the data center. `None`: the data center of `SimpleSnitch`.
+    /// Name of the node's data center; `None`: the default data center.
     pub(super) datacenter: Option<String>,
-    /// Additional lines of `cassandra.yaml`.
+    /// Additional lines for `cassandra.yaml`, which replace default lines.
     pub(super) settings: String,
-    /// True if the node accepts CQL only by TLS.
+    /// True if the node accepts CQL only over TLS.
     pub(super) is_encrypted: bool,
 }
 
-/// One node of a cluster. Several threads can call its methods.
+/// Cassandra node of a cluster. Several threads can use it.
 #[derive(Debug)]
 pub struct Node {
     number: usize,
@@ -77,13 +76,13 @@ pub struct Node {
     dir: PathBuf,
     artefacts: Arc<Artefacts>,
     peculiarities: Peculiarities,
-    /// Process of the node, if this test process started it and must therefore reap it.
+    /// Process of the node, if this process started it; otherwise `None`.
     child: Mutex<Option<Child>>,
 }
 
 impl Node {
-    /// Returns a handle to node `number` of `of` nodes in the folder of a cluster. The node need
-    /// not run.
+    /// Returns a handle to the node with the index `number` (from 1) of `of` nodes in the folder
+    /// `cluster`. The node need not run.
     pub(super) fn new(
         cluster: &Path,
         block: u8,
@@ -104,32 +103,33 @@ impl Node {
         }
     }
 
-    /// Returns the number of the node in its cluster, beginning with 1.
+    /// Returns the index of the node in its cluster, from 1.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Returns the CQL address.
+    /// Returns the address at which the node serves CQL clients.
     pub fn address(&self) -> SocketAddr {
         block::cql_address(self.block, self.number)
     }
 
-    /// Returns the folder of the node: data, commit log, `cassandra.yaml`, `system.log`.
+    /// Returns the folder of the node, which has its data, commit log, `cassandra.yaml` and
+    /// `system.log`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns the path of the log.
+    /// Returns the path of the node's log.
     pub fn log(&self) -> PathBuf {
         self.dir.join("system.log")
     }
 
-    /// Returns the process id, if the node runs or is paused.
+    /// Returns the process id; `None` if the node does not run. A paused node counts as running.
     pub fn pid(&self) -> Option<u32> {
         let mut child = self.child();
         if let Some(own) = child.as_mut() {
-            // Do not look for the arguments of the child process, because they are not visible
-            // directly after its start.
+            // Do not check the arguments of the own child, because they are not visible directly
+            // after its start.
             if matches!(own.try_wait(), Ok(None)) {
                 return Some(own.id());
             }
@@ -138,7 +138,8 @@ impl Node {
         self.last_pid().filter(|pid| is_alive(*pid, &self.mark()))
     }
 
-    /// Returns whether the node answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused node does not.
+    /// Returns whether the node answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused
+    /// node does not answer.
     pub fn answers(&self) -> bool {
         if self.peculiarities.is_encrypted {
             return refuses_plain_text(self.address(), ANSWER_TIMEOUT);
@@ -146,29 +147,29 @@ impl Node {
         answers_cql(self.address(), ANSWER_TIMEOUT)
     }
 
-    /// Starts the node, unless it runs, and waits until it answers. The node still has the data of
-    /// its last run.
+    /// Starts the node, unless it runs, and waits until it answers. The node keeps the data of its
+    /// last run.
     pub fn start(&self) -> Result<(), RigError> {
         self.launch()?;
         self.wait_for_answer()
     }
 
-    /// Ends the node by SIGTERM, as an administrator would, and waits until the process has ended.
-    /// The node drains first, which takes about 6 s.
+    /// Ends the node by SIGTERM, as an administrator would, and waits for its end. The node first
+    /// writes its data to disk, which takes about 6 s.
     pub fn stop(&self) -> Result<(), RigError> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
         self.wait_until_gone("stopping", STOP_TIMEOUT)
     }
 
-    /// Ends the node at once by SIGKILL, whether it runs or is paused. Waits until the process has ended.
+    /// Ends the node at once by SIGKILL, even if it is paused, and waits for its end.
     pub fn kill(&self) -> Result<(), RigError> {
         self.signal(Signal::KILL)?;
         self.wait_until_gone("killing", KILL_TIMEOUT)
     }
 
-    /// Pauses the node by SIGSTOP: its connections stay open, and it does not answer. Waits until all of its threads
-    /// are stopped.
+    /// Pauses the node by SIGSTOP: it answers nothing, but its connections stay open. Waits until
+    /// all of its threads are stopped.
     pub fn pause(&self) -> Result<(), RigError> {
         let Some(pid) = self.pid() else { return Ok(()) };
         signal(pid, Signal::STOP)?;
@@ -181,13 +182,13 @@ impl Node {
         })
     }
 
-    /// Resumes a paused node by SIGCONT.
+    /// Resumes a paused node, by SIGCONT.
     pub fn resume(&self) -> Result<(), RigError> {
         self.signal(Signal::CONT)
     }
 
-    /// Calls nodetool on this node, for example with `&["flush", "my_keyspace"]`. Returns an error if the exit code is
-    /// not 0.
+    /// Calls nodetool for this node, with arguments such as `&["flush", "my_keyspace"]`. Returns an
+    /// error if the exit code is not 0.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
         let port = block::jmx_port(self.block, self.number).to_string();
         let mut command = self.tool("org.apache.cassandra.tools.NodeTool")?;
@@ -195,7 +196,8 @@ impl Node {
         run(command.args(arguments), NODETOOL_TIMEOUT)
     }
 
-    /// Returns a command for one of Cassandra's tools, with the settings of this node.
+    /// Returns a command that runs one of Cassandra's tools, the Java class `class`, with this
+    /// node's settings.
     pub(super) fn tool(&self, class: &str) -> Result<Command, RigError> {
         let home = self.dir.join("home");
         fs::create_dir_all(&home).map_err(RigError::io("make", &home))?;
@@ -218,7 +220,7 @@ impl Node {
         Ok(command)
     }
 
-    /// Returns the members of the cluster as this node sees them.
+    /// Returns the members of the cluster, as this node sees them.
     pub fn members(&self) -> Result<Vec<Member>, RigError> {
         let path = self.log();
         let log = fs::read(&path).map_err(RigError::io("read", &path))?;
@@ -226,9 +228,10 @@ impl Node {
         Ok(membership::members(&log, self.address().ip()))
     }
 
-    /// Waits until this node regards `other` as alive (`up`) or dead. Fails after `limit`.
+    /// Waits until this node regards `other` as alive (`up` is true) or as dead, for at most
+    /// `limit`.
     ///
-    /// Gossip needs 10–20 s to regard a killed node as dead, and longer for a paused node.
+    /// A node notices after 10–20 s that another one was killed, and later that it was paused.
     pub fn wait_until_sees(&self, other: &Self, up: bool, limit: Duration) -> Result<(), RigError> {
         let wanted = Member {
             ip: other.address().ip(),
@@ -249,19 +252,19 @@ impl Node {
         })
     }
 
-    /// Writes the class archive from the classes that this node has loaded, unless the archive
-    /// exists.
+    /// Writes the class archive (for a faster start of Java) from the classes that this node has
+    /// loaded, unless it exists.
     pub(super) fn archive_classes(&self) -> Result<(), RigError> {
         self.artefacts.archive_classes(&self.dir)
     }
 
-    /// Starts the process, unless it runs.
+    /// Starts the process of the node, unless it runs, and does not wait for its answer.
     pub(super) fn launch(&self) -> Result<(), RigError> {
         if self.pid().is_some() {
             return Ok(());
         }
         let scratch = self.dir.join("tmp");
-        // Remove the folder, because a killed process leaves its unpacked libraries in it.
+        // Remove the folder, in which a killed process has left unpacked libraries.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(RigError::io("remove", &scratch))?;
         }
@@ -289,8 +292,8 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
-        // Use a separate process group, so that Ctrl-C at the terminal reaches only the tests. The
-        // test process ends the node.
+        // Use a separate process group, so that Ctrl-C reaches only the test process, which then
+        // ends the node.
         command.process_group(0);
         let spawned = command.spawn();
         let started = spawned.map_err(|source| RigError::Io {
@@ -314,10 +317,11 @@ impl Node {
             "-XX:MaxDirectMemorySize=128M",
             "-XX:-UsePerfData",
         ]);
-        // Nodes live for seconds or minutes and share few cores, so fast compilation matters more than optimized code.
+        // Nodes run only for seconds or minutes, so fast compilation matters more than optimized
+        // code.
         command.arg("-XX:TieredStopAtLevel=1");
         if self.of > 1 {
-            // Let a node that missed a schema change request the schema soon, instead of after a
+            // Let a node that missed a schema change fetch the schema after seconds, not after a
             // minute.
             command.args([
                 "-Dcassandra.schema_pull_interval_ms=3000",
@@ -344,12 +348,12 @@ impl Node {
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.ring_delay_ms=1000",
             "-Dcassandra.superuser_setup_delay_ms=0",
-            // A worker thread sets its name for each task by default, which costs a system call.
+            // By default, a worker thread sets its name for each task, which costs a system call.
             "-Dcassandra.set_sep_thread_name=false",
         ]);
     }
 
-    /// Waits until a launched node answers.
+    /// Waits until the started node answers, at most [`START_TIMEOUT`].
     pub(super) fn wait_for_answer(&self) -> Result<(), RigError> {
         let mut alive = true;
         let answered = wait_until(START_TIMEOUT, || {
@@ -408,7 +412,7 @@ impl Node {
         self.dir.join("pid")
     }
 
-    /// Returns the path of the file with the data center and the rack, which
+    /// Returns the path of the file with the data center and the rack, which Cassandra's
     /// `GossipingPropertyFileSnitch` reads.
     fn rack_file(&self) -> PathBuf {
         self.dir.join("cassandra-rackdc.properties")
@@ -418,14 +422,14 @@ impl Node {
         fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
     }
 
-    /// Returns the command-line argument that identifies the process of this node. The script
-    /// `watch.sh` uses it, too.
+    /// Returns the command-line argument by which this process and the script `watch.sh` recognize
+    /// the process of this node.
     fn mark(&self) -> String {
         format!("-Dcassandra.storagedir={}", self.dir.display())
     }
 
-    /// Returns the content of `cassandra.yaml`: the settings of the rig, unless the options of the cluster replace
-    /// them.
+    /// Returns the content of `cassandra.yaml`: the default settings, unless the options of the
+    /// cluster replace them.
     fn settings(&self) -> String {
         let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
         let more = &self.peculiarities.settings;
@@ -439,7 +443,8 @@ impl Node {
         let ring = 1_i128 << 64;
         let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
         let ip = block::ip(self.block, self.number);
-        // All nodes are seeds, because a node that is not a seed starts only if a seed answers within the ring delay.
+        // Make all nodes seeds. Another node starts only if a seed answers within the ring delay,
+        // which is short here.
         let seeds: Vec<String> = (1..=self.of)
             .map(|node| block::ip(self.block, node).to_string())
             .collect();
@@ -489,8 +494,8 @@ paxos_variant: v2
     }
 }
 
-/// Returns whether Cassandra at an address answers an OPTIONS request. Each step (connect, write,
-/// read) may take `limit`.
+/// Returns whether Cassandra at an address answers an OPTIONS request. Connecting, writing and
+/// reading may each take `limit`.
 pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
     let ask = || -> io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, limit)?;
@@ -504,15 +509,14 @@ pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Returns whether a server at an address reads an unencrypted request and closes the connection, as a node with TLS
-/// does.
+/// Returns whether a server rejects an unencrypted request, as a node that requires TLS does.
 fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
     let ask = || -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&address, limit)?;
         stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(limit))?;
         stream.write_all(&OPTIONS_REQUEST)?;
-        // An encrypted node answers plain text with a TLS alert, or closes the connection.
+        // A node that requires TLS answers plain text with a TLS alert, or closes the connection.
         stream.read(&mut [0; OPTIONS_REQUEST.len()]).map(drop)
     };
     match ask() {
@@ -521,12 +525,12 @@ fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
     }
 }
 
-/// Returns a text as a double-quoted YAML string.
+/// Returns a text as a double-quoted string of YAML.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns a path as a URL, which Cassandra and logback require.
+/// Returns a path as a `file:` URL, which Cassandra and logback require.
 fn file_url(path: &Path) -> String {
     use std::fmt::Write as _;
     let mut url = "file://".to_owned();
@@ -535,7 +539,7 @@ fn file_url(path: &Path) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
                 url.push(char::from(*byte));
             }
-            // Writing to a String cannot fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(url, "%{byte:02X}")),
         }
     }

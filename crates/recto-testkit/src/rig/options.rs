@@ -1,9 +1,9 @@
-//! Options of a cluster for one test.
+//! Options for the start of a test cluster.
 
 use super::Nodes;
 use super::node::Peculiarities;
 
-/// Options for the start of a cluster.
+/// Options for the start of a test cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     pub(super) nodes: Nodes,
@@ -12,7 +12,7 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Returns the options that [`Cluster::start`](super::Cluster::start) uses.
+    /// Returns the default options, which [`Cluster::start`](super::Cluster::start) uses.
     pub fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
@@ -21,7 +21,7 @@ impl ClusterOptions {
         }
     }
 
-    /// Sets the heap of each node, in the syntax of `-Xmx`, for example `512M`. The variable
+    /// Sets the Java heap of each node, such as `512M` (as for `-Xmx`). The variable
     /// `RECTO_TEST_CASSANDRA_HEAP` takes precedence.
     #[must_use]
     pub fn heap(mut self, heap: impl Into<String>) -> Self {
@@ -29,23 +29,23 @@ impl ClusterOptions {
         self
     }
 
-    /// Adds a setting to the `cassandra.yaml` of each node. It replaces the rig's own value of this
-    /// setting. The value is YAML on one line.
+    /// Adds a setting to the `cassandra.yaml` of each node, or replaces its default value. The
+    /// value is YAML on one line.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.usual.settings.push_str(&format!("{name}: {value}\n"));
         self
     }
 
-    /// Marks the nodes as accepting CQL only by TLS, which a [`setting`](Self::setting) must configure. The rig then
-    /// recognizes a running node because it rejects plain text.
+    /// Says that the nodes accept CQL only over TLS, which a [`setting`](Self::setting) must
+    /// configure. The rig then regards a node as running if it rejects plain text.
     #[must_use]
     pub fn encrypted(mut self) -> Self {
         self.usual.is_encrypted = true;
         self
     }
 
-    /// Sets the data center of each node, beginning with node 1.
+    /// Sets the data center of each node, in the order of the nodes.
     ///
     /// # Panics
     /// If the number of names is not the number of nodes.
@@ -56,7 +56,7 @@ impl ClusterOptions {
         self
     }
 
-    /// Returns the options of the node with this number, beginning with 1.
+    /// Returns the options of the node with this index, from 1.
     pub(super) fn peculiarities(&self, number: usize) -> Peculiarities {
         Peculiarities {
             datacenter: self.datacenters.get(number - 1).cloned(),

@@ -1,5 +1,5 @@
-//! Limits the number of Cassandra nodes that all test programs of a user run at the same time.
-//! Tests that mostly wait can then run concurrently without exhausting the memory.
+//! Limit on the number of Cassandra nodes that all test processes of a user run at the same time.
+//! Without it, concurrent tests could use up the memory.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 use super::RigError;
 use super::block::lock_dir;
 
-/// Memory that one permit requires, in GiB. A node uses 0.8 GiB; the rest is for test programs and
-/// a build.
+/// Memory of the machine per permit, in GiB. A node uses 0.8 GiB. The rest is for test programs and
+/// compilers.
 const GIB_PER_NODE: usize = 3;
-/// Number of permits on a machine with little memory: enough for a cluster of three nodes.
+/// Minimum number of permits, which allows a cluster of three nodes on any machine.
 const MIN_PERMITS: usize = 3;
-/// Maximum number of permits. More nodes make two processors so busy that tests miss their
-/// deadlines.
+/// Maximum number of permits. With more nodes, two processors would be so busy that tests miss
+/// their deadlines.
 const MAX_PERMITS: usize = 7;
-/// Maximum time to wait for permits.
+/// Maximum time to wait until other tests return permits.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1_200);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Permits to run the nodes of one cluster. They are returned when this value is dropped, or when
-/// the process ends.
+/// Permits to run the nodes of one cluster, returned when this value is dropped or the process
+/// ends.
 #[derive(Debug)]
 pub(super) struct Permits {
     _locks: Vec<File>,
 }
 
 impl Permits {
-    /// Waits until `count` more nodes may run, and reserves permits for them.
+    /// Waits until `count` more nodes may run, and reserves a permit for each.
     ///
-    /// Callers wait in turn, so that a cluster of three nodes gets its permits although single
-    /// nodes need fewer.
+    /// Callers wait in turn. Otherwise, clusters of one node could take all permits for which a
+    /// cluster of three nodes waits.
     pub(super) fn acquire(count: usize) -> Result<Self, RigError> {
         acquire_in(&lock_dir()?, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
     }
@@ -73,7 +73,7 @@ fn permit_path(dir: &Path, number: usize) -> PathBuf {
     dir.join(format!("permit-{number}.lock"))
 }
 
-/// Locks a file, or returns `None` if another process or another open file holds its lock.
+/// Locks a file; `None` if it is locked already.
 fn try_lock(path: &Path) -> Result<Option<File>, RigError> {
     let file = File::create(path).map_err(RigError::io("make", path))?;
     match file.try_lock() {
@@ -87,7 +87,7 @@ fn permits_of(memory_gib: usize) -> usize {
     (memory_gib / GIB_PER_NODE).clamp(MIN_PERMITS, MAX_PERMITS)
 }
 
-/// Returns the memory of the machine in GiB, or 0 if the kernel does not report it.
+/// Returns the memory of the machine in GiB; 0 if the kernel does not report it.
 fn memory_gib() -> usize {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));

@@ -1,4 +1,4 @@
-//! Runs other processes with a deadline, inspects them, and sends them signals.
+//! Functions that run other processes with a time limit, inspect them, and send them signals.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,21 +10,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
 
-/// Interval between two checks of a condition for which the rig waits.
+/// Interval between two checks of a condition for which a caller waits.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum length, in bytes, of the output of a failed command in an error.
+/// Maximum length of a failed command's output in an error, in bytes.
 const EXCERPT_BYTES: usize = 4000;
 
-/// Output of a command that ended with code 0.
+/// Output of a command whose exit code was 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Standard output.
+    /// Text of the standard output.
     pub stdout: String,
-    /// Standard error.
+    /// Text of the standard error output.
     pub stderr: String,
 }
 
-/// Calls `done` repeatedly until it returns true, for at most `limit`. Returns false at the deadline.
+/// Calls `done` until it returns true, for at most `limit`. Returns false if the time is over.
 pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -38,7 +38,7 @@ pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Runs a command and waits until it ends. Returns an error after `limit`, or if the exit code is
+/// Runs a command, and waits for its end. Returns an error after `limit`, or if the exit code is
 /// not 0.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigError> {
     let program = command.get_program().to_string_lossy().into_owned();
@@ -64,7 +64,8 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigE
         ended.is_some()
     });
     if !in_time {
-        // This kills only the child. Ignore an error, because the child may have ended already.
+        // This kills only the child, not its children. Ignore an error, because the child may have
+        // ended.
         let _ = child.kill();
         let _ = child.wait();
         return Err(RigError::TookTooLong {
@@ -96,7 +97,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigE
 fn read_aside(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // Ignore a read error, and return the text that was read before it.
+        // Ignore a read error, and return the text before the error.
         let _ = from.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
@@ -110,7 +111,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// Returns the last part of a text, at most `bytes` bytes.
+/// Returns the last part of a text, at most `bytes` bytes long.
 pub(super) fn tail(text: &str, bytes: usize) -> String {
     let text = text.trim_end();
     let mut from = text.len().saturating_sub(bytes);
@@ -120,14 +121,14 @@ pub(super) fn tail(text: &str, bytes: usize) -> String {
     text[from..].to_owned()
 }
 
-/// Returns whether the process with this id runs or is paused, and has `mark` among its arguments.
+/// Returns whether the process with this id runs or is paused, and has the argument `mark`.
 pub(super) fn is_alive(pid: u32, mark: &str) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
 }
 
-/// Returns whether a process has ended completely: its id is free or belongs to another process, or it is a zombie
-/// without other threads.
+/// Returns whether a process has ended completely: its id is free, belongs to another process, or
+/// is that of a zombie without other threads.
 pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
     if is_alive(pid, mark) {
         return false;
@@ -139,14 +140,14 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
         .rsplit(')')
         .next()
         .is_some_and(|rest| rest.trim_start().starts_with('Z'));
-    // Check the other threads of a zombie. Its first thread has already lost the command line, but
-    // the others may still hold ports.
+    // Check the other threads of a zombie: they may still hold ports after the first thread has
+    // ended.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     !zombie || threads <= 1
 }
 
-/// Returns whether each thread of a process is stopped, or the process has ended. A signal to stop
-/// reaches one thread first, so the other threads may continue for a moment.
+/// Returns whether all threads of a process are stopped, or the process has ended. A stop signal
+/// reaches one thread first, so others may run for a moment.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
@@ -160,7 +161,7 @@ pub(super) fn is_stopped(pid: u32) -> bool {
     })
 }
 
-/// Freezes a process that the caller started, by SIGSTOP.
+/// Freezes a process that the caller started, by the signal SIGSTOP.
 ///
 /// # Errors
 /// The caller may not send a signal to the process.
@@ -168,7 +169,7 @@ pub fn freeze(pid: u32) -> Result<(), RigError> {
     signal(pid, Signal::STOP)
 }
 
-/// Resumes a frozen process by SIGCONT.
+/// Resumes a frozen process, by the signal SIGCONT.
 ///
 /// # Errors
 /// The caller may not send a signal to the process.
@@ -176,8 +177,8 @@ pub fn let_go(pid: u32) -> Result<(), RigError> {
     signal(pid, Signal::CONT)
 }
 
-/// Sends a signal to a process, or does nothing if the process has ended. The caller must know that
-/// the rig started the process.
+/// Sends a signal to a process, or does nothing if the process has ended. The caller must be sure
+/// that the rig started the process.
 pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Removes the folders and keyspaces of a test process at its end. If the process was killed, or
-//! ran only some of its tests, a later process removes them. The keyspaces are in the Cassandra
-//! that all tests share.
+//! Temporary folders and keyspaces of a test process. They are removed when the process ends. If it
+//! was killed, or ran only some of its tests, a later process removes them. The keyspaces are in
+//! the Cassandra that all tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use std::process::id;
 
 use super::{RigError, unique_keyspace};
 
-/// Prefix of the name of the folder that belongs to one process. The id of the process follows.
+/// Prefix of the name of the folder of one process. The process id follows.
 const PREFIX: &str = "scratch-";
 
-/// Creates and removes the temporary folders and keyspaces of this process.
+/// Creator and remover of the temporary folders and keyspaces of this process.
 #[derive(Clone, Debug)]
 pub struct Scratch {
     dir: PathBuf,
 }
 
 impl Scratch {
-    /// Returns a handle for the folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
+    /// Returns a handle for the folder that all tests share, usually `env!("CARGO_TARGET_TMPDIR")`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Creates a folder for files of this process.
+    /// Creates a folder for files of this process, and returns its path.
     pub fn folder(&self) -> Result<PathBuf, RigError> {
         self.make("files")
     }
 
-    /// Returns the name of a keyspace for the caller to create. Records the name as a file, so that the keyspace is
-    /// removed later.
+    /// Returns a name for a keyspace, which the caller creates. The name is recorded as a file, so
+    /// that the keyspace is removed later.
     pub fn keyspace(&self, prefix: &str) -> Result<String, RigError> {
         let name = unique_keyspace(prefix);
         let file = self.make("keyspaces")?.join(&name);
@@ -37,13 +37,12 @@ impl Scratch {
         Ok(name)
     }
 
-    /// Removes the folders and keyspaces of processes that have ended. `drop_keyspace` drops a keyspace, and must
-    /// succeed if the keyspace does not exist.
+    /// Removes the folders and keyspaces of processes that have ended. `drop_keyspace` drops a
+    /// keyspace, and must succeed even if the keyspace does not exist.
     ///
     /// # Errors
     ///
-    /// Returns the first error of `drop_keyspace`. A later call then removes the remaining
-    /// keyspaces.
+    /// Returns the first error of `drop_keyspace`. A later call removes the remaining keyspaces.
     pub async fn remove_left<E>(
         &self,
         drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
@@ -82,8 +81,8 @@ impl Scratch {
             for (keyspace, _) in entries(&folder.join("keyspaces")) {
                 drop_keyspace(keyspace).await?;
             }
-            // Ignore an error: another process may remove the same folder, and a later call removes
-            // the rest.
+            // Ignore an error: another process may be removing the same folder, and a later call
+            // removes the rest.
             let _ = fs::remove_dir_all(folder);
         }
         Ok(())
@@ -96,7 +95,7 @@ impl Scratch {
     }
 }
 
-/// Returns the names and paths in a folder. The list is empty if the folder does not exist.
+/// Returns the names and paths of the entries of a folder; empty if the folder does not exist.
 fn entries(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -111,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a future that is ready at the first poll.
+    /// Returns the result of a future that never waits.
     fn run<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => done,
@@ -125,8 +124,8 @@ mod tests {
         let scratch = Scratch::new(dir.path());
         let own = scratch.keyspace("mine").expect("a keyspace");
         scratch.folder().expect("a folder");
-        // No process has the first id, and a process always has id 1. The third folder is not named
-        // after a process.
+        // No process has the first id, but one always has the id 1. The third folder does not
+        // belong to a process.
         let gone = dir.path().join("scratch-4294967295");
         let alive = dir.path().join("scratch-1");
         let other = dir.path().join("scratch-of-others");

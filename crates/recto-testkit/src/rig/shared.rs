@@ -1,6 +1,6 @@
-//! Cassandra that all tests share across processes. The first process that needs it starts it.
+//! Cassandra that all test processes share. The first process that needs it starts it.
 //!
-//! The folder of the shared Cassandra has these files:
+//! Files in the folder of the shared Cassandra:
 //!
 //! - `lock`: locked while a process starts or stops Cassandra.
 //! - `users.lock`: locked in shared mode by each process that uses Cassandra, and exclusively by
@@ -28,34 +28,34 @@ use super::{
     launch_all, watch_command,
 };
 
-/// Time after which an unused shared node ends, if a test started it.
+/// Time after which an unused shared Cassandra ends, if a test started it.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(600);
 const IDLE_TICK: Duration = Duration::from_secs(5);
-/// Maximum time to wait while another process starts or stops the node. That process may download
-/// Cassandra first.
+/// Maximum time to wait while another process starts or stops the shared Cassandra. That process
+/// may download Cassandra first.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
-/// Maximum time in which the watch process ends a node.
+/// Maximum time in which the watch process ends an unused Cassandra.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum time until a Cassandra from the environment answers. It is short, because that Cassandra
-/// should run already.
+/// Maximum time until the Cassandra in `RECTO_TEST_CASSANDRA` answers. It is short, because this
+/// Cassandra should already run.
 const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
-/// Java options of a shared node. Tests never restart it, so it need not write its schema and its
-/// files to disk at once.
+/// Java options of a single shared node. Tests never restart the node, so it need not write its
+/// schema and its files to disk at once.
 const OPTIONS_OF_SHARED_NODE: &[&str] = &[
     "-Dcassandra.skip_sync=true",
     "-Dcassandra.test.flush_local_schema_changes=false",
     "-Dcassandra.unsafesystem=true",
 ];
 
-/// Way in which the shared Cassandra was started.
+/// Origin of the shared Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The address in `RECTO_TEST_CASSANDRA`. The rig neither starts nor ends this Cassandra.
     Environment,
     /// A container that the rig started.
     Container,
-    /// A Java process that the rig started, with the jars from Maven.
+    /// A Java process that the rig started, with jars from Maven.
     Maven,
 }
 
@@ -66,23 +66,24 @@ enum Running {
     Nodes(Vec<Node>),
 }
 
-/// Cassandra that all tests share. A test that injects faults must start a separate
+/// Cassandra that all tests share. A test that injects faults must start its own
 /// [`Cluster`](super::Cluster).
 #[derive(Debug)]
 pub struct Shared {
     address: String,
     running: Running,
-    /// Lock in shared mode, held as long as this value exists, so that the watch does not end the node.
+    /// Shared file lock that keeps the watch process from ending Cassandra while this value exists;
+    /// `None`: the lock is not needed.
     _in_use: Option<File>,
 }
 
 impl Shared {
-    /// Returns the CQL address as `host:port`: the contact point for a driver.
+    /// Returns the CQL address as `host:port`, which a driver needs to connect.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns how this Cassandra was started.
+    /// Returns the origin of this Cassandra: given by the environment, or how it was started.
     pub fn source(&self) -> Source {
         match self.running {
             Running::Given => Source::Environment,
@@ -91,10 +92,10 @@ impl Shared {
         }
     }
 
-    /// Calls nodetool on the first node, for example with `&["flush", "my_keyspace"]`.
+    /// Calls nodetool on the first node, with arguments such as `&["flush", "my_keyspace"]`.
     ///
     /// # Errors
-    /// Returns an error if nodetool fails, or if the Cassandra is from the environment, because
+    /// Nodetool fails, or the address of the Cassandra is given by the environment, so that
     /// nodetool cannot reach it.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
         self.nodetool_on(1, arguments)
@@ -110,8 +111,8 @@ impl Shared {
         }
     }
 
-    /// Returns the Cassandra from the environment, else the running Cassandra, else a new one. A
-    /// new one ends when no process has used it for [`IDLE_LIMIT`].
+    /// Returns the Cassandra that the environment gives, or the running shared one, or a new one,
+    /// which ends when no process has used it for [`IDLE_LIMIT`].
     pub(super) fn find_or_start() -> Result<Self, RigError> {
         match Self::given()? {
             Some(given) => Ok(given),
@@ -119,8 +120,8 @@ impl Shared {
         }
     }
 
-    /// Returns the Cassandra at the address in `RECTO_TEST_CASSANDRA`, or `None` if the variable is
-    /// not set. Returns an error if no Cassandra answers at the address.
+    /// Returns the Cassandra at the address in `RECTO_TEST_CASSANDRA`; `None` if the variable is
+    /// not set. Returns an error if no Cassandra answers there.
     pub fn given() -> Result<Option<Self>, RigError> {
         let Some(text) = env::var(ADDRESS_VARIABLE).ok().filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -147,14 +148,14 @@ impl Shared {
     }
 }
 
-/// Shared Cassandra for use outside of tests: `recto-rig` starts and ends it with this type.
+/// Handle to the shared Cassandra, with which the program `recto-rig` starts and stops it.
 #[derive(Debug)]
 pub struct Rig {
     dir: PathBuf,
     containers: bool,
 }
 
-/// Content of the file `state`.
+/// Content of the file `state`, which records what the rig has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Container,
@@ -162,9 +163,9 @@ enum State {
 }
 
 impl Rig {
-    /// Returns the rig that [`Cluster::shared`](super::Cluster::shared) uses: the rig of the group
-    /// in the environment, if a group is set. Groups of tests are faster with separate nodes,
-    /// because a schema change in Cassandra takes longer if there are more tables.
+    /// Returns the rig that [`Cluster::shared`](super::Cluster::shared) uses.
+    /// `RECTO_TEST_CASSANDRA_GROUP` can select a separate rig for a group of tests. Separate nodes
+    /// make groups faster, because a schema change takes longer if Cassandra has more tables.
     pub fn at_default() -> Result<Self, RigError> {
         let dir = base_dir()?;
         match env::var(GROUP_VARIABLE) {
@@ -173,7 +174,7 @@ impl Rig {
         }
     }
 
-    /// Returns a separate rig in another folder. Several rigs can run concurrently.
+    /// Returns a separate rig in another folder. Several rigs can run at the same time.
     pub fn at(dir: &Path) -> Result<Self, RigError> {
         let dir = dir.join("shared");
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
@@ -184,7 +185,7 @@ impl Rig {
         })
     }
 
-    /// Returns this rig, configured to use no container engine.
+    /// Makes the rig use no container engine.
     #[must_use]
     pub fn without_containers(self) -> Self {
         Self {
@@ -193,12 +194,12 @@ impl Rig {
         }
     }
 
-    /// Returns the folder that contains the logs and data.
+    /// Returns the folder with the logs and the data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Starts Cassandra, unless it runs, and returns when it answers. A new Cassandra has no data.
+    /// Starts Cassandra, unless it runs, and waits until it answers. A new Cassandra has no data.
     /// It runs until [`Rig::stop`], or until no process has used it for `idle`.
     pub fn start(&self, nodes: Nodes, idle: Option<Duration>) -> Result<Shared, RigError> {
         let shared = self.use_or_start(nodes, idle)?;
@@ -213,14 +214,14 @@ impl Rig {
             });
         }
         if idle.is_none() {
-            // End the watch with which a test may have started Cassandra, because Cassandra must
-            // stay from now on.
+            // Cassandra must stay from now on, so end the watch process with which a test may have
+            // started it.
             self.end_watch()?;
         }
         Ok(shared)
     }
 
-    /// Ends Cassandra at once, even if processes use it. Returns false if Cassandra did not run.
+    /// Ends Cassandra at once, even if processes use it. Returns false if it did not run.
     pub fn stop(&self) -> Result<bool, RigError> {
         let _lock = self.lock()?;
         let Some(running) = self.attach()? else {
@@ -231,12 +232,12 @@ impl Rig {
         Ok(true)
     }
 
-    /// Returns the CQL address, if Cassandra runs.
+    /// Returns the CQL address as `host:port`; `None` if Cassandra does not run.
     pub fn address(&self) -> Result<Option<String>, RigError> {
         Ok(self.running()?.map(|shared| shared.address))
     }
 
-    /// Calls nodetool on one of the nodes. Numbers begin with 1.
+    /// Calls nodetool on the node with this index, from 1.
     pub fn nodetool(&self, node: usize, arguments: &[&str]) -> Result<Output, RigError> {
         self.running()?
             .ok_or(RigError::NoSuchNode { node })?
@@ -284,7 +285,7 @@ impl Rig {
     }
 
     fn start_anew(&self, nodes: Nodes) -> Result<Running, RigError> {
-        // Use a container only for one node, because a container runs only one node.
+        // Use a container only for a single node, because the rig runs one node per container.
         let engine = if self.containers && nodes == Nodes::One {
             Container::engine()
         } else {
@@ -321,7 +322,8 @@ impl Rig {
         self.clear_nodes()?;
         let block = Block::claim(0, count)?;
         let nodes = self.nodes(count, block.number, &artefacts);
-        // Write the state before the launch, so that the nodes can be found and ended after a crash here.
+        // Write the file `state` before the launch, so that the nodes can be found and ended if
+        // this process crashes.
         self.write_state(State::Nodes {
             count,
             block: block.number,
@@ -331,7 +333,7 @@ impl Rig {
         match launched {
             Ok(()) => Ok(running),
             Err(error) => {
-                // Ignore an error of `end`, so that the caller gets the first error.
+                // Ignore an error of `end`, so that the caller gets the error of the launch.
                 let _ = self.end(&running);
                 Err(error)
             }
@@ -351,7 +353,7 @@ impl Rig {
             .collect()
     }
 
-    /// Removes data and logs of earlier nodes.
+    /// Removes the data and logs of nodes that ran earlier.
     fn clear_nodes(&self) -> Result<(), RigError> {
         for number in 1..=Nodes::Three.count() {
             let dir = self.file(&format!("node{number}"));
@@ -362,8 +364,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Returns handles to the nodes or the container that the file `state` names. They need not
-    /// run.
+    /// Returns handles to the nodes or the container that the file `state` lists; `None` if there
+    /// is no such file. They need not run.
     fn attach(&self) -> Result<Option<Running>, RigError> {
         match self.read_state()? {
             None => Ok(None),
@@ -394,8 +396,7 @@ impl Rig {
         self.write("idle", &token)?;
         let [limit, tick] = [limit, IDLE_TICK].map(|time| time.as_secs().to_string());
         let spawned = watch_command(&["idle", &token, &limit, &tick], &self.dir).spawn();
-        // Do not wait for the script, which outlives this process, or is reaped when this process
-        // ends.
+        // Do not wait for the script, which may run longer than this process.
         spawned.map(drop).map_err(|source| RigError::Io {
             doing: "start sh".to_owned(),
             source,
@@ -436,7 +437,8 @@ impl Rig {
         self.write("state", &state.to_text())
     }
 
-    /// Writes a file so that a reader sees either the whole content or no file.
+    /// Writes a file so that a reader sees either the whole new content, or the previous state of
+    /// the file.
     fn write(&self, name: &str, text: &str) -> Result<(), RigError> {
         let path = self.file(name);
         let new = self.file(&format!("{name}.{}", id()));
@@ -477,8 +479,8 @@ fn is_running(running: &Running) -> bool {
     }
 }
 
-/// Returns whether the nodes answer. Waits for nodes that start: their starter may have died before
-/// they answered.
+/// Returns whether all nodes answer. It waits for nodes that are starting, because the process that
+/// started them may have died.
 fn answers_in_time(running: &Running) -> bool {
     match running {
         Running::Given => true,
@@ -519,7 +521,7 @@ fn remove_if_there(path: &Path) -> Result<(), RigError> {
     }
 }
 
-/// Returns a new token that identifies a watch process.
+/// Returns a new, unique token that identifies a watch process.
 fn token() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}", id(), since.as_nanos())

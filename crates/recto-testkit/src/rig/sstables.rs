@@ -1,4 +1,4 @@
-//! Inspects, copies and restores the files in which a node stores a table.
+//! Functions that inspect, copy and restore the files in which a node stores a Cassandra table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,14 @@ use super::RigError;
 use super::node::{NODETOOL_TIMEOUT, Node};
 use super::process::run;
 
-/// Heading before the list of tombstone drop times in the output of Cassandra's `sstablemetadata`.
+/// Heading before the list of tombstone counts in the output of Cassandra's `sstablemetadata`.
 const TOMBSTONES: &str = "Estimated tombstone drop times";
-/// Heading after the list of tombstone drop times.
+/// Heading after the list of tombstone counts.
 const PERCENTILES: &str = "Percentiles";
 
 impl Node {
-    /// Returns the number of tombstones in the files of a table, by the metadata of the files.
-    /// Deletions and cells with a TTL count. Tombstones in memory do not count, so flush the table
-    /// first.
+    /// Returns the number of tombstones in the files of a table, according to their metadata. Cells
+    /// with a TTL count as well. Tombstones in memory do not count, so flush the table first.
     pub fn tombstones(&self, keyspace: &str, table: &str) -> Result<u64, RigError> {
         let files = self.files(keyspace, table)?;
         let data: Vec<_> = files.iter().filter(|file| is_data(file)).collect();
@@ -27,7 +26,7 @@ impl Node {
         Ok(listed(&output.stdout))
     }
 
-    /// Copies the files of a table into a new folder.
+    /// Copies the files of a table into a new subfolder of `folder`.
     pub fn keep_files(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder);
         fs::create_dir_all(&folder).map_err(RigError::io("make", &folder))?;
@@ -38,14 +37,14 @@ impl Node {
         Ok(())
     }
 
-    /// Makes the node import the [copied](Self::keep_files) files of a table, in addition to its
-    /// current data. The import removes the copied files from the folder.
+    /// Imports the [copied](Self::keep_files) files of a table, in addition to the present data.
+    /// The import removes the copies.
     pub fn put_files_back(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder).display().to_string();
         self.nodetool(&["import", keyspace, table, &folder]).map(drop)
     }
 
-    /// Returns all files of a table, or none if there is no such table.
+    /// Returns all files of a table; empty if the table does not exist.
     fn files(&self, keyspace: &str, table: &str) -> Result<Vec<PathBuf>, RigError> {
         let keyspace = self.dir().join("data").join(keyspace);
         let is_of_table = |folder: &PathBuf| {
@@ -60,8 +59,8 @@ impl Node {
     }
 }
 
-/// Returns the folder for copied files of a table. `nodetool import` finds files only in folders
-/// with these names.
+/// Returns the subfolder of `folder` for the copied files of a table. `nodetool import` requires
+/// its name.
 fn kept(keyspace: &str, table: &str, folder: &Path) -> PathBuf {
     folder.join(keyspace).join(table)
 }
@@ -78,8 +77,8 @@ fn is_data(file: &Path) -> bool {
     file.to_string_lossy().ends_with("-Data.db")
 }
 
-/// Returns the sum of the tombstone counts in the lists of all files. Example of a line of a list:
-/// `1795382100 (11/22/2026 21:15:00) | 3 (  2) OOO`.
+/// Returns the sum of the tombstone counts of all files. Example of a line: `1795382100 (11/22/2026
+/// 21:15:00) | 3 (  2) OOO`.
 fn listed(printed: &str) -> u64 {
     let lists = printed.split(TOMBSTONES).skip(1);
     let lines = lists.flat_map(|list| list.split(PERCENTILES).next().unwrap_or_default().lines());

@@ -1,4 +1,4 @@
-//! Checks that random cases can be printed and simplified without a loss.
+//! Tests that random cases are printed without loss, and that their simplification ends.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use recto_model::{Value, json};
 use recto_testkit::generate::{self, Case, Change, Rng};
 use recto_testkit::oracle::{Collations, Condition, Oracle, Row, order};
 
-/// Number of cases of each test.
+/// Number of random cases in each test.
 const CASES: u64 = 200;
-/// Maximum number of steps that simplify a case. Every case needs fewer.
+/// Maximum number of simplification steps of a case. Every case needs fewer.
 const MAX_STEPS: usize = 20_000;
 
 fn drawn(seed: u64) -> (Case, Rng) {
@@ -53,8 +53,8 @@ fn values(condition: &Condition) -> Vec<(usize, Value)> {
     }
 }
 
-/// Checks that the rows (record JSON) and values (text) of a printed test reproduce the rows and
-/// values of its case.
+/// Checks that reading the printed rows (JSON) and values (text) of a case gives the same rows and
+/// values.
 #[test]
 fn printed_tests_reproduce_the_case() {
     for seed in 0..CASES {
@@ -84,8 +84,8 @@ fn printed_tests_reproduce_the_case() {
     }
 }
 
-/// Checks that the simplification of a failing case ends, whichever simplified cases also fail. If
-/// all of them fail, the result has no removable part.
+/// Checks that the simplification of a failing case ends, whichever simpler cases also fail. If all
+/// of them fail, the result has no part that can be left out.
 #[test]
 fn making_a_case_simpler_ends() {
     for seed in 0..CASES / 10 {

@@ -1,5 +1,5 @@
-//! Checks the oracle: its order equals the order of a real Cassandra, and its pages equal pages
-//! made by hand.
+//! Tests of the oracle (reference implementation): its sort order equals that of a real Cassandra,
+//! and its pages equal hand-made pages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 
 const VECTORS: &str = include_str!("../../vectors/order-cassandra-5.0.txt");
 
-/// Returns the values of each type in the order that a real Cassandra returned, from the recorded
-/// file.
+/// Returns the recorded values of each type, in the order in which a real Cassandra returned them.
 fn recorded() -> BTreeMap<String, Vec<Value>> {
     let mut recorded: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {

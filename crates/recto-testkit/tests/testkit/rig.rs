@@ -1,4 +1,4 @@
-//! Tests of the rig with real nodes.
+//! Tests of the test clusters, with real Cassandra nodes.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -103,7 +103,7 @@ fn the_shared_node_is_one_for_all() {
     }
     let status = shared.nodetool(&["status"]).expect("nodetool").stdout;
     assert!(status.contains("UN "), "{status}");
-    // Another process finds the same node.
+    // A separate process finds and uses the running node.
     let other = Command::new(env!("CARGO_BIN_EXE_recto-rig"))
         .arg("address")
         .output()
@@ -156,7 +156,7 @@ fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     let after = pid();
     assert!(is_running(after));
 
-    // A node in use continues to run, longer than the idle limit and one check of the watcher.
+    // A node in use keeps running, longer than its idle limit and one check of the watch process.
     thread::sleep(3 * idle);
     assert!(is_running(after), "ended while in use");
     drop(second);
@@ -180,9 +180,9 @@ fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
     command.output().expect("recto-rig")
 }
 
-/// Checks that the rig uses a container engine that answers: it starts one container and removes it
-/// at the end. This machine may have no engine, so a stub records the calls and returns the address
-/// of the shared node.
+/// Checks that a container engine that answers is used: one container is started, and removed at
+/// the end. The machine may have no engine, so a stub records the calls, and returns the address of
+/// the shared node.
 #[test]
 fn a_container_engine_that_answers_is_used() {
     let shared = Cluster::shared().expect("a Cassandra");
@@ -281,7 +281,7 @@ fn a_killed_owner_leaves_no_nodes() {
     assert_ends(pid);
 }
 
-/// Child process that `a_killed_owner_leaves_no_nodes` starts and kills.
+/// Child process that the test `a_killed_owner_leaves_no_nodes` starts and kills.
 #[test]
 #[ignore = "child: started by a_killed_owner_leaves_no_nodes"]
 #[allow(clippy::print_stdout)]
