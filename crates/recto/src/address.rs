@@ -1,4 +1,4 @@
-//! Addresses of stores, as `--store` takes them.
+//! Parsing of store addresses, which the command line accepts as `--store`.
 
 mod from;
 
@@ -50,7 +50,7 @@ pub struct CassandraAddress {
     pub keyspace: String,
     /// User name with which Recto logs in to the cluster.
     pub username: Option<String>,
-    /// Password of the user.
+    /// Password of `username`.
     pub password: Option<Secret>,
     /// True if Recto connects to the cluster with TLS.
     pub tls: bool,
@@ -63,7 +63,7 @@ pub struct CassandraAddress {
     pub tls_certificate: Option<PathBuf>,
     /// PEM file with the client's private key.
     pub tls_key: Option<PathBuf>,
-    /// Data center whose nodes receive the requests.
+    /// Data center whose nodes receive the requests. Required if the cluster has several data centers.
     pub local_datacenter: Option<String>,
     /// Consistency level of reads and writes: the number of replicas that must answer. `None`:
     /// `local_quorum`.
@@ -71,11 +71,12 @@ pub struct CassandraAddress {
     /// Replicas that decide conditional writes: `Serial` (of all data centers) or `LocalSerial`. `None`:
     /// `LocalSerial`.
     pub serial_consistency: Option<ConsistencyLevel>,
-    /// Replication of a keyspace that `apply` creates: `3`, or `dc1:3,dc2:2`.
+    /// Number of replicas of a keyspace that `apply` creates: `3`, or `dc1:3,dc2:2`. `None`: three in each
+    /// data center, or one per node if the data center has fewer nodes.
     pub replication: Option<String>,
-    /// Maximum time to connect.
+    /// Maximum time to connect. `None`: 10 s.
     pub connect_timeout: Option<Duration>,
-    /// Maximum time for one request.
+    /// Maximum time for one request. `None`: 5 s for a read, 10 s for a write.
     pub request_timeout: Option<Duration>,
     /// Maximum number of times that a repeatable request is resent, at most 16. `None`: two.
     pub retries: Option<u32>,
@@ -115,7 +116,7 @@ const PARAMETERS: [&str; 18] = [
     "batch_bytes",
 ];
 
-/// Schemes (the text before `://`) of addresses that are not folders.
+/// Schemes (the text before `://`) of addresses that are not folders, in lower case.
 const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
 
 const KINDS: &str =
@@ -177,7 +178,7 @@ impl fmt::Display for StoreAddress {
     }
 }
 
-/// Hint about the form of an address.
+/// Error hint: the syntax of a Cassandra address.
 const FORM: &str = "the form of an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]";
 
 fn invalid(message: impl Into<String>) -> Error {
@@ -186,8 +187,8 @@ fn invalid(message: impl Into<String>) -> Error {
 
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
-    // Check this first, because later errors repeat parts of the address, which could
-    // belong to a password.
+    // Reject an unencoded `@` first. Later errors quote parts of the address, and a part could belong to a
+    // password.
     if text
         .split_once('/')
         .is_some_and(|(_, keyspace)| keyspace.contains('@'))
@@ -291,7 +292,7 @@ impl CassandraAddress {
         }
     }
 
-    /// Sets the parameters in the query of an address.
+    /// Sets the parameters that the query (`name=value&…`) of an address contains.
     fn set_all(&mut self, query: &str) -> Result<()> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -300,8 +301,8 @@ impl CassandraAddress {
         Ok(())
     }
 
-    /// Parses an address that [`to_recorded`](Self::to_recorded) wrote. `parameters` apply unless the address
-    /// contains other values.
+    /// Parses an address that [`to_recorded`](Self::to_recorded) wrote. A value of `parameters` applies only
+    /// if the address does not contain that parameter.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn recorded<'p>(
         text: &str,
@@ -318,8 +319,8 @@ impl CassandraAddress {
         Ok(address)
     }
 
-    /// Returns the parameters of the connection as a text that can be stored: without credentials, and
-    /// without parameters that only writers need.
+    /// Returns the address as text that can be stored. The text lacks credentials and parameters that only
+    /// writers need.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn to_recorded(&self) -> String {
         let path = |path: &PathBuf| {
@@ -361,7 +362,7 @@ impl CassandraAddress {
         )
     }
 
-    /// Sets the parameter `name`, as an address, an environment variable or a file contains it.
+    /// Sets the parameter `name` to `value`, a text from an address, an environment variable or a file.
     ///
     /// # Errors
     /// The parameter does not exist, or the value is invalid for it.

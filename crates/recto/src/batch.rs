@@ -1,4 +1,4 @@
-//! Batches of writes.
+//! Batches of writes, which are applied together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::writes::MAX_BATCH_CHANGES;
 ///
 /// Changes of the same key apply in the order in which they were added. If a key is put twice, the later put
 /// wins. In a collection with `writes = "append"`, whose records never change, both puts must store the same
-/// record. [`repeated`](Self::repeated) counts such puts.
+/// record. [`repeated`](Self::repeated) counts puts of repeated keys.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -51,7 +51,7 @@ impl WriteBatch {
         Self(Changes::new(shared))
     }
 
-    /// Stores a record. The record replaces an existing record with the same key. In a collection with
+    /// Adds a put of a record, which replaces an existing record with the same key. In a collection with
     /// `writes = "append"`, no different record with the same key may exist.
     ///
     /// # Errors
@@ -66,11 +66,11 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Stores a record with a time to live (whole seconds, at least one).
+    /// Adds a put of a record with a time to live (whole seconds, at least one).
     ///
     /// # Errors
-    /// The errors of [`put`](Self::put), and [`ErrorKind::InvalidArgument`]: the time is not a valid time to
-    /// live.
+    /// The errors of [`put`](Self::put). Or [`ErrorKind::InvalidArgument`]: `time_to_live` is not a valid
+    /// time to live.
     pub fn put_for<T>(
         &mut self,
         collection: &Collection<T>,
@@ -81,7 +81,7 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Deletes the record with this key.
+    /// Adds a delete of the record with the given key.
     ///
     /// # Errors
     /// The batch is unchanged after an error.
@@ -92,7 +92,7 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Applies each record's change independently on Cassandra, without a batch log and its size limit. After
+    /// Lets Cassandra apply each record's change independently, without a batch log and its size limit. After
     /// an error, any subset of the changes may be applied. On the embedded store, a batch is always one
     /// transaction.
     pub fn each_for_itself(&mut self) -> &mut Self {
@@ -110,22 +110,22 @@ impl WriteBatch {
         self.0.given() == 0
     }
 
-    /// Returns the number of puts that do not store a record of their own. Another put of the batch
-    /// has the same key, and replaces it or stores the same record.
+    /// Returns the number of puts that store no record of their own, because another put of the batch has the
+    /// same key. Only one put of each key is stored.
     pub fn repeated(&self) -> usize {
         self.0.repeated()
     }
 
     /// Applies the changes, which are durable when the call returns. The batch is then empty.
     ///
-    /// The call takes at most the time of one request (10 s, unless the store was opened with another
-    /// `request_timeout`). This includes resending: if it is not known whether the batch was applied, it is
-    /// sent up to three times.
+    /// The call takes at most the time of one request: 10 s, or the `request_timeout` with which the store
+    /// was opened. The time includes resending. While the outcome is unknown, the batch is sent up to three
+    /// times.
     ///
     /// # Errors
-    /// After an error, the batch still contains its changes and can be committed again. It then uses the same
-    /// write timestamps, so that changes that were applied after all do not overwrite later writes of others.
-    /// Nothing was written, except in the last two cases:
+    /// After an error, the batch still contains its changes and can be committed again. The second commit
+    /// uses the same write timestamps. Changes of the first commit that were applied after all do not
+    /// overwrite later writes of others. Nothing was written, except in the last two cases:
     /// - [`ErrorKind::Conflict`]: a put in a collection with `writes = "append"` has the key of a different
     ///   stored record. Only the embedded store detects this. On Cassandra, the non-null fields overwrite the
     ///   fields of the stored record.

@@ -1,5 +1,5 @@
-//! Comparison of one view with the records of its collection: reads of single entries and records, and the
-//! writes that make entries match their records.
+//! Comparison of one view with the records of its collection. Reads single entries (rows of the view) and
+//! records, and writes entries that match their records.
 
 use std::sync::Arc;
 
@@ -26,10 +26,11 @@ use crate::viewed::{Viewed, Written};
 /// Position of a row: its table, its partition, and its clustering key.
 type RowPosition<'t> = (&'t Arc<Table>, Cells, Cells);
 
-/// Record, as its row of the base table stores it.
+/// Row of the base table: a record, its version and its expiry time.
 pub(crate) type RecordRow = Row<Cells, KeyCells>;
 
-/// View of a collection, together with the base table of its records.
+/// Compares the entries (rows) of one view with the records of the base table, and creates the writes that
+/// repair entries.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewComparer {
     pub(crate) core: Arc<CollectionCore>,
@@ -38,7 +39,7 @@ pub(crate) struct ViewComparer {
     writes: EntryWrites,
 }
 
-/// Entry that exists in a view.
+/// Entry (row of a view) that a read found, with its write timestamp and expiry time.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {
     pub(crate) seen: Seen<KeyCells, Cells>,
@@ -46,8 +47,8 @@ pub(crate) struct StoredEntry {
 }
 
 impl ViewComparer {
-    /// Returns the view with this number, or `None` if the collection does not write a view with this
-    /// number.
+    /// Returns the comparer of the view with the id `number`. Returns `None` if writes of the collection
+    /// maintain no such view.
     pub(crate) fn new(core: &Arc<CollectionCore>, number: ViewNumber) -> Option<Self> {
         let viewed = core.viewed.clone()?;
         let view = viewed.views.view(number)?.clone();
@@ -71,9 +72,9 @@ impl ViewComparer {
         self.viewed.base.is_some()
     }
 
-    /// Returns whether the entry or its record is older than the retention bound of its table. Expired
-    /// rows disappear bucket by bucket, and each table has its own bound. It is therefore no fault if only
-    /// one of the two rows exists.
+    /// Returns whether an entry or its record is below the retention bound of its table (rows below the bound
+    /// are deleted). Rows are deleted bucket by bucket, and each table has its own bound. So a missing entry
+    /// or record is then no fault.
     pub(crate) fn is_late(&self, entry: &KeyCells) -> Result<bool> {
         let Some((store, places)) = self.kept_for_a_time(entry) else {
             return Ok(false);
@@ -101,8 +102,8 @@ impl ViewComparer {
         Ok(false)
     }
 
-    /// Returns the positions of an entry and of its record, if the view's table or the base table has a retention
-    /// bound.
+    /// Returns the positions of an entry and of its record. Returns `None` if neither the view's table nor
+    /// the base table has a retention bound (rows below the bound are deleted).
     fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&PartitionStore, [RowPosition<'_>; 2])> {
         let (view, base) = (self.view.table(), self.base());
         let is_kept = |table: &Table| {
@@ -124,7 +125,8 @@ impl ViewComparer {
         Some((store, [of_view, of_base]))
     }
 
-    /// Returns whether the store is remote. A remote store has other writers too, and keeps tombstones.
+    /// Returns whether the store is a cluster. A cluster has other writers, and keeps tombstones (markers of
+    /// deleted rows).
     pub(crate) fn is_remote(&self) -> bool {
         self.core.shared.store.limits().remote
     }
@@ -134,25 +136,26 @@ impl ViewComparer {
         self.viewed.row(row, written)
     }
 
-    /// Returns the entry that the view should have for a record.
+    /// Returns the entry that the view should have for a record. Returns `None` if the record has no entry.
     pub(crate) fn entry(&self, row: &RecordRow) -> Option<Entry<KeyCells, Cells>> {
         self.outcome(row)?.into_entry()
     }
 
-    /// Derives the entry of a record, or the reason why it has none. Returns `None` if there is no record.
+    /// Derives the entry of a record, or the reason why the record has none. Returns `None` if there is no
+    /// record.
     pub(crate) fn outcome(&self, row: &RecordRow) -> Option<EntryOutcome<KeyCells, Cells>> {
         self.viewed
             .views
             .outcome(self.view.number(), row.record.as_ref()?)
     }
 
-    /// Returns the schema that determines the entries of records.
+    /// Returns the definitions of the collection's views, from which entries are derived.
     pub(crate) fn schema(&self) -> &recto_protocol::views::ViewedCollection {
         &self.viewed.views
     }
 
-    /// Returns the write that puts the entry of a record. Returns `None` if the record has no entry, or
-    /// has expired.
+    /// Returns the write that puts the entry of a record into the view. Returns `None` if the record has no
+    /// entry, or has expired.
     pub(crate) fn put(&self, row: &RecordRow) -> Option<PartitionWrite> {
         let now = self.core.shared.environment.now_micros();
         let number = self.view.number();
@@ -168,7 +171,8 @@ impl ViewComparer {
         self.writes.put(&self.view, &entry, version, ttl_seconds)
     }
 
-    /// Returns the write of [`put`](Self::put), with `stamp` as the timestamp instead of the record's version.
+    /// Returns the write that puts the entry of a record, with `stamp` as write timestamp instead of the
+    /// record's version.
     pub(crate) fn put_at(&self, row: &RecordRow, stamp: Micros) -> Option<PartitionWrite> {
         let mut write = self.put(row)?;
         let behind = stamp - row.version.0;
@@ -178,15 +182,15 @@ impl ViewComparer {
         Some(write)
     }
 
-    /// Returns the write that removes an entry.
+    /// Returns the write that removes the entry with the given key, at the write timestamp `stamp`.
     pub(crate) fn remove(&self, key: &KeyCells, stamp: Micros) -> Option<PartitionWrite> {
         EntryWrites::remove(&self.view, key, Version(stamp))
     }
 
-    /// Raises the version of a record above its previous version and above `above`, and changes nothing
-    /// else. The entries of the record are put again with the new version. If versions are the timestamps
-    /// of entries, this is the only way to give entries a newer timestamp. Returns the new version, or
-    /// `None` if the change is rejected.
+    /// Raises the version of a record above its previous version and above `above`. The fields of the record
+    /// stay unchanged. The writer puts the record's entries again with the new version. Where versions are
+    /// the write timestamps of entries, only this method gives entries a newer timestamp. Returns the new
+    /// version, or `None` if the change is rejected.
     pub(crate) async fn raise(&self, key: &RecordKey, above: Version) -> Result<Option<Version>> {
         let (core, raise) = (&self.core, Change::Raise(above));
         let (shared, name) = (&core.shared, &core.definition.name);
@@ -201,8 +205,9 @@ impl ViewComparer {
         Ok(raised.await?.ok().map(|changed| changed.version))
     }
 
-    /// Returns the time at which the entries of a record expire. If the clocks of several machines decide
-    /// when the record expires, its entries expire later than the record.
+    /// Returns the time at which the entries of a record expire. With stored versions on a cluster, the
+    /// entries expire later than the record, because the clocks of several machines decide when the record
+    /// expires.
     fn entries_until(&self, row: &RecordRow) -> Option<Micros> {
         if self.has_versions() && self.is_remote() {
             row.entries_until()
@@ -211,7 +216,7 @@ impl ViewComparer {
         }
     }
 
-    /// Reads the entry at a key of the view.
+    /// Reads the entry with the given key of the view.
     pub(crate) async fn read_entry(
         &self,
         snapshot: &dyn Snapshot,
@@ -224,7 +229,8 @@ impl ViewComparer {
         Ok(self.found_entry(&found))
     }
 
-    /// Reads the record of an entry.
+    /// Reads a record to decide about a write. On a cluster, a read of records with stored versions is
+    /// serial, so the result has every decided conditional write.
     pub(crate) async fn read_record(
         &self,
         snapshot: &dyn Snapshot,
@@ -236,7 +242,8 @@ impl ViewComparer {
         self.found_record(&found)
     }
 
-    /// Reads the entries at keys of the view, in the order of the keys. Sends as few requests as possible.
+    /// Reads the entries with the given keys of the view, in the order of `keys`. Sends as few requests as
+    /// possible.
     pub(crate) async fn read_entries(
         &self,
         snapshot: &dyn Snapshot,
@@ -253,7 +260,7 @@ impl ViewComparer {
         Ok(reads.iter().map(entry).collect())
     }
 
-    /// Reads records, in the order of their keys. Sends as few requests as possible. The result may lack a
+    /// Reads records, in the order of `keys`. Sends as few requests as possible. The result may lack a
     /// conditional write that is under way.
     pub(crate) async fn read_records(
         &self,
@@ -265,7 +272,8 @@ impl ViewComparer {
         found.iter().map(|found| self.found_record(found)).collect()
     }
 
-    /// Returns the read of an entry, or `None` if the table of the view cannot have this key.
+    /// Returns the read of the entry with the given key. Returns `None` if `key` does not fit the view's
+    /// table.
     fn read_of_entry(&self, key: &KeyCells) -> Option<PointRead> {
         let (partition, clustering) = key.in_table(self.view.table())?;
         Some(PointRead {
@@ -298,7 +306,7 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the timestamp and the expiry of row number `row` of a read.
+    /// Returns the write timestamp and the expiry time of the row at index `row` of a read.
     pub(crate) fn written(&self, stamps: &[Micros], ends: &[Option<u32>], row: usize) -> Written {
         let now = self.core.shared.environment.now_micros();
         let ends = ends.get(row).copied().flatten();
@@ -308,8 +316,9 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the options of a read. A quorum read of conditionally written records may miss a write that
-    /// is already decided. A read whose result decides a write (`decides`) is therefore serial.
+    /// Returns the options of a read. `decides` is true if the result of the read decides a write. On a
+    /// cluster, such a read of records with stored versions is serial, because a quorum read may miss a
+    /// decided conditional write.
     fn read_options(&self, decides: bool) -> ReadOptions {
         let shared = &self.core.shared;
         let is_serial = decides && self.has_versions() && self.is_remote();
@@ -320,7 +329,7 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the key of the record that a base row stores.
+    /// Returns the key of the record that a row of the base table stores.
     pub(crate) fn key_of_row(&self, row: RowRef<'_>) -> RecordKey {
         let (table, cells) = (self.base(), |range: std::ops::Range<usize>| {
             range.map(|column| row.get(column)).collect()
@@ -332,7 +341,7 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the key of the record to which an entry belongs.
+    /// Returns the key of the record from which an entry was derived.
     pub(crate) fn key_of_entry(&self, entry: &KeyCells) -> RecordKey {
         let holds = self.view.holds();
         let cells: Vec<&[u8]> = entry.cells().collect();
@@ -349,34 +358,35 @@ impl ViewComparer {
         }
     }
 
-    /// Returns the key of a record as text for people.
+    /// Returns the key of a record as text for messages.
     pub(crate) fn key_text(&self, key: &RecordKey) -> String {
         self.core.key_text(&key.partition, &key.clustering)
     }
 }
 
-/// Key of a record, as cells of the base table.
+/// Key of a record, as cells (encoded values) of the base table's partition and clustering columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecordKey {
     partition: Cells,
     clustering: Cells,
 }
 
-/// Outcome of writes of rows.
+/// Outcome of a request that writes rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Sent {
     Written,
-    /// Rows belong to other buckets now than when the records were read. The caller must read the records
-    /// and write again.
+    /// Rows moved to other buckets after the caller read the records. The caller must read the records and
+    /// write again.
     Moved,
-    /// Nothing was written: a row of a collection whose records never change exists with other content.
+    /// Nothing was written. In a collection whose records never change, a row with the same key and other
+    /// content exists.
     Conflicts,
 }
 
-/// Writes entries, each in its own atomic write, and retries until they are written. If `relaxed` is true,
-/// they become durable with the next durable write. `looked_nanos` is the time at which the read of their
-/// records began.
+/// Writes rows, each in its own atomic write, and retries until they are written. If `relaxed` is true, the
+/// rows become durable with the next durable write. `looked_nanos` is the start of the caller's read of the
+/// records, in nanoseconds of the monotonic clock.
 ///
 /// # Errors
 /// The store failed, or still rejects the writes when [`Policy::LOAD`] ends the retries.
@@ -401,7 +411,7 @@ pub(crate) async fn send(
 }
 
 /// Writes rows, each in its own atomic write, and retries until they are written. Each attempt first runs
-/// `check`, and sends the rows only if it succeeds.
+/// `check`, and sends the rows only if `check` succeeds.
 ///
 /// # Errors
 /// The errors of [`send`]. Or `check` still fails when the retries end.

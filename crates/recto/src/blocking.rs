@@ -27,7 +27,7 @@
 //! }
 //! ```
 //!
-//! Queues work in the same way. A worker whose handler blocks is a
+//! The calls of [`queues`](crate::queues) work in the same way. If the handler of a worker blocks, use a
 //! [`blocking_worker`](crate::queues::Queue::blocking_worker).
 //!
 //! The futures run on the thread that waits, within a Tokio runtime of Recto's own. It has two threads for background
@@ -47,7 +47,8 @@ const THREADS: usize = 2;
 
 /// Waits for a future, or for each item of a stream. See the [module](self) for an example.
 ///
-/// All futures and streams of this crate implement it. `Kind` distinguishes the two; programs never write it.
+/// All futures and streams of this crate implement the trait. `Kind` distinguishes futures from streams; the
+/// compiler infers it.
 pub trait Wait<Kind> {
     /// The result of a future, or an iterator over the items of a stream.
     type Waited;
@@ -62,12 +63,12 @@ pub trait Wait<Kind> {
     fn wait(self) -> Self::Waited;
 }
 
-/// The output of a future that can be waited for. It is a result, or a list with one result for each input.
+/// Output of a future that [`Wait`] accepts: a result, or a list with one result for each input.
 pub trait Outcome {
     /// The value of a future that succeeds.
     type Value;
 
-    /// Converts the output to one result.
+    /// Converts the output to one result. A list of results becomes the value of a successful result.
     ///
     /// # Errors
     /// The error of the future.
@@ -90,11 +91,11 @@ impl<T> Outcome for Vec<Result<T>> {
     }
 }
 
-/// Marker type for [`Wait`] on a future.
+/// Marker type that selects the implementation of [`Wait`] for futures.
 #[derive(Debug)]
 pub enum FutureKind {}
 
-/// Marker type for [`Wait`] on a stream.
+/// Marker type that selects the implementation of [`Wait`] for streams.
 #[derive(Debug)]
 pub enum StreamKind {}
 
@@ -122,8 +123,8 @@ where
     }
 }
 
-/// The items of a stream, up to its end or its first error. Each step waits in the same way, and with the
-/// same errors, as [`Wait::wait`].
+/// Iterator over the items of a stream, up to its end or its first error. Each call of `next` blocks the
+/// thread, and has the errors of [`Wait::wait`].
 #[derive(Debug)]
 pub struct Items<S> {
     stream: Option<Pin<Box<S>>>,
@@ -153,9 +154,9 @@ fn block_on<F: Future>(future: F) -> Result<F::Output> {
     Ok(runtime.block_on(future))
 }
 
-/// Returns true on a thread that runs async tasks. A thread of `spawn_blocking` also belongs to a runtime,
-/// but may wait. Tokio has no function that distinguishes them, but it panics before it waits on a thread of
-/// async tasks.
+/// Returns whether the current thread runs async tasks. A thread of `spawn_blocking` also belongs to a
+/// runtime, but may wait. Tokio has no function that distinguishes the two kinds of threads, but `block_on`
+/// panics on a thread that runs async tasks.
 fn is_async_thread(runtime: &Runtime) -> bool {
     caught(|| runtime.block_on(std::future::ready(()))).is_err()
 }

@@ -1,8 +1,8 @@
-//! Lists and splits of the buckets of partitions, for operators of a store.
+//! Lists and splits of buckets (parts of large partitions), for operators of a store.
 //!
 //! | module | content |
 //! |---|---|
-//! | `edges` | edges of buckets and keys of partitions as JSON, and filters that select them |
+//! | `edges` | bounds of buckets and keys of partitions as JSON, and filters that select them |
 //! | `tokens` | page tokens of lists |
 
 mod edges;
@@ -28,12 +28,12 @@ use edges::Edges;
 
 /// Default number of buckets or partitions on a page of a list.
 const DEFAULT_LISTED: u32 = 50;
-/// Maximum number of buckets or partitions on a page. A larger requested number is reduced to this one.
+/// Maximum number of buckets or partitions on a page. A larger requested number is reduced to this maximum.
 pub(crate) const MAX_LISTED: u32 = 256;
 /// Maximum number of positions (keys) whose buckets one request may ask for.
 const MAX_PLACES: usize = 16;
 
-/// Sort order of a collection whose partitions are kept in buckets.
+/// Sort order (base table or view) of a collection that keeps its partitions in buckets.
 struct Bucketed<'c> {
     core: &'c CollectionCore,
     store: &'c PartitionStore,
@@ -41,7 +41,7 @@ struct Bucketed<'c> {
     target: BucketTarget,
 }
 
-/// Returns a page of the partitions of a sort order.
+/// Returns a page of the partitions of a sort order, with the number and size of their buckets.
 ///
 /// # Errors
 /// The sort order does not exist, or is not kept in buckets. The request is invalid. The store cannot be read.
@@ -70,10 +70,10 @@ pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) 
     })
 }
 
-/// Returns a page of the buckets of the partition that the filter names.
+/// Returns a page of the buckets of the one partition that the request's filter selects.
 ///
 /// # Errors
-/// The errors of [`partitions`]. The filter does not name exactly one partition.
+/// The errors of [`partitions`]. The filter does not select exactly one partition.
 pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> Result<BucketList> {
     let bucketed = Bucketed::new(core, &request.view)?;
     let most = page_size(request.page_size)?;
@@ -114,7 +114,8 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     })
 }
 
-/// Splits buckets that are too large, in one partition or in all partitions.
+/// Splits buckets that are too large, in the partition that the request's filter selects, or without a filter
+/// in all partitions.
 ///
 /// # Errors
 /// The errors of [`buckets`]. A read or write does not succeed in time; completed changes stay.
@@ -150,8 +151,8 @@ pub(crate) async fn rebalance(
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Returns a partition for display: the values of its fields. If a row is given, also returns the values
-/// of the order fields of the row. Damaged values become null.
+/// Returns the values of a partition's fields for display. If a clustering key is given, also returns the
+/// values of its order fields. Damaged values become null.
 pub(crate) fn place(
     core: &CollectionCore,
     sort_order: &SortOrder,
@@ -169,7 +170,7 @@ pub(crate) fn place(
 }
 
 impl<'c> Bucketed<'c> {
-    /// Finds a sort order of a collection by name. An empty name is the collection's own sort order.
+    /// Finds a sort order of a collection by its name. The empty name selects the base table.
     fn new(core: &'c CollectionCore, view: &str) -> Result<Self> {
         let sort_order = match view {
             "" => core.base(),
@@ -243,8 +244,8 @@ fn figures(figures: Figures) -> BucketFigures {
     }
 }
 
-/// Returns the page size by AIP-158: absent or 0 is the default, a negative number is rejected, and a larger number is
-/// reduced to the maximum.
+/// Returns the page size by AIP-158: the default for an absent size or 0, an error for a negative size, and
+/// the maximum for a larger size.
 fn page_size(asked: Option<i64>) -> Result<usize> {
     match asked.unwrap_or(0) {
         negative if negative < 0 => {

@@ -20,7 +20,7 @@ use crate::filter::{Literal, literal_of};
 use crate::record::{CheckCell, no_field};
 use crate::writes::{Changed, Changes, MAX_BATCH_CHANGES, RowChange, change, not_changed, ttl_seconds};
 
-/// Maximum number of changes that a request makes concurrently.
+/// Maximum number of changes of one request that run concurrently.
 const MAX_AT_ONCE: usize = 256;
 
 /// A change of one record, made when it is awaited. The change is durable when the call returns.
@@ -65,7 +65,7 @@ pub struct Change {
     time_to_live: Option<Duration>,
 }
 
-/// Requested change of one record, and the collection of this record.
+/// Requested change of one record, and the state of the record's collection.
 #[derive(Debug)]
 struct PendingChange {
     core: Arc<CollectionCore>,
@@ -106,7 +106,8 @@ impl Change {
         }
     }
 
-    /// Sets the version that the record must have. Otherwise awaiting the change fails.
+    /// Sets the version that the record must have. If the record has another version, awaiting the change
+    /// fails.
     pub fn if_version(mut self, version: i64) -> Self {
         self.if_version = Some(version);
         self
@@ -126,7 +127,8 @@ impl Change {
         })
     }
 
-    /// Returns the collection and the key of the changed record, if they are known.
+    /// Returns the collection and the key of the changed record. Returns `None` if the arguments of the
+    /// change were invalid.
     fn record(&self) -> Option<(String, Cells)> {
         let PendingChange { core, what } = self.asked.as_ref().ok()?;
         let (ChangeAction::Insert(cells)
@@ -178,7 +180,7 @@ impl IntoFuture for Change {
 /// record are made in order, all others concurrently, so that an embedded store commits many together.
 ///
 /// # Errors
-/// There are too many changes. Nothing is written.
+/// The request has more than [`MAX_BATCH_CHANGES`] changes. Nothing is written.
 pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Changed>>> {
     if changes.len() > MAX_BATCH_CHANGES {
         return Err(Error::new(
@@ -191,8 +193,9 @@ pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Chang
     Ok(side_by_side(changes, MAX_AT_ONCE, Change::run).await)
 }
 
-/// Makes changes, each with its record if that is known, and returns the results in the order of the changes.
-/// Changes of the same record are made in order, all others concurrently, at most `at_once` at a time.
+/// Runs `make` on each change, and returns the results in the order of the changes. Changes of the same
+/// record run one after another, all others concurrently, at most `at_once` at a time. A change without a
+/// record runs independently of all others.
 pub(crate) async fn side_by_side<C, E, F>(
     changes: impl IntoIterator<Item = (Option<(String, Cells)>, C)>,
     at_once: usize,
@@ -226,7 +229,7 @@ where
     ended.into_iter().map(|(_, ended)| ended).collect()
 }
 
-/// A change of some fields of a record of type `T` that keeps the others; see
+/// A change of some fields of a record of type `T`. The other fields keep their values; see
 /// [`Collection::update`](crate::Collection::update).
 #[must_use = "a change does nothing until it is awaited"]
 pub struct Update<T> {
@@ -241,9 +244,9 @@ impl<T> std::fmt::Debug for Update<T> {
     }
 }
 
-/// A field whose value an [update](Update::set) of a record of type `T` sets. It is a name, whose value is
-/// checked at run time, or a member of [`Record::FIELDS`](crate::Record::FIELDS), whose value the compiler
-/// checks.
+/// A field whose value an [update](Update::set) of a record of type `T` sets. Types that implement the trait
+/// are names, whose values are checked at run time, and members of [`Record::FIELDS`](crate::Record::FIELDS),
+/// whose values the compiler checks.
 pub trait SetField<T> {
     /// Type of the values that the field takes.
     type Value;
@@ -251,7 +254,7 @@ pub trait SetField<T> {
     /// Returns the field's name in the collection.
     fn name(&self) -> &str;
 
-    /// Returns the literal that is stored for a value.
+    /// Converts a value to the literal that the update stores.
     fn literal(value: Self::Value) -> Literal;
 }
 
@@ -318,7 +321,8 @@ impl<T> Update<T> {
         self
     }
 
-    /// Sets the version that the record must have. Otherwise awaiting the update fails.
+    /// Sets the version that the record must have. If the record has another version, awaiting the update
+    /// fails.
     pub fn if_version(mut self, version: i64) -> Self {
         self.change = self.change.if_version(version);
         self
@@ -341,7 +345,7 @@ impl<T> IntoFuture for Update<T> {
 }
 
 impl PendingChange {
-    /// Adds a field and its new value to an update.
+    /// Adds a field and its new value to an update, after checks of the field and of the value.
     fn set(&mut self, name: &str, value: &Literal, check_cell: CheckCell) -> Result<()> {
         let definition = &self.core.definition;
         let invalid = |message: String| {
@@ -386,14 +390,15 @@ impl PendingChange {
     }
 }
 
-/// Returns the cells of the key, which are the first cells of a record.
+/// Returns the key of a record: the first cells of `cells`, one for each key column of the base table.
 fn key_of(core: &CollectionCore, cells: &Cells) -> Cells {
     (0..core.base().table.key_len())
         .map(|column| cells.get(column))
         .collect()
 }
 
-/// Returns the change in the form of the view protocol, and cells that begin with the record's key.
+/// Converts a requested change to the form of the protocol that keeps views correct. Also returns cells that
+/// begin with the record's key.
 fn becomes(
     core: &CollectionCore,
     what: ChangeAction,
@@ -408,8 +413,8 @@ fn becomes(
         }
         ChangeAction::Put(cells) => {
             let record = core.record_of(&cells);
-            // The record type may lack fields of the collection. The put lists the fields that it
-            // knows, so that the other fields stay unchanged.
+            // A record type may lack fields of the collection. The put lists the fields that the type has, so
+            // that the other fields stay unchanged.
             let fields: Vec<usize> = (0..record.len()).filter(|field| core.knows(*field)).collect();
             let known = FieldCells {
                 cells: fields.iter().map(|&field| record.get(field)).collect(),

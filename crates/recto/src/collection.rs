@@ -1,4 +1,4 @@
-//! Collection of records of an open store, with methods to read and write them.
+//! Collection of an open store, with methods that read and write its records.
 
 mod read;
 
@@ -20,18 +20,19 @@ use crate::record::{CheckCell, DynamicRecord, check_typed, decode_typed, row_of}
 use crate::scan::Scan;
 use crate::writes::{Changes, RowChange, ttl_seconds};
 
-/// Function that encodes a record of type `T`. Returns the collection adapted to the fields of `T`,
-/// and the record's cells in the column order of the base table.
+/// Function that encodes a record of type `T` for a write. Returns the state of the collection adapted to the
+/// fields of `T`, and the record's cells (encoded values) in the column order of the base table.
 type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
 
 /// A collection of an open store, whose records have the type `T`. A clone is cheap.
 ///
 /// A collection follows the store's schema as this process knows it. The schema changes by
 /// [`Recto::apply`](crate::Recto::apply) through any handle of the open store, or by
-/// [`Recto::refresh`](crate::Recto::refresh). Existing queries are then planned again. Cursors and streams
-/// continue if the query is still served in their order. If the collection was removed, every call fails with
-/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound). If a collection with the same name was created that
-/// `T` does not fit, calls fail with [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch).
+/// [`Recto::refresh`](crate::Recto::refresh). After a change, existing queries are planned again. Cursors and
+/// streams continue if the query is still served in their order. If the collection was removed, every call
+/// fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound). If a collection with the same name was
+/// created that `T` does not fit, calls fail with
+/// [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -124,8 +125,8 @@ fn encode_dynamic(core: Arc<CollectionCore>, record: &DynamicRecord) -> Result<(
 }
 
 impl<T> Collection<T> {
-    /// Returns the declaration of the collection. If the collection was removed, this is the declaration at
-    /// its last use.
+    /// Returns the declaration of the collection. If the collection was removed, returns the declaration at
+    /// the last use of the collection.
     pub fn definition(&self) -> Arc<Definition> {
         let core = self.handle.now().unwrap_or_else(|_| self.handle.known());
         Arc::clone(&core.definition)
@@ -152,7 +153,8 @@ impl<T> Collection<T> {
     /// - The errors of [`put`](Self::put).
     /// - [`ErrorKind::Exists`](crate::ErrorKind::Exists): a record with this key exists. The error contains
     ///   its [version](crate::Error::version).
-    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
+    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): the collection does not have `writes =
+    ///   "update"`.
     pub fn insert(&self, record: &T) -> Change {
         Change::insert(self.encoded(record))
     }
@@ -175,8 +177,8 @@ impl<T> Collection<T> {
 
     /// Stores a record with a time to live (whole seconds, at least one).
     ///
-    /// In a collection with `writes = "append"`, an existing equal record then lives for the longer of the
-    /// two times (on Cassandra, for the time that was given last).
+    /// In a collection with `writes = "append"`, an equal record may exist. The equal record then lives for
+    /// the longer of its own and the new time (on Cassandra, for the time that was given last).
     ///
     /// # Errors
     /// The errors of [`put`](Self::put), and
@@ -186,8 +188,8 @@ impl<T> Collection<T> {
         self.put(record).lives_for(time_to_live)
     }
 
-    /// Changes some fields of a record with [`Update::set`], and keeps the others. The record's time to live
-    /// stays unchanged.
+    /// Changes some fields of a record with [`Update::set`], and keeps the other fields. The record's time to
+    /// live stays unchanged.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -233,7 +235,8 @@ impl<T> Collection<T> {
     ///   [`if_version`](Update::if_version) requires.
     /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large for the
     ///   collection or for a view.
-    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
+    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): the collection does not have `writes =
+    ///   "update"`.
     /// - The errors of [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub fn update(&self, key: impl Key) -> Update<T> {
         Update::new(self.key(&key), self.check_cell)
@@ -282,7 +285,7 @@ impl<T> Collection<T> {
         changes.add(&core, RowChange::Delete { key })
     }
 
-    /// Deletes the record with this key. Does nothing if the record does not exist.
+    /// Deletes the record with the given key. Does nothing if the record does not exist.
     ///
     /// # Errors
     /// The errors of [`update`](Self::update), except for a missing record.

@@ -1,4 +1,4 @@
-//! State of a collection of an open store. All handles of the collection share it.
+//! State of a collection of an open store: its definition, tables, views and cached plans.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,32 +24,33 @@ pub(crate) struct CollectionCore {
     /// Version of the cached schema from which this state was created.
     version: u64,
     pub(crate) definition: Arc<Collection>,
-    /// Recorded schema from which this state was created.
+    /// Content of the catalog (schema and states of views) from which this state was created.
     pub(crate) recorded: Recorded,
     /// Sort orders that can be read: first the sort order of the base table, then the sort orders
     /// of the ready views in the order of the schema.
     pub(crate) sort_orders: Vec<Arc<SortOrder>>,
     /// Views that writes must maintain; `None` if the collection has none and its records do not change.
     pub(crate) viewed: Option<Arc<Viewed>>,
-    /// Base table with the columns that inserts name. For an append-only collection, it lacks the
-    /// columns that the record type does not know.
+    /// Base table with the columns that inserts name. For an append-only collection, the columns end after
+    /// the last one that the record type knows.
     pub(crate) written: Arc<Table>,
-    /// For each sort order, the column of each field of the record type, in the order of the record
+    /// For each sort order, the column index of each field of the record type, in the order of the record
     /// type. [`NO_COLUMN`] means that the sort order does not contain the field.
     columns: Vec<Vec<u16>>,
-    /// For each field of the collection, its position in the record type. A record type may declare
-    /// the fields in another order than they were added to the collection, and may lack some.
+    /// For each field of the collection, the index (from 0) of the field in the record type; `None` if the
+    /// record type lacks the field. The two orders differ if fields were added to the collection later.
     pub(crate) places: Vec<Option<usize>>,
-    /// Names of the fields as JSON text, created when the first page is returned as text.
+    /// Names of the fields as JSON text, created for the first page that is returned as text.
     field_names: OnceLock<FieldNames>,
     pub(crate) plans: PlanCache,
-    /// Collection as an earlier definition declared it, for records that were written by that definition.
+    /// State of the collection by an earlier definition, for records that were written by that definition.
+    /// Only the last requested earlier definition is cached.
     earlier: Mutex<Option<Arc<CollectionCore>>>,
 }
 
 impl CollectionCore {
-    /// Creates the state of the collection with this definition, with the sort orders and views of
-    /// the cached schema.
+    /// Creates the state of the collection that `definition` declares, with the sort orders and views of the
+    /// cached schema.
     pub(crate) fn new(shared: Arc<Shared>, held: &Held, definition: Arc<Collection>) -> Self {
         Self::arranged(shared, held.version, &held.recorded, definition)
     }
@@ -95,12 +96,13 @@ impl CollectionCore {
         self.version == self.shared.version()
     }
 
-    /// Checks that an operation that began with this definition can continue, although another
-    /// schema may have been applied since. The table must still exist and have its columns at the
-    /// same positions.
+    /// Checks that an operation can continue with the definition with which it began, although another schema
+    /// may have been applied since. The table must still exist and have the definition's columns at the same
+    /// positions.
     ///
     /// # Errors
-    /// The collection was removed, or created again with another definition, or its table cannot serve it.
+    /// The collection was removed, or created again with another definition, or its table is missing or
+    /// differs from the schema.
     pub(crate) fn check_still_held(&self) -> Result<()> {
         if self.is_current() {
             return Ok(());
@@ -122,9 +124,9 @@ impl CollectionCore {
         .with_hint("repeat the operation with the new collection"))
     }
 
-    /// Returns the views that an operation must write now. They may differ from the views at the
-    /// beginning of the operation. Call it while [writing](Shared::writing), so that no view is
-    /// added before the write has ended.
+    /// Returns the views that an operation must write now. They may differ from the views at the beginning of
+    /// the operation. The caller must hold the result of [`Shared::writing`], so that no view is added before
+    /// the write has ended.
     ///
     /// # Errors
     /// The errors of [`check_still_held`](Self::check_still_held).
@@ -141,14 +143,16 @@ impl CollectionCore {
         Ok(now.and_then(|now| Viewed::new(recorded, now)).map(Arc::new))
     }
 
-    /// Returns the [reason](Recorded::unserved) why a query of the collection is rejected.
+    /// Returns the error for a query that no view serves. The error is `refusal`, or
+    /// [reports](Recorded::unserved) a view whose sort keys (bytes that order text by a collation) another
+    /// release created. `asked` is the name of the requested view, or empty.
     pub(crate) fn unserved(&self, refusal: Error, asked: &str) -> Error {
         self.recorded.unserved(&self.definition.name, refusal, asked)
     }
 
-    /// Returns the collection as `definition` declared it, before fields were added; `None` if it
-    /// never had this definition. Caches the result for the last definition, because a caller that
-    /// has one such record usually has many.
+    /// Returns the state of the collection by the earlier `definition`, before fields were added. Returns
+    /// `None` if the collection never had that definition. Caches the state for the last definition, because
+    /// a caller with one record of an earlier definition usually has many.
     pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Arc<Self>> {
         let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
         if earlier.as_ref().is_none_or(|core| core.definition != *definition) {
@@ -174,7 +178,7 @@ impl CollectionCore {
         })
     }
 
-    /// Adapts the collection to a record type that has the fields `names`, in this order.
+    /// Adapts the state to a record type that has the fields `names`, in the order of `names`.
     pub(crate) fn for_fields(mut self, names: &[&str]) -> Self {
         let fields = &self.definition.fields;
         let field_of = |name: &&str| fields.iter().position(|field| field.name == **name);
@@ -193,8 +197,8 @@ impl CollectionCore {
         self
     }
 
-    /// Returns the base table with the columns up to the last one that the record type knows. An insert of that type
-    /// does not name the later columns, so the comparison with an existing record ignores them.
+    /// Returns the base table with the columns up to the last column that the record type knows. An insert of
+    /// that type does not name later columns, so the comparison with an existing record ignores them.
     fn table_as_known(&self) -> Arc<Table> {
         let table = &self.base().table;
         let last = self.columns[0]
@@ -210,7 +214,8 @@ impl CollectionCore {
         known.map_or_else(|_| Arc::clone(table), Arc::new)
     }
 
-    /// Returns the indexes of the regular columns that the record type knows; `None` if it knows all of them.
+    /// Returns the indexes of the columns outside the key that the record type knows, in ascending order.
+    /// Index 0 is the first column after the key. Returns `None` if the type knows all fields.
     pub(crate) fn known_columns(&self) -> Option<Vec<u16>> {
         if self.places.iter().all(Option::is_some) {
             return None;
@@ -224,17 +229,19 @@ impl CollectionCore {
         Some(known)
     }
 
-    /// Returns whether the record type has a field of the collection's current definition.
+    /// Returns whether the record type has the field at index `field` of the collection's definition.
     pub(crate) fn knows(&self, field: usize) -> bool {
         self.places.get(field).is_some_and(Option::is_some)
     }
 
-    /// Returns whether the record type knows all fields of a table of the collection.
+    /// Returns whether the record type knows all columns of `table`, which may have newer columns than the
+    /// base table of this state.
     pub(crate) fn knows_all_of(&self, table: &Table) -> bool {
         self.known_columns().is_none() && self.base().table.columns().len() == table.columns().len()
     }
 
-    /// Converts the cells of a key from the column order of the base table to the order of the schema.
+    /// Converts the cells of a key from the column order of the base table to the order of the schema's
+    /// `key`.
     pub(crate) fn key_of(&self, cells: &Cells) -> Cells {
         let base = self.base();
         let key = self.definition.key.iter().filter_map(|name| {
@@ -244,7 +251,8 @@ impl CollectionCore {
         key.map(|column| cells.get(column)).collect()
     }
 
-    /// Converts the cells of a record from the column order of the base table to the order of the fields.
+    /// Converts the cells of a record from the column order of the base table to the order of the
+    /// collection's fields.
     pub(crate) fn record_of(&self, cells: &Cells) -> Cells {
         let mut places = vec![None; self.definition.fields.len()];
         for (place, (_, field)) in self.base().fields().enumerate() {
@@ -260,12 +268,12 @@ impl CollectionCore {
             .collect()
     }
 
-    /// Returns the names of the fields as JSON text.
+    /// Returns the names of the fields as JSON text (`,"name":`), for records that are returned as text.
     pub(crate) fn field_names(&self) -> &FieldNames {
         self.field_names.get_or_init(|| FieldNames::new(&self.definition))
     }
 
-    /// Returns the settings by which rows of a view are joined with base rows.
+    /// Returns the settings by which reads join rows of a view with rows of the base table.
     pub(crate) fn joining(&self, view: &SortOrder) -> Joining {
         let base = Arc::clone(self.base());
         let is_kept_by_transactions = self.shared.store.limits().transactions;
@@ -278,21 +286,21 @@ impl CollectionCore {
         Joining::new(Arc::clone(&self.definition), base, view, judge)
     }
 
-    /// Returns the sort order of the base table.
+    /// Returns the sort order of the base table, which stores the records.
     pub(crate) fn base(&self) -> &Arc<SortOrder> {
         &self.sort_orders[0]
     }
 
-    /// Returns the column of each field of the record type in the table of a sort order.
+    /// Returns, for each field of the record type, the index of its column in the table of `sort_order`.
     pub(crate) fn columns_in(&self, sort_order: &SortOrder) -> &[u16] {
         let is_it = |one: &Arc<SortOrder>| std::ptr::eq(Arc::as_ptr(one), sort_order);
         let index = self.sort_orders.iter().position(is_it);
         &self.columns[index.expect("rows are read from sort orders of the collection")]
     }
 
-    /// Returns the fields that must be read of a row: the requested ones or, if none are requested,
-    /// those that the record type knows. Returns `None`, which means all fields, if every sort
-    /// order contains all fields.
+    /// Returns the indexes of the fields that a read needs: the requested fields or, if none are requested,
+    /// the fields that the record type knows. Returns `None`, which means all fields, if every sort order
+    /// contains all fields.
     pub(crate) fn fields_needed(&self, asked: &[String]) -> Option<Vec<usize>> {
         if self.sort_orders.iter().all(|one| one.is_full()) {
             return None;
@@ -305,7 +313,7 @@ impl CollectionCore {
         Some(needed.map(|(index, _)| index).collect())
     }
 
-    /// Rejects writes to an attached collection, because another program writes its table.
+    /// Rejects writes to an attached collection, because only another program writes the attached table.
     pub(crate) fn check_written_here(&self) -> Result<()> {
         let name = &self.definition.name;
         self.definition.attached.as_ref().map_or(Ok(()), |table| {
@@ -331,7 +339,8 @@ impl CollectionCore {
         self.definition.writes != WriteMode::Append
     }
 
-    /// Returns the value of a field of a row of a sort order's table.
+    /// Decodes the value of the field at index `field` from a row of the table of `sort_order`. Returns
+    /// `None` for null, and for a field that the table lacks.
     pub(crate) fn value(
         &self,
         sort_order: &SortOrder,
@@ -349,8 +358,8 @@ impl CollectionCore {
             .map_err(|error| damaged(&self.definition, &definition.name, &error))
     }
 
-    /// Returns the text of each value of a row's key, in the key's order. Leaves out values that
-    /// cannot be read.
+    /// Returns the text of each value of a row's key, in the key's order. Omits values that cannot be
+    /// decoded.
     pub(crate) fn key_texts(&self, sort_order: &SortOrder, row: RowRef<'_>) -> Vec<String> {
         let texts = self.definition.key.iter().filter_map(|name| {
             let (field, definition) = self.definition.field(name)?;
@@ -360,13 +369,15 @@ impl CollectionCore {
         texts.collect()
     }
 
-    /// Returns the text of a row's key for messages: the text of each value, in the order of the key.
+    /// Returns the key of a row of the base table as text for messages: the text of each value, in the order
+    /// of the schema's `key`.
     pub(crate) fn key_text(&self, partition: &Cells, clustering: &Cells) -> String {
         key_text(&self.definition, self.base(), partition, clustering)
     }
 }
 
-/// Returns the text of the key of a base table's row for messages: the text of each value, in the order of the key.
+/// Returns the key of a row of the base table as text for messages: the text of each value, in the order of
+/// the schema's `key`. Omits values that cannot be decoded.
 pub(crate) fn key_text(
     collection: &Collection,
     base: &SortOrder,
@@ -386,7 +397,8 @@ pub(crate) fn key_text(
     format!("({})", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the error that a stored cell cannot be decoded.
+/// Returns the error for a stored cell that cannot be decoded. In an attached table, another program wrote
+/// the cell. In a table of Recto, the cell is damaged.
 pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellError) -> Error {
     let name = &collection.name;
     if let Some(table) = &collection.attached {
@@ -407,8 +419,7 @@ pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellEr
     .with_hint("run a check of the store, which finds every damaged row")
 }
 
-/// Returns the error that a collection does not exist, which is the same for local and remote
-/// sessions.
+/// Returns the error for a collection that does not exist. Local and remote sessions return the same error.
 #[cold]
 pub fn no_collection(schema: &Schema, name: &str) -> Error {
     let names: Vec<&str> = schema

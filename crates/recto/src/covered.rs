@@ -1,9 +1,9 @@
 //! Progress of work on the base tables of collections, stored in the target store of the work. The
 //! kinds of work are the filling of views and the copying of collections.
 //!
-//! Each kind of work has its own table. The table has a partition for each collection with unfinished work, and a row
-//! in it for each range of the base table. The row contains the rest of the range, and identifies the views or the
-//! copy. It is deleted when the work is done.
+//! Each kind of work has its own table. The table has a partition for each collection with unfinished work,
+//! and a row in the partition for each range of the base table. The row contains the rest of the range, and
+//! identifies the views or the copy. The rows are deleted when the work is done.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 /// Maximum number of ranges into which the work divides a base table.
 pub(crate) const MAX_PIECES: u32 = 64;
 
-/// Kind of work whose progress is stored.
+/// Kind of long work (filling views, or copying a collection) whose progress is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Name of the table that stores the progress.
@@ -31,37 +31,37 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Filling of views, identified by their numbers.
+    /// Filling of views, identified by the ids of the views.
     pub(crate) const FILL: Self = Self {
         table: "recto_builds",
         of: "views",
     };
 
-    /// Copy of a collection from another store, identified by the copy.
+    /// Copy of a collection from another store, identified by the id of the copy.
     pub(crate) const COPY: Self = Self {
         table: "recto_copies",
         of: "copy",
     };
 }
 
-/// Range of the base table, with the progress of the work on it.
+/// Range of partitions of the base table, with the progress of the work on this range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) number: i32,
     pub(crate) range: TokenRange,
     /// Position after which the work continues; `None` at the beginning.
     pub(crate) after: Option<ScanPosition>,
-    /// Number of records of the range that were read.
+    /// Number of records of the range that the work has read.
     pub(crate) rows: u64,
     pub(crate) is_done: bool,
 }
 
-/// Stored progress of the work on a collection.
+/// Handle to the stored progress of the work on a collection.
 pub(crate) struct Covered<'a> {
     shared: &'a Shared,
     table: Arc<Table>,
     collection: String,
-    /// Identity of the work: the numbers of the views, or the identity of the copy.
+    /// Identity of the work: the ids of the views, or the id of the copy.
     of: String,
 }
 
@@ -86,13 +86,13 @@ fn table(work: Work) -> Table {
 }
 
 impl<'a> Covered<'a> {
-    /// Returns a handle to the progress of the filling of views with these numbers. Reads nothing.
+    /// Returns a handle to the progress of filling the views with the ids `views`. Reads nothing.
     pub(crate) fn filling(shared: &'a Shared, collection: &str, views: &[u64]) -> Self {
         let views: Vec<String> = views.iter().map(u64::to_string).collect();
         Self::new(shared, Work::FILL, collection, views.join(","))
     }
 
-    /// Returns a handle to the progress of a kind of work on `collection`, identified by `of`.
+    /// Returns a handle to the progress of the work of kind `work` on `collection`. `of` identifies the work.
     /// Reads nothing.
     pub(crate) fn new(shared: &'a Shared, work: Work, collection: &str, of: String) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl<'a> Covered<'a> {
         change_table(&self.shared.store, &self.shared.environment, &make).await
     }
 
-    /// Reads the ranges with their progress. Returns none if this work has not begun, or if the
-    /// stored progress belongs to other work.
+    /// Reads the ranges of the base table with their progress. Returns an empty list if the work has not
+    /// begun, or if the stored progress belongs to other work.
     pub(crate) async fn read(&self) -> Result<Vec<Piece>> {
         let snapshot = self.shared.store.snapshot()?;
         let mut pieces = Vec::new();
@@ -135,13 +135,13 @@ impl<'a> Covered<'a> {
         Ok(pieces)
     }
 
-    /// Returns the number of records that were read so far; `None` if this work has not begun.
+    /// Returns the number of records that the work has read so far; `None` if the work has not begun.
     pub(crate) async fn rows(&self) -> Result<Option<u64>> {
         let pieces = self.read().await?;
         Ok((!pieces.is_empty()).then(|| pieces.iter().map(|piece| piece.rows).sum()))
     }
 
-    /// Decodes a range from a row; `None` if the row belongs to other work.
+    /// Decodes a range and its progress from a row. Returns `None` if the row belongs to other work.
     fn piece(&self, row: RowRef<'_>) -> Option<Piece> {
         let bytes = |column: usize| row.get(column).unwrap_or_default().to_vec();
         let int = |column: usize| Some(i32::from_be_bytes(row.get(column)?.try_into().ok()?));
@@ -159,13 +159,14 @@ impl<'a> Covered<'a> {
         .filter(|_| is_ours)
     }
 
-    /// Stores the ranges of new work, and deletes earlier progress.
+    /// Deletes the progress of earlier work on the collection, and stores the ranges of new work.
     pub(crate) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
         self.forget().await?;
         self.put(pieces).await
     }
 
-    /// Stores the progress of ranges. This also makes earlier writes durable.
+    /// Stores the progress of ranges. The write also makes earlier relaxed writes (writes without a wait for
+    /// the disk) durable.
     pub(crate) async fn put(&self, pieces: &[Piece]) -> Result<()> {
         let operations = pieces.iter().map(|piece| {
             let start = &piece.range.start;
@@ -186,12 +187,12 @@ impl<'a> Covered<'a> {
         self.write(operations.collect()).await
     }
 
-    /// Deletes the stored progress of this work.
+    /// Deletes the stored progress of the work on the collection.
     pub(crate) async fn forget(&self) -> Result<()> {
         self.write(vec![Operation::DeletePartition]).await
     }
 
-    /// Deletes the stored progress of several tasks, which must belong to one store.
+    /// Deletes the stored progress of the work on several collections of one store.
     pub(crate) async fn forget_all(all: &[Self]) -> Result<()> {
         let Some(first) = all.first() else { return Ok(()) };
         let writes = all
@@ -201,7 +202,7 @@ impl<'a> Covered<'a> {
         send(first.shared, writes, false, None).await.map(drop)
     }
 
-    /// Splits a table into about `pieces` ranges of partitions, at most [`MAX_PIECES`].
+    /// Splits the partitions of a table into about `pieces` ranges, at most [`MAX_PIECES`].
     pub(crate) async fn split(
         snapshot: &dyn Snapshot,
         table: &Arc<Table>,

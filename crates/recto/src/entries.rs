@@ -1,4 +1,4 @@
-//! Conversion of view entries to plain writes of a store.
+//! Conversion of view entries (rows of a view) to writes of a store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use recto_protocol::views::collection::{KeyCells, ViewTable};
 use recto_protocol::views::{Entry, EntryOperation, Version, operations};
 use recto_store::{Limits, Mutation, Operation, PartitionWrite, Stamp};
 
-/// Converts view entries to writes in the form that a store needs.
+/// Converts view entries (rows of views) to writes. The writes depend on whether the store keeps tombstones
+/// (markers of deleted rows).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryWrites {
     leaves_tombstones: bool,
@@ -20,8 +21,8 @@ impl EntryWrites {
         }
     }
 
-    /// Returns the write that puts a whole entry. Returns nothing if the entry does not have the number of columns of
-    /// its view.
+    /// Returns the write that puts a whole entry. Returns `None` if the entry does not have the number of
+    /// columns of its view.
     pub(crate) fn put(
         self,
         view: &ViewTable,
@@ -37,8 +38,8 @@ impl EntryWrites {
                 replace,
             };
             if !self.leaves_tombstones {
-                // This store keeps no tombstones, so a put that replaces the row is enough. Without
-                // `replace`, the put would conflict with a newer row.
+                // A store without tombstones needs only a put that replaces the row. Without `replace`, the
+                // put would conflict with a newer row.
                 return vec![mutation(put(true), version, ttl_seconds)];
             }
             let operations = operations(entry, version).into_iter();
@@ -50,8 +51,8 @@ impl EntryWrites {
         })
     }
 
-    /// Returns the write that inserts the entry of a record that never changes. Returns nothing if
-    /// the entry does not have the number of columns of its view.
+    /// Returns the write that inserts the entry of a record that never changes. Returns `None` if the entry
+    /// does not have the number of columns of its view.
     pub(crate) fn insert(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -68,8 +69,8 @@ impl EntryWrites {
         })
     }
 
-    /// Returns the write that sets the known cells of an entry and keeps the others. Returns
-    /// nothing if the entry does not have the number of columns of its view.
+    /// Returns the write that sets the cells of an entry whose fields `is_known` accepts, and keeps the other
+    /// cells. Returns `None` if the entry does not have the number of columns of its view.
     pub(crate) fn patch(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -87,15 +88,15 @@ impl EntryWrites {
         })
     }
 
-    /// Returns the write that deletes an entry at a timestamp. Returns nothing if the key does not have the number of
-    /// columns of the view's key.
+    /// Returns the write that deletes an entry at the write timestamp `stamp`. Returns `None` if the key does
+    /// not have the number of columns of the view's key.
     pub(crate) fn remove(view: &ViewTable, key: &KeyCells, stamp: Version) -> Option<PartitionWrite> {
         at(view, key, |clustering| vec![delete(clustering, stamp)])
     }
 }
 
-/// Returns the write that applies `mutations` to the row of a view with this key. Returns nothing
-/// if the key does not have the number of columns of the view's key.
+/// Returns the write that applies `mutations` to the row of a view with the given key. Returns `None` if the
+/// key does not have the number of columns of the view's key.
 fn at(
     view: &ViewTable,
     key: &KeyCells,

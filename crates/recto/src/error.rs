@@ -77,7 +77,7 @@ pub use recto_api::suggestion::Suggestion;
 #[doc(inline)]
 pub use recto_api::{ErrorKind, ErrorPart as Part, Result};
 
-/// Returns the error of an invalid cursor. The message uses the caller's term for a cursor.
+/// Returns the error for an invalid cursor. The message uses the caller's term for a cursor (`name`).
 pub(crate) fn of_cursor(error: &CursorError, name: CursorName) -> Error {
     Error::new(ErrorKind::InvalidCursor, error.message(name)).with_hint(error.hint(name))
 }

@@ -23,8 +23,8 @@ use crate::session::{
     TableOrder,
 };
 
-/// Explains how `planned` answers the page of `spec`. `asked` are the buckets that the page read;
-/// it is empty if the page was not read.
+/// Explains how `planned` answers the page that `spec` requests. `asked` has the buckets that the
+/// page read; it is empty if the page was not read.
 pub(crate) fn explain(
     core: &CollectionCore,
     planned: &Planned,
@@ -59,8 +59,8 @@ pub(crate) fn explain(
         let of_source = asked.iter().filter(|bucket| bucket.source == source);
         of_source.map(|bucket| bucket.number).collect()
     };
-    // The requests contain bounds of buckets, which are keys of rows. If row filters hide rows, do
-    // not show the requests.
+    // The requests contain bounds of buckets, which are keys of rows. If row filters hide rows from
+    // the caller, do not show the requests.
     let requests_of = |slice: &Slice| {
         if planned.hides && slice.table.options().buckets.is_some() {
             Vec::new()
@@ -105,7 +105,7 @@ pub(crate) fn explain(
             .collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         misfits: if planned.hides {
-            // The number of records that the view lacks would also count hidden records.
+            // Do not show how many records the view lacks, because hidden records count too.
             MisfitCounts::default()
         } else {
             misfits(plan)
@@ -146,7 +146,7 @@ fn intersected(view: &Intersected) -> ExplainedView {
     }
 }
 
-/// Maximum number of base rows that are read for each row of a view.
+/// Maximum number of base rows that a page reads for each row of a view.
 const BASE_READS_PER_ROW: u32 = 1;
 
 fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
@@ -158,9 +158,9 @@ fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
     }
 }
 
-/// Returns the maximum number of rows that the page reads. Each source contributes one row more
-/// than the page size. If the sources are read one after the other, this is the maximum of all
-/// sources together. The base rows of the rows that the page may show are added.
+/// Returns the maximum number of rows that the page reads. A merge reads one row more than the page
+/// size from each source. Sources that are read one after another together contribute one row more
+/// than the page size. The base rows of the rows that the page may show are added.
 fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     let joined = |rows: u64| {
         if plan.reads_base() {
@@ -196,7 +196,8 @@ fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
     rows_at_once_later(spec)
 }
 
-/// Returns the number of rows that a read requests from a source after a row was rejected.
+/// Returns the number of rows that each later read of a source requests, if the filter rejected
+/// rows of the first read.
 fn rows_at_once_later(spec: &PageSpec) -> u32 {
     let most = u32::try_from(spec.budget.scanned).unwrap_or(u32::MAX);
     (spec.size + 1).max(FILTER_SCAN_CHUNK_ROWS).min(most)
@@ -216,7 +217,7 @@ fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
 }
 
 /// Returns the maximum number of sequential round trips of the page. `of_sources` has the number of
-/// round trips of each source. A read of base rows adds one round trip each time.
+/// round trips of each source. A read of base rows adds one round trip.
 fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32 {
     let most = of_sources.iter().copied().max().unwrap_or(0);
     let joined = u32::from(plan.reads_base() && most > 0);
@@ -224,8 +225,8 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
         return most + joined;
     }
     if plan.shape == Shape::Intersect {
-        // Each stage reads at least `MIN_REMOTE_CHUNK_ROWS` rows of one view, which limits
-        // the number of stages.
+        // Each step of an intersection reads at least `MIN_REMOTE_CHUNK_ROWS` rows of one view, so
+        // the budget of rows limits the number of steps.
         let stages = spec.budget.scanned.div_ceil(MIN_REMOTE_CHUNK_ROWS.into());
         let stages = u32::try_from(stages).unwrap_or(u32::MAX);
         return stages.saturating_mul(most + joined);
@@ -244,7 +245,7 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
     once.saturating_add(repeats.saturating_mul(most))
 }
 
-/// Returns the collation of each text field that the order sorts by a collation.
+/// Returns the collation of each text field by which the plan sorts, by field name.
 fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
     let sort_order = &plan.sort_order;
     let collated = plan.order.iter().filter_map(|term| {
@@ -257,7 +258,8 @@ fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
-    // Leave out the column that only places nulls, because it is not the order of a field.
+    // Omit a column that only places nulls before or after other values, because no field has its
+    // order.
     let terms = terms.filter(|term| plan.sort_order.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
         field: plan.sort_order.shown_sort_of(term.column).into_owned(),
@@ -266,7 +268,7 @@ fn order(plan: &Plan) -> Vec<OrderColumn> {
     terms.map(column).collect()
 }
 
-/// Returns an encoded value as a literal of filter text.
+/// Decodes an encoded value to a literal of filter text.
 fn literal(ty: &Type, bytes: &[u8]) -> Literal {
     let value = match cell::decode(ty, bytes) {
         Ok(value) => match json::to_json(ty, &value) {
@@ -321,7 +323,7 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
     }
 }
 
-/// Returns a condition of the filter scan, as a filter that consists of this condition alone.
+/// Returns a condition that is checked on each row, as a filter with only this condition.
 fn filter_scan(fields: &[Field], filter_scan: &ScanCondition) -> FilterText {
     match filter_scan {
         ScanCondition::Field { field, constraint } | ScanCondition::Edges { field, constraint } => {

@@ -58,7 +58,8 @@ pub enum Literal {
     Text(String),
     /// A number in the form of record JSON, for fields of any numeric type that can represent it.
     Number(String),
-    /// An `Option` without a value. Conditions on null do not exist, so it is rejected.
+    /// An `Option` without a value. An update stores null. A filter is rejected, because conditions on null
+    /// do not exist.
     Null,
     /// A Rust value that is not a valid value of its type, such as a time past midnight, with the reason.
     Invalid(String),
@@ -117,7 +118,7 @@ impl Field {
         self.clone().at_least(lower).and(self.at_most(upper))
     }
 
-    /// Returns the condition that the text field starts with the text.
+    /// Returns the condition that the text field starts with `prefix`.
     pub fn starts_with(self, prefix: impl Into<String>) -> Filter {
         Filter {
             conditions: vec![Built::StartsWith(self.name, prefix.into())],
@@ -230,15 +231,16 @@ fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec
 }
 
 impl Literal {
-    /// Returns the value, as a value of `ty`, or the reason why it is invalid.
+    /// Converts the literal to a value of the type `ty`. If this is impossible, the error is the reason as
+    /// text.
     pub(crate) fn value(&self, ty: &Type) -> std::result::Result<Cow<'_, Value>, String> {
         let read = |text: &str| {
             let value = json::from_text(ty, text).map(Cow::Owned);
             value.map_err(|error| error.to_string())
         };
         match self {
-            // The text of a uuid is the same for both field types, so parse it again
-            // for the field's type.
+            // `uuid` and `timeuuid` values have the same text form, so parse the text as a value of the
+            // field's type.
             Self::Value(Value::Uuid(uuid) | Value::TimeUuid(uuid))
                 if matches!(ty, Type::Uuid | Type::TimeUuid) =>
             {
@@ -305,7 +307,7 @@ literals_by_text!(
     num_bigint::BigInt,
 );
 
-/// Returns the value of a field type as a literal for filters.
+/// Converts a Rust value of a field type to a literal for filters and updates.
 #[doc(hidden)]
 pub fn literal_of<F: FieldType>(value: &F) -> Literal {
     match value.to_value() {
@@ -355,8 +357,8 @@ impl From<recto_model::decimals::BigDecimal> for Literal {
     }
 }
 
-/// Implements the conversion of floating-point types to [`Literal`]. The text of an infinity in
-/// Rust differs from its text in record JSON.
+/// Implements the conversion of floating-point types to [`Literal`]. Infinities need their own text, because
+/// Rust and record JSON write them differently.
 macro_rules! float_literals {
     ($($ty:ty),+) => {
         $(impl From<$ty> for Literal {

@@ -9,8 +9,8 @@ use crate::core::{CollectionCore, no_collection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
 
-/// Collection of an open store, found by name. The handle returns the collection in its current definition. This costs
-/// one comparison, unless the schema has changed.
+/// Collection of an open store, found by name. The handle returns the collection in its current definition.
+/// If the schema is unchanged, this costs one comparison of versions.
 #[derive(Debug)]
 pub(crate) struct Handle {
     shared: Arc<Shared>,
@@ -18,11 +18,10 @@ pub(crate) struct Handle {
     /// Fields that the user of the handle knows. `None`: the handle does not follow changes of the
     /// schema, so that work continues with the definition with which it began.
     knows: Option<Knows>,
-    /// Collection as the last request found it.
+    /// State of the collection at the last request.
     core: RwLock<Arc<CollectionCore>>,
 }
 
-/// Fields of the collection that the user of the handle knows.
 #[derive(Debug)]
 enum Knows {
     /// All fields: the user reads dynamic records.
@@ -38,7 +37,8 @@ impl Handle {
     /// Creates a handle for dynamic records.
     ///
     /// # Errors
-    /// The store does not have the collection, or its table cannot serve it.
+    /// The store does not have the collection, or the collection's table is missing or differs from the
+    /// schema.
     pub(crate) fn dynamic(shared: &Arc<Shared>, name: &str) -> Result<Self> {
         Self::new(shared, name.to_owned(), Knows::All)
     }
@@ -54,7 +54,8 @@ impl Handle {
         Self::new(shared, declared.name.clone(), Knows::Type { declared, fields })
     }
 
-    /// Creates a handle that does not follow changes of the schema.
+    /// Creates a handle that keeps the definition of `core` and does not follow changes of the schema, for
+    /// work that must end as it began.
     pub(crate) fn pinned(core: Arc<CollectionCore>) -> Self {
         Self {
             shared: Arc::clone(&core.shared),
@@ -82,16 +83,16 @@ impl Handle {
         &self.name
     }
 
-    /// Returns the collection as the last request found it, even if the collection no longer
-    /// exists.
+    /// Returns the state of the collection at the last request, even if the collection no longer exists.
     pub(crate) fn known(&self) -> Arc<CollectionCore> {
         Arc::clone(&self.core.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the collection in its current definition.
+    /// Returns the state of the collection by its current definition.
     ///
     /// # Errors
-    /// The collection was removed. Or it no longer fits the record type. Or its table cannot serve it.
+    /// The collection was removed, or no longer fits the record type, or its table is missing or differs from
+    /// the schema.
     pub(crate) fn now(&self) -> Result<Arc<CollectionCore>> {
         let core = self.known();
         if core.is_current() {

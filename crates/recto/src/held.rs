@@ -17,7 +17,7 @@ pub(crate) struct Held {
     /// Number of changes of the cached schema since the store was opened.
     pub(crate) version: u64,
     pub(crate) recorded: Recorded,
-    /// Collections that are unavailable because a table is missing or differs from the schema, with
+    /// Collections that are unavailable because a table is missing or differs from the schema, by name, with
     /// the reason.
     pub(crate) problems: Arc<BTreeMap<String, Problem>>,
 }
@@ -31,13 +31,14 @@ impl Held {
     }
 }
 
-/// Shared cache of the schema, which threads read and change concurrently.
+/// Cache of a store's schema, which threads read and change concurrently.
 #[derive(Debug)]
 pub(crate) struct Holding {
     held: RwLock<Arc<Held>>,
-    /// Version of `held`. Each query reads it without a lock.
+    /// Version of the schema in `held`. Each query reads the version without a lock.
     version: AtomicU64,
-    /// Time of the last read of the catalog, by a clock that includes suspension.
+    /// Time of the last read of the catalog, in nanoseconds of a clock that continues while the machine is
+    /// suspended.
     asked_nanos: AtomicU64,
 }
 
@@ -60,7 +61,7 @@ impl Holding {
         Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the version of [`held`](Self::held).
+    /// Returns the version of the cached schema.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -79,7 +80,8 @@ impl Holding {
         Ok(())
     }
 
-    /// Records that the cache is as new as the catalog was at the time `asked_nanos`.
+    /// Records that the cache is as new as the catalog was at the time `asked_nanos`, in nanoseconds of the
+    /// continuous clock.
     pub(crate) fn was_asked(&self, asked_nanos: u64) {
         self.asked_nanos.fetch_max(asked_nanos, Ordering::AcqRel);
     }
@@ -94,8 +96,8 @@ impl Holding {
         age_nanos / 1_000 >= CATALOG_MICROS.unsigned_abs()
     }
 
-    /// Caches `recorded` if it differs from the cached schema and `take` accepts it. `take` gets
-    /// the cached schema. Returns whether the cache changed.
+    /// Caches `recorded` if it differs from the cached schema and `take` accepts the replacement. `take`
+    /// receives the cached schema. Returns whether the cache changed.
     pub(crate) fn hold_schema(&self, recorded: Recorded, take: impl FnOnce(&Recorded) -> bool) -> bool {
         self.hold(|held| {
             let is_taken = held.recorded != recorded && take(&held.recorded);
@@ -106,8 +108,8 @@ impl Holding {
         })
     }
 
-    /// Caches a schema if its generation is newer than that of the cached schema. This process may
-    /// have applied a newer schema while it read this one. Returns whether the cache changed.
+    /// Caches `recorded` if its generation is newer than the generation of the cached schema. This process
+    /// may have applied a newer schema while it read `recorded`. Returns whether the cache changed.
     pub(crate) fn hold_newer(&self, recorded: Recorded) -> bool {
         let generation = recorded.generation;
         self.hold_schema(recorded, |current| generation > current.generation)

@@ -84,9 +84,8 @@ impl Key for &[Value] {
     }
 }
 
-/// A Rust value that can be a part of a key. It has the type of the key field, or is a text in the
-/// form of record JSON (for a uuid). It may also be a number of another type with the same value
-/// (an `i32` for a bigint).
+/// A Rust value that can be a part of a key: a value of the key field's type, or a text in the form of record
+/// JSON (for a uuid). It may also be a number of another type with the same value (an `i32` for a bigint).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -122,7 +121,8 @@ fn write_text(text: &str, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>
     cell::encode(ty, &value, out)
 }
 
-/// Appends the cell of a field's value, encoded as a value of `ty`.
+/// Appends the cell of a field's value to `out`, encoded as a value of `ty`. Converts texts, and numbers of
+/// another type.
 #[doc(hidden)]
 pub fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     let own = F::field_type();
@@ -233,7 +233,7 @@ impl Key for &String {
     }
 }
 
-/// Writes the value in the `Option`. `None` is an error, because a key cannot be null.
+/// Writes the value in the `Option`. Fails for `None`, because a key cannot be null.
 impl<T: KeyPart> KeyPart for Option<T> {
     fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         self.as_ref().ok_or_else(|| null(ty))?.write(ty, out)

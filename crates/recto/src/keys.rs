@@ -1,4 +1,4 @@
-//! Keys that encrypt cursors and resume tokens.
+//! Keys that encrypt cursors and resume tokens, and their rotation.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result, of_cursor};
 use crate::options::OpenOptions;
 
-/// Maximum number of cursor keys that a store keeps in addition to the key that encrypts.
+/// Maximum number of earlier cursor keys that a store keeps to decrypt old cursors.
 pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
-/// Default number of cursor keys that a rotation keeps in addition to the one that encrypts.
+/// Default number of earlier cursor keys that a rotation keeps to decrypt old cursors.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
 /// Minimum time in nanoseconds between two reads of the cursor keys in the catalog. Anybody can
@@ -26,13 +26,13 @@ const KEYS_PAUSE_NANOS: u64 = 1_000_000_000;
 pub(crate) struct CursorKeys {
     store: Arc<dyn Store>,
     environment: Environment,
-    /// Current keys. They change when the first schema is applied, which creates the permanent
-    /// keys, and at each rotation of the keys.
+    /// Current keys. Applying the first schema replaces them with permanent keys, and each rotation
+    /// adds a key.
     ring: RwLock<Arc<KeyRing>>,
     /// True if the keys come from the configuration. Keys in the catalog are then ignored.
     pub(crate) are_given: bool,
-    /// Time of the last read of keys in the catalog, by the monotonic clock. The lock is held
-    /// during the read.
+    /// Time of the last read of keys in the catalog, in nanoseconds of the monotonic clock; `None`
+    /// before the first read. The lock is held during the read.
     asked_nanos: tokio::sync::Mutex<Option<u64>>,
     lifetime: Option<Duration>,
 }
@@ -59,13 +59,14 @@ impl CursorKeys {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the current cursor keys.
+    /// Replaces the current cursor keys, even if they are newer than `ring`.
     pub(crate) fn replace(&self, ring: KeyRing) {
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
     }
 
-    /// Replaces the keys if `ring` is newer. The current keys may be newer than `ring`, because
-    /// another task may have replaced them. A rotation always adds a key with a higher number.
+    /// Replaces the current keys if `ring` is newer. Another task may already have replaced them
+    /// with newer keys. A rotation always adds a key with a higher id, so the higher active id is
+    /// newer.
     pub(crate) fn replace_if_newer(&self, ring: KeyRing) {
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.active_id() > current.active_id() {
@@ -81,8 +82,7 @@ impl CursorKeys {
         let (Some(unknown), false) = (unknown, self.are_given) else {
             return Ok(());
         };
-        // Wait for a read of new keys that another call has begun, instead of
-        // starting a second read.
+        // Wait for a read of keys that another call has begun, instead of starting a second read.
         let mut asked_nanos = self.asked_nanos.lock().await;
         let now_nanos = self.environment.monotonic_nanos();
         let recently = asked_nanos.is_some_and(|asked| now_nanos < asked.saturating_add(KEYS_PAUSE_NANOS));
@@ -137,8 +137,8 @@ impl CursorKeys {
             let (index, plan) = found.expect("a query that is answered has a plan");
             let opened = cursor.bind(&plan.identity, || of_version_1(plan));
             let opened = opened.map_err(|error| match error {
-                // If the request names a sort order, the plan has it, so the cursor
-                // belongs to another query.
+                // If the request names a sort order, the plan has that order. A cursor with another
+                // order therefore belongs to another query.
                 CursorError::OtherSortOrder if plan.query.sorts().next().is_some() => CursorError::OtherQuery,
                 error => error,
             })?;
@@ -150,15 +150,15 @@ impl CursorKeys {
     }
 }
 
-/// Converts an error of a cursor. The source of the error lets callers that have another name for
-/// cursors create their own message.
+/// Converts a cursor error to an API error that uses the word "cursor". The source is kept, so that
+/// callers with another name for cursors can create their own message.
 #[cold]
 fn refused(error: CursorError) -> Error {
     of_cursor(&error, CursorName::Cursor).with_source(error)
 }
 
-/// Checks that the cells of a position have the types of the plan's order. Otherwise the creator of
-/// the cursor has a defect, and the position must not reach a store.
+/// Checks that the cells of a position have the types of the plan's order. A position that fails
+/// the check comes from a defective creator of the cursor, and must not reach a store.
 pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
     let unknown = || refused(CursorError::UnknownContent);
     if position.values.len() > plan.order.len() {

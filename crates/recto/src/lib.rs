@@ -83,8 +83,8 @@
 //!
 //! Dropping a future before it completes leaves no operation half done. A dropped read has no effect. A
 //! dropped write is either applied whole or not at all, and it may be applied after the drop. A later write
-//! through the same handle wins over it. If you drop a stream while it reads a page, the next stream that
-//! starts at the same cursor reads that page again.
+//! through the same handle wins over the dropped write. If you drop a stream while it reads a page, the next
+//! stream that starts at the same cursor reads that page again.
 
 mod address;
 #[cfg(feature = "cassandra")]
@@ -244,10 +244,11 @@ pub mod types {
     pub use recto_model::native::*;
 }
 
-/// The trait that a store implements, for your own kind of store.
+/// Storage interface. Implement its trait `Store` to run Recto on another database.
 pub use recto_store as store;
 
-/// Properties that the fuzzer checks for loaded text and for checkpoints of comparisons.
+/// Checks that the fuzzer runs on texts of loaded files, and on checkpoints of interrupted comparisons of
+/// views.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {

@@ -86,9 +86,10 @@ impl LocalSession {
         self.recto().announce(url)
     }
 
-    /// Returns this session, restricted to rows. `rows` maps a collection to a filter that every row must satisfy that
-    /// is read or written through the session. No filter, sort, cursor or key can circumvent it. The session cannot
-    /// load files, change the schema or maintain the store. Its errors name no other collection.
+    /// Returns this session, restricted to rows. `rows` maps a collection to a filter. Every row that is read
+    /// or written through the session must satisfy the filter of its collection. No filter, sort, cursor or
+    /// key can circumvent the restriction. The session cannot load files, change the schema or maintain the
+    /// store. Its errors name no other collection.
     ///
     /// If the filter of a collection uses fields outside the key, its records can only be read,
     /// because a written record could replace a hidden row. Records with versions
@@ -118,13 +119,13 @@ impl LocalSession {
         }
     }
 
-    /// Checks that a filter can restrict sessions to rows of a collection. If `writes` is true,
-    /// also checks that such a session can write records.
+    /// Checks that a filter can restrict sessions to rows of a collection. If `writes` is true, also checks
+    /// that a restricted session can write records.
     ///
     /// # Errors
     /// - The collection does not exist.
-    /// - [`ErrorKind::Forbidden`], the error that such a session would return: the text is not a
-    ///   filter of the collection's fields.
+    /// - [`ErrorKind::Forbidden`], the error that a restricted session would return: the text is not a filter
+    ///   of the collection's fields.
     /// - [`ErrorKind::Forbidden`], if `writes` is true: the filter uses fields outside the key, and
     ///   records of the collection have no versions.
     pub fn check_row_filter(&self, collection: &str, text: &str, writes: bool) -> Result<()> {
@@ -173,8 +174,8 @@ impl LocalSession {
         self.recto().clock_status()
     }
 
-    /// Returns the metrics of this process as a writer; see [`Recto::writer_metrics`]. Returns
-    /// nothing for a store with transactions. In such a store, no process leaves unfinished work.
+    /// Returns the metrics of this process as a writer; see [`Recto::writer_metrics`]. Returns `None` for a
+    /// store with transactions, in which no process leaves unfinished work.
     pub fn writer_metrics(&self) -> Option<WriterMetrics> {
         let recto = self.recto();
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
@@ -196,10 +197,10 @@ impl LocalSession {
         self.recto().unavailable_collections()
     }
 
-    /// Reads the next `most_bytes` bytes of an embedded store's file, and verifies every page and
-    /// row in them. `position` is the position at which the step starts. The step advances it, and
-    /// the last step resets it to the beginning. Returns nothing for a store on Cassandra. Other
-    /// reads and writes continue during a step, and no snapshot is kept between steps.
+    /// Reads the next `most_bytes` bytes of an embedded store's file from `position` on, and verifies every
+    /// page and row in them. The step advances `position`, and the last step resets `position` to the
+    /// beginning. Returns `None` for a store on Cassandra. Other reads and writes continue during a step, and
+    /// no snapshot is kept between steps.
     ///
     /// # Errors
     /// The file cannot be read, or the session is restricted to rows. Damage is not an error; the step reports it.
@@ -212,8 +213,8 @@ impl LocalSession {
         open::scrub_step(recto.operations(), position, most_bytes).await
     }
 
-    /// Returns the state of the first `most` queues, by name, and the number of all queues. Returns nothing for a store
-    /// without queues, and creates nothing in it.
+    /// Returns the state of the first `most` queues, by name, and the number of all queues. Returns `None`
+    /// for a store without queues, and creates nothing in it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -224,8 +225,8 @@ impl LocalSession {
         }
     }
 
-    /// Returns the state of the tables of message bodies, without numbers of messages. Returns nothing for a store that
-    /// needs no such tables or has no queues, and creates nothing in it.
+    /// Returns the state of the tables of message bodies, without numbers of messages. Returns `None` for a
+    /// store that needs no such tables or has no queues, and creates nothing in it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -239,19 +240,18 @@ impl LocalSession {
         }
     }
 
-    /// Returns the work that this process has done on buckets since the store was opened. Returns
-    /// nothing if this process does not maintain buckets.
+    /// Returns the work that this process has done on buckets since the store was opened. Returns `None` if
+    /// this process does not maintain buckets.
     pub fn bucket_metrics(&self) -> Option<BucketMetrics> {
         self.recto().bucket_metrics()
     }
 
-    /// Returns the row filters of the session for a collection.
+    /// Returns the row filters that restrict the session in a collection; `None` if the collection has none.
     fn filters(&self, collection: &str) -> Option<&[String]> {
         self.rows.as_ref()?.get(collection).map(Vec::as_slice)
     }
 
-    /// Returns the operations on the store itself, or an error if the session is restricted to
-    /// rows.
+    /// Returns the maintenance operations of the store, or an error if the session is restricted to rows.
     fn unrestricted(&self) -> Result<&LocalTools> {
         match self.rows {
             None => Ok(&self.tools),

@@ -1,5 +1,5 @@
-//! Counting of misfits: records that a view or unique constraint cannot store. They are counted
-//! before a view or constraint is added, and before records are copied.
+//! Counting of misfits: records that a view or unique constraint cannot store. Recto counts misfits before it
+//! adds a view or constraint, and before it copies records.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 use crate::whole_table::WholeTable;
 
-/// Views and unique constraints of a collection that its records are checked against.
+/// Views and unique constraints that are added to a collection, against which its records are checked.
 pub(crate) struct Checked(Added);
 
 impl From<Added> for Checked {
@@ -26,7 +26,8 @@ impl From<Added> for Checked {
 }
 
 impl Checked {
-    /// Derives the tables of the views and constraints. Returns nothing if no record can be a misfit.
+    /// Derives the tables of the views and constraints. Returns `None` if no record can be a misfit (a record
+    /// that they cannot store), so that no record needs to be read.
     fn viewed(&self) -> Option<Viewed> {
         let declared = &self.0.declared;
         let views = self.0.views.iter();
@@ -38,7 +39,7 @@ impl Checked {
         Viewed::of(views, &self.0.stored)
     }
 
-    /// Returns the name of the view or unique constraint with this number.
+    /// Returns the name of the view or unique constraint with the id `number`.
     fn name_of(&self, number: u64) -> Option<String> {
         let view = self.0.views.iter().find(|one| one.number == number);
         let unique = self.0.unique.iter().find(|one| one.number == number);
@@ -46,7 +47,8 @@ impl Checked {
         of_view.or_else(|| Some(format!("unique ({})", unique?.fields.join(", "))))
     }
 
-    /// Reads all records. Returns the misfits by the number of their view or unique constraint.
+    /// Reads all records. Returns the misfits, by the id of the view or unique constraint that cannot store
+    /// them.
     ///
     /// # Errors
     /// The store cannot be read, or a row is damaged.
@@ -106,15 +108,15 @@ impl Checked {
     }
 }
 
-/// Returns the cells of a row's partition key and of its clustering key.
+/// Returns the cells (encoded values) of a row's partition key and of its clustering key.
 fn key_of(table: &Table, row: RowRef<'_>) -> (Cells, Cells) {
     let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
     let partition = table.partition().len();
     (cells(0..partition), cells(partition..table.key_len()))
 }
 
-/// Returns the misfits of a stored row: the views and unique constraints of its collection that
-/// cannot store the row's record.
+/// Returns the misfits of a stored row: the views and unique constraints that cannot store the row's record,
+/// with the cause.
 ///
 /// # Errors
 /// The row is damaged, or was written by a newer release.
@@ -130,7 +132,8 @@ pub(crate) fn misfits_of(core: &CollectionCore, row: RowRef<'_>) -> Result<Vec<M
         .unwrap_or_default())
 }
 
-/// Returns a description of a misfit for a report. `row` is the base row of the record.
+/// Returns the description of a misfit (a record that a view cannot store) for a report. `row` is the
+/// record's row of the base table.
 pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> ListedMisfit {
     let (partition, clustering) = key_of(&core.base().table, row);
     let field = core.definition.fields.get(misfit.field);
@@ -138,7 +141,7 @@ pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> Li
     listed(core.key_text(&partition, &clustering), field, misfit.cause)
 }
 
-/// Adds one misfit to the count of misfits with the same cause.
+/// Adds one misfit (a record that a view cannot store) to the count of misfits with the same cause.
 pub(crate) fn count(counts: &mut MisfitCounts, cause: MisfitCause) {
     match cause {
         MisfitCause::Empty => counts.empty += 1,

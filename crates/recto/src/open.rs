@@ -68,7 +68,7 @@ pub(crate) async fn open(
     }
 }
 
-/// Connects to a keyspace whose tables are attached. Creates nothing there, and sends only `SELECT`.
+/// Connects to a keyspace that has attached tables. Creates nothing in the keyspace, and sends only `SELECT`.
 #[cfg(feature = "cassandra")]
 pub(crate) async fn reach(
     address: &CassandraAddress,
@@ -104,7 +104,8 @@ fn not_reached(address: &CassandraAddress, error: StoreError) -> Error {
     Error::new(kind, message).with_hint(hint).with_source(error)
 }
 
-/// Connects like `reach`, to a keyspace whose address the catalog has recorded.
+/// Connects to a keyspace that has attached tables, at an address that the catalog has recorded. Credentials
+/// come from `options`, because the catalog does not record them.
 #[cfg(feature = "cassandra")]
 pub(crate) async fn reach_recorded(
     address: &str,
@@ -149,14 +150,15 @@ pub(crate) async fn plan_without_store(
     Ok(plan)
 }
 
-/// Returns whether a schema has queues, or collections whose tables Recto creates.
+/// Returns whether a schema has queues or collections whose tables Recto creates. Only these need features of
+/// the cluster.
 #[cfg(feature = "cassandra")]
 fn needs_features(schema: &Schema) -> bool {
     !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
 }
 
-/// Returns the error that the address of a server is not the address of a store. The crate
-/// `recto-remote` sends requests to servers, over HTTP.
+/// Returns the error for the address of a server, where a store's address is needed. The crate `recto-remote`
+/// sends requests to servers, over HTTP.
 #[cold]
 fn not_a_store() -> Error {
     Error::new(
@@ -178,7 +180,8 @@ impl Operations {
         }
     }
 
-    /// Returns the statements that the store would run to change a table, or a description of the change.
+    /// Returns the statements that the store would run for a change of a table, or a description of the
+    /// change.
     pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {
             #[cfg(feature = "cassandra")]
@@ -188,7 +191,7 @@ impl Operations {
     }
 }
 
-/// Returns the table with all its columns, including the columns that only the bucket store uses.
+/// Returns the table as Cassandra stores it, with the columns that only the bucket store uses.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
     recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())
@@ -322,7 +325,8 @@ async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<S
     Err(not_built("cassandra"))
 }
 
-/// Converts the error that a store's folder or keyspace does not exist.
+/// Converts an error of opening a store. If the folder or keyspace does not exist, the result is
+/// [`ErrorKind::NotFound`] with a hint.
 fn not_there(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error
@@ -468,8 +472,8 @@ fn embedded_only(what: &str) -> Error {
         .with_hint("use the commands of Cassandra: nodetool snapshot, compact, verify")
 }
 
-/// Runs `work`, and passes the progress that the store reports meanwhile to `progress`. The store
-/// may report from any thread.
+/// Runs `work`, and passes the progress reports of the store to `progress` until `work` ends. The store may
+/// report from any thread.
 #[cfg(feature = "embedded")]
 async fn reporting<T>(
     mut reports: tokio::sync::mpsc::UnboundedReceiver<StoreProgress>,
@@ -492,7 +496,7 @@ fn reporter() -> (
 ) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let report = move |at: recto_embedded::Progress| {
-        // A failed send does no harm: the receiver is gone once the work has ended.
+        // Ignore a failed send, because the receiver is gone once the work has ended.
         let _ = sender.send(StoreProgress {
             done: at.rows,
             total: Some(at.total_rows),
@@ -545,7 +549,8 @@ pub fn check_restore_folder(folder: &std::path::Path) -> Result<()> {
     Ok(recto_embedded::refuse_occupied(folder)?)
 }
 
-/// Writes the address at which this process serves an embedded store into the store's lock file.
+/// Writes the address at which this process serves an embedded store into the store's lock file, where other
+/// processes find it.
 pub(crate) fn announce(operations: &Operations, url: &str) -> Result<()> {
     match operations {
         #[cfg(feature = "embedded")]
@@ -570,8 +575,8 @@ pub(crate) async fn compact(
     }
 }
 
-/// Executes the next step of a scrub, which verifies a part of the store's file. Returns `None` if
-/// this process has no such file.
+/// Executes the next step of a scrub (verification of an embedded store's file, step by step). Returns `None`
+/// for other stores.
 #[cfg_attr(not(feature = "embedded"), allow(unused_variables))]
 pub(crate) async fn scrub_step(
     operations: &Operations,
@@ -595,7 +600,8 @@ pub(crate) async fn scrub_step(
     }
 }
 
-/// Checks every row of a store. Counts the rows of collections separately from Recto's own rows.
+/// Checks every row of an embedded store, or the tables of a keyspace. Counts the rows of collections
+/// separately from Recto's own rows.
 pub(crate) async fn check(
     operations: &Operations,
     store: &Arc<dyn Store>,
@@ -609,8 +615,8 @@ pub(crate) async fn check(
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
             let is_collection = |name: &str| recorded.schema.collection(name).is_some();
-            // In the tables of collections, a static row marks a split partition. This row is no
-            // record, so count it separately.
+            // In the tables of collections, a static row marks a split partition. Count static rows
+            // separately, because they are no records.
             let of_collections = found.tables.iter().filter(|table| is_collection(&table.name));
             let marks: u64 = of_collections.map(|table| table.static_rows).sum();
             let (ours, internal): (Vec<_>, Vec<_>) = found
@@ -656,14 +662,14 @@ pub(crate) async fn check(
     }
 }
 
-/// Returns a message for each unreachable keyspace with attached tables.
+/// Returns a note for each unreachable keyspace with attached tables.
 fn away(reach: &Reach) -> Vec<String> {
     let away = reach.away().into_values();
     away.map(|away| format!("attached tables are unavailable: {}", away.message))
         .collect()
 }
 
-/// Returns a note for the user that the check does not compare views with their records.
+/// Returns a note that the check does not compare views with their records, if there are views.
 fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     let views = recorded.views.tables.len();
     let note =
@@ -671,8 +677,8 @@ fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     (views > 0).then_some(note).into_iter().collect()
 }
 
-/// Compares the tables of a keyspace with the schema, and checks the replication of the keyspace.
-/// Does not check rows, because Cassandra has its own commands for it.
+/// Compares the tables of a keyspace with the schema, and checks the replication of the keyspace. Does not
+/// check rows, because Cassandra has its own commands to check rows.
 #[cfg(feature = "cassandra")]
 async fn check_cassandra(
     cassandra: &recto_cassandra::CassandraStore,

@@ -30,8 +30,7 @@ pub struct OpenOptions {
     pub without_upkeep: bool,
     /// Maximum time to wait for a store that another process has open or that is not reachable yet.
     pub wait: Duration,
-    /// Memory for the cache of an embedded store's pages, in bytes. `None`: the default of the
-    /// store.
+    /// Memory for the cache of an embedded store's pages, in bytes. `None`: 256 MiB.
     pub cache_bytes: Option<usize>,
     /// Lifetime of cursors. `None`: cursors never expire.
     pub cursor_lifetime: Option<Duration>,
@@ -39,14 +38,14 @@ pub struct OpenOptions {
     /// s for reads, 10 s for writes. A time limit in the store's address takes precedence.
     pub request_timeout: Option<Duration>,
     pub(crate) cursor_keys: Option<GivenKeys>,
-    /// Connection parameters for keyspaces whose tables are attached. Parameters that the store has recorded
-    /// take precedence.
+    /// Connection parameters for keyspaces with attached tables, as names and values. Parameters that the
+    /// store has recorded take precedence.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) cassandra: Vec<(String, Secret)>,
     pub(crate) environment: Option<Environment>,
 }
 
-/// Cursor keys from configuration. Their debug output does not contain them.
+/// Cursor keys from the configuration. The debug output of the type does not show the keys.
 #[derive(Clone)]
 pub(crate) struct GivenKeys(pub(crate) Arc<[u8]>);
 
@@ -70,9 +69,9 @@ impl OpenOptions {
         self
     }
 
-    /// Opens an embedded store read-only. Several processes can do so at a time if none writes. Writes are
-    /// rejected. A store that was not closed properly is repaired first. This option has no effect on
-    /// Cassandra.
+    /// Opens an embedded store read-only, so that writes are rejected. Several processes can open a store
+    /// read-only at the same time if none writes. A store that was not closed properly is repaired first.
+    /// This option has no effect on Cassandra.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -105,7 +104,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the lifetime of cursors. It begins when the page of the cursor is created.
+    /// Sets the lifetime of cursors. The lifetime of a cursor begins when its page is created.
     #[must_use]
     pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
         self.cursor_lifetime = Some(lifetime);
@@ -150,7 +149,7 @@ impl OpenOptions {
     }
 }
 
-/// Returns options of reads with this time limit, or with the default limit.
+/// Returns the options of reads, with `request_timeout` or the default as time limit.
 pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     let default = ReadOptions::default();
     ReadOptions {
@@ -159,7 +158,7 @@ pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     }
 }
 
-/// Returns options of writes with this time limit, or with the default limit.
+/// Returns the options of writes, with `request_timeout` or the default as time limit.
 pub(crate) fn write_options(request_timeout: Option<Duration>) -> WriteOptions {
     let default = WriteOptions::default();
     WriteOptions {

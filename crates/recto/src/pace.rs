@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto_model::Environment;
 
-/// Rate limit in rows per second.
+/// Rate limit in rows per second, over the whole time since its creation.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rows_per_second: Option<u32>,
@@ -23,12 +23,13 @@ impl Pace {
     }
 
     /// Returns the maximum number of rows of one read, at most `most`. With a rate limit, one read
-    /// has at most the rows of a second.
+    /// has at most the rows of one second.
     pub(crate) fn step_rows(&self, most: u32) -> u32 {
         self.rows_per_second.map_or(most, |rows| rows.clamp(1, most))
     }
 
-    /// Counts `rows` more rows, and returns the time to wait before the next read.
+    /// Counts `rows` more rows. Returns the time to wait before the next read, so that the rate
+    /// stays below the limit.
     pub(crate) fn after(&mut self, rows: u64, environment: &Environment) -> Duration {
         self.rows += rows;
         let Some(per_second) = self.rows_per_second else {

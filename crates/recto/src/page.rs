@@ -1,4 +1,4 @@
-//! Pages, as callers receive them.
+//! Pages of a query, which callers receive.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Returns the page of these rows, each decoded by `decode`.
+    /// Returns the page of the rows in `raw`, each decoded by `decode`.
     pub(crate) fn new(
         raw: RawPage,
         planned: Arc<Planned>,
@@ -69,7 +69,8 @@ impl<T> Page<T> {
         Ok(page)
     }
 
-    /// Returns whether the plan reads rows that a row filter hides from the caller.
+    /// Returns whether the plan reads rows that a row filter hides from the caller. If so, the caller must
+    /// not learn the cost of the page.
     pub(crate) fn hides(&self) -> bool {
         self.planned.hides
     }
@@ -78,12 +79,12 @@ impl<T> Page<T> {
         &self.core
     }
 
-    /// Returns the plan of the page.
     pub(crate) fn planned(&self) -> &Arc<Planned> {
         &self.planned
     }
 
-    /// Returns the sort order whose table has the columns of [`rows`](Self::rows).
+    /// Returns the sort order whose table has the columns of [`rows`](Self::rows). If the page read base
+    /// rows, this is the base table's sort order, and otherwise the view's.
     pub(crate) fn sort_order(&self) -> &SortOrder {
         match self.raw.rows.bases {
             Some(_) => self.core.base(),
@@ -91,12 +92,12 @@ impl<T> Page<T> {
         }
     }
 
-    /// Returns the rows of the page as cells.
+    /// Returns the rows of the page as cells (encoded values).
     pub(crate) fn rows(&self) -> &RowSet {
         self.raw.rows.bases.as_deref().unwrap_or(&self.raw.rows.rows)
     }
 
-    /// Converts the page to its rows as cells.
+    /// Converts the page to its rows as cells (encoded values).
     pub(crate) fn into_rows(self) -> RowSet {
         let found = self.raw.rows;
         found.bases.map_or(found.rows, |bases| *bases)
@@ -122,8 +123,8 @@ impl<T> Page<T> {
         self.items.len()
     }
 
-    /// Returns the number of rows of the query, and the number of rows before the page if Recto knows it. Returns
-    /// `None` if the query does not [request](crate::PageQuery::count) it.
+    /// Returns the number of rows of the query, and the number of rows before the page if Recto knows it.
+    /// Returns `None` if the query does not [request a count](crate::PageQuery::count).
     pub fn row_count(&self) -> Option<RowCount> {
         self.raw.row_count.as_deref().copied()
     }
@@ -172,8 +173,8 @@ impl<T> Page<T> {
         self.raw.after
     }
 
-    /// Returns whether there are rows before the page, or `None` if that is unknown, as for
-    /// [`has_next`](Self::has_next).
+    /// Returns whether there are rows before the page, or `None` if that is unknown. The answer has the same
+    /// limits as that of [`has_next`](Self::has_next).
     pub fn has_previous(&self) -> Option<bool> {
         self.raw.before
     }
@@ -220,11 +221,11 @@ impl<T> Page<T> {
         )
     }
 
-    /// Returns the cursor of the row at `index`. It leads to the page after the row, before it or
-    /// around it.
+    /// Returns the cursor of the row at `index`. A query can continue after, before or around the cursor of a
+    /// row.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// The page has no row at `index`.
     pub fn cursor(&self, index: usize) -> Cursor {
         let position: Position = self
             .planned
@@ -239,12 +240,13 @@ impl<T> Page<T> {
     /// Returns the version of the record at `index`, or `None` in collections whose records do not change.
     ///
     /// # Panics
-    /// If there is no such record.
+    /// The page has no record at `index`.
     pub fn version(&self, index: usize) -> Option<i64> {
         version_of(self.sort_order(), self.rows().row(index))
     }
 
-    /// Returns the budget that ended the page early, if any.
+    /// Returns the budget (of bytes, rows or time) that ended the page early, or `None` if no budget ended
+    /// it.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -275,12 +277,11 @@ impl<T> Page<T> {
         self.raw.stop
     }
 
-    /// Returns the shape of the plan that found the page.
+    /// Returns the shape of the plan that found the page, such as a scan of one range or a merge.
     pub(crate) fn shape(&self) -> PlanShape {
         self.planned.plan.shape()
     }
 
-    /// Returns the buckets that were read for the page.
     pub(crate) fn buckets(&self) -> &[AskedBucket] {
         &self.raw.buckets
     }

@@ -8,8 +8,8 @@ use crate::core::{CollectionCore, damaged};
 use crate::error::Result;
 use crate::page::Page;
 
-/// Approximate length of a cell's text per byte of the cell. It determines the initial capacity of
-/// the text.
+/// Approximate length of a cell's text per byte of the cell, from which the initial capacity of the
+/// text follows.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Capacity in bytes for the parts of a reply that are not records, such as page tokens.
@@ -18,15 +18,15 @@ const REPLY_ROOM_BYTES: usize = 1 << 10;
 /// Field of a record that is written as JSON.
 struct Written<'c> {
     field: &'c Field,
-    /// Name of the field as JSON text, with a comma before it. The comma is omitted at the
-    /// beginning of a record.
+    /// Name of the field as JSON text, with a comma before it. The first field of a record omits
+    /// the comma.
     name: &'c [u8],
-    /// Column of the field in the rows.
+    /// Index of the field's column in the rows.
     column: usize,
 }
 
 /// Returns the page's records as a JSON array. Each record has the fields `asked`, or all fields if
-/// `asked` is empty. Nulls are left out.
+/// `asked` is empty. Nulls are omitted.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     let fields = fields(page.core(), page.sort_order(), asked);
     let names: usize = fields.iter().map(|field| field.name.len()).sum();

@@ -10,7 +10,7 @@ use recto_store::{Store, StoreError};
 
 use crate::stamps::Stamps;
 
-/// Layer between the collections and the store.
+/// Layer between the collections and a store, which divides partitions into buckets or keeps them whole.
 #[derive(Clone)]
 pub(crate) enum PartitionStore {
     /// For stores without transactions. The layer divides partitions into buckets, because a partition
@@ -21,8 +21,8 @@ pub(crate) enum PartitionStore {
 }
 
 impl PartitionStore {
-    /// Returns the layer over a store. The layer's own writes get write timestamps from the same source as
-    /// all other writes of this process. Returns `None` if the store has such a layer already.
+    /// Returns the layer over a store. The layer's own writes get write timestamps from `stamps`, like all
+    /// other writes of this process. Returns `None` if the store manages buckets itself.
     ///
     /// # Errors
     /// The retention bounds of the store cannot be read.
@@ -60,8 +60,8 @@ impl PartitionStore {
         }
     }
 
-    /// Returns whether the row counts of listed buckets are exact. If not, they are estimated from
-    /// samples.
+    /// Returns whether the row counts of listed buckets are exact. In a store with buckets, they are
+    /// estimated from samples.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self, Self::Whole(_))
     }
@@ -74,7 +74,8 @@ impl PartitionStore {
         }
     }
 
-    /// Returns whether a write of this row would be late, because the row is below the retention bound.
+    /// Returns whether a row with the key `clustering` is below the retention bound of its table (keys below
+    /// the bound are deleted). A write of such a row is rejected.
     pub(crate) fn is_late(&self, table: &Arc<Table>, clustering: &Cells) -> Result<bool, StoreError> {
         match self {
             Self::Buckets(store) => store.is_late(table, clustering),
@@ -82,8 +83,8 @@ impl PartitionStore {
         }
     }
 
-    /// Returns whether reads hide a row because it is below the retention bound, or will hide it soon. A repair
-    /// cannot write such a row.
+    /// Returns whether reads hide a row because it is below the retention bound, or will hide it soon. A
+    /// repair cannot write a hidden row.
     pub(crate) async fn is_hidden(
         &self,
         table: &Arc<Table>,
@@ -96,7 +97,7 @@ impl PartitionStore {
         }
     }
 
-    /// Returns the encoded form of a position in the order of a table.
+    /// Encodes a clustering key, whole or its first cells. Encoded keys have the table's order, byte by byte.
     pub(crate) fn key_of(&self, table: &Arc<Table>, clustering: &Cells) -> Result<Vec<u8>, StoreError> {
         match self {
             Self::Buckets(store) => store.key_of(table, clustering),
@@ -104,7 +105,8 @@ impl PartitionStore {
         }
     }
 
-    /// Lists at most `most` consecutive buckets of a partition, from a key on or before an edge, as `seek` says.
+    /// Lists at most `most` consecutive buckets of a partition. `seek` selects the buckets from a key on, or
+    /// the buckets before a bound.
     pub(crate) async fn list_buckets(
         &self,
         table: &Arc<Table>,
@@ -118,7 +120,7 @@ impl PartitionStore {
         }
     }
 
-    /// Lists the buckets around the bucket that contains a key.
+    /// Lists at most `most` buckets of a partition, around the bucket that contains `key`.
     pub(crate) async fn list_buckets_around(
         &self,
         table: &Arc<Table>,
@@ -132,7 +134,7 @@ impl PartitionStore {
         }
     }
 
-    /// Lists partitions of a table in the store's own order.
+    /// Lists at most `most` partitions of a table from `position` on, in the store's own order.
     pub(crate) async fn list_partitions(
         &self,
         table: &Arc<Table>,
@@ -146,7 +148,8 @@ impl PartitionStore {
     }
 
     /// Splits the oversized buckets of a partition, if the store has buckets, and deletes rows below the
-    /// retention bound. If `clears`, also waits an hour and clears the buckets that splits no longer use.
+    /// retention bound. If `clears` is true, also waits an hour and then clears the buckets that splits no
+    /// longer use.
     pub(crate) async fn mend(
         &self,
         table: &Arc<Table>,

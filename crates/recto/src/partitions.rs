@@ -16,8 +16,8 @@ use crate::session::JsonRecord;
 /// Maximum number of partitions that one step reads.
 const STEP_PARTITIONS: u32 = 500;
 
-/// Returns the partitions of a collection, each as the values of its partition fields. Only
-/// partitions that have a record and that `row_filters` do not hide are included. They are in the
+/// Returns the partitions of a collection, each as the values of its partition fields. Omits
+/// partitions without a record, and partitions that `row_filters` hide. The partitions are in the
 /// store's own order. Nothing is read until the stream is polled.
 pub(crate) fn steps(
     core: Arc<CollectionCore>,
@@ -53,8 +53,8 @@ async fn step(core: &CollectionCore, filter: &RowFilter<'_>, after: Option<ScanP
             .await?;
         return Ok((records(core, filter, &read.rows)?, read.next));
     };
-    // In this table, each partition has one row, whose columns show whether the record exists, so
-    // scan rows instead of partitions.
+    // If records change, each partition has one row, whose columns show whether the record exists.
+    // So scan rows instead of partitions.
     let read = snapshot
         .scan(table, &whole, after.as_ref(), STEP_PARTITIONS, &options)
         .await?;

@@ -1,5 +1,5 @@
-//! Plans of queries, and a cache of these plans. The next page of the same query finds its plan in
-//! the cache.
+//! Plans of queries, and a cache of plans. The next page of a query finds the query's plan in the
+//! cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recto_plan::Plan;
 use recto_plan::refusal::RejectedView;
 
-/// Maximum number of plans in each of the two generations of the cache.
+/// Maximum number of queries in each of the two generations of the cache.
 const MAX_PLANS: usize = 128;
 /// Maximum size of the texts of a query whose plans are cached, in bytes.
 const MAX_QUERY_BYTES: usize = 1 << 10;
-/// Maximum number of sources of the plans of a query that is cached.
+/// Maximum number of sources (ranges of a table) of all plans of a query together. Plans with more
+/// sources are not cached.
 const MAX_KEPT_SOURCES: usize = 16;
 
 /// Plans of a query, at least one, with the best plan first. The best plan is used, unless a cursor
@@ -23,16 +24,16 @@ pub(crate) type Candidates = Arc<Vec<Arc<Planned>>>;
 pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rejected: Vec<RejectedView>,
-    /// True if the plan reads rows that a row filter hides. If so, the caller must not learn the
-    /// cost of the reads.
+    /// True if the plan reads rows that a row filter hides. The caller must then not learn the cost
+    /// of the reads, which would reveal the number of hidden rows.
     pub(crate) hides: bool,
 }
 
-/// Cache of the plans of one collection, by the texts of their queries.
+/// Cache of the plans of one collection, by the texts of the queries.
 ///
 /// The cache has two generations. A plan that is found in the older generation moves to the newer
-/// one, so that recently used plans stay. When the newer generation is full, the older generation
-/// is dropped. Every step takes constant time.
+/// generation, so that recently used plans stay. When the newer generation is full, it becomes the
+/// older generation, and the previous older generation is dropped. Every step takes constant time.
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache(Mutex<Generations>);
 
@@ -42,12 +43,14 @@ struct Generations {
     older: HashMap<PlanKey, Candidates>,
 }
 
-/// Properties of a query that determine its plan in a collection.
+/// Key in the cache of plans: the texts and options of a query that determine its plan in a
+/// collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlanKey(String);
 
 impl PlanKey {
-    /// Returns the key of a query's texts; `None` if they are too long for the cache.
+    /// Returns the key for the texts of a query. Returns `None` if the texts are too long for the
+    /// cache, or contain a zero byte.
     pub(crate) fn new<'a>(
         texts: impl Iterator<Item = &'a str> + Clone,
         allow_filter_scan: bool,

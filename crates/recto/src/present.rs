@@ -1,4 +1,5 @@
-//! Determines whether a row of a table is an existing record, and its version.
+//! Visibility of records: whether a row of a base table is an existing record, and which version
+//! the record has.
 
 use recto_model::RowRef;
 use recto_plan::SortOrder;
@@ -6,14 +7,14 @@ use recto_protocol::views::{Head, StoredError};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Record with its version.
+/// Record together with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versioned<T> {
     /// Fields of the record.
     pub record: T,
-    /// Version of the record: a number of microseconds since 1970, or more. Each change of the
-    /// record raises it. Records that do not change (`writes = "append"`, `"overwrite"`) have no
-    /// version.
+    /// Version of the record: the time of its last change in microseconds since 1970, or a larger
+    /// number. Each change of the record raises the version. Records that do not change (`writes =
+    /// "append"`, `"overwrite"`) have no version.
     pub version: Option<i64>,
 }
 
@@ -27,7 +28,8 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Returns the columns of a table; `None` if each of its rows is a record.
+    /// Returns the columns in a base table. Returns `None` if the collection's records do not
+    /// change, so that each row is a record.
     pub(crate) fn of(sort_order: &SortOrder) -> Option<Self> {
         Some(Self {
             version: sort_order.version?,
@@ -56,7 +58,7 @@ pub(crate) fn version_of(sort_order: &SortOrder, row: RowRef<'_>) -> Option<i64>
     Some(i64::from_be_bytes(cell.try_into().ok()?))
 }
 
-/// Returns the error that a row's hidden columns cannot be read.
+/// Returns the error for a row of a record whose hidden columns cannot be decoded.
 #[cold]
 pub(crate) fn unreadable(error: StoredError) -> Error {
     let kind = match error {

@@ -1,4 +1,4 @@
-//! Queries that return pages.
+//! Queries that return pages of a collection, in a sort order.
 
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
@@ -80,15 +80,15 @@ pub struct PageQuery<T> {
     count: Option<Count>,
 }
 
-/// Conditions and options of a query, and its plan once it is known.
+/// Conditions, options and cached plans of a query. The start and the size of a page are not included.
 #[derive(Debug, Clone, Default)]
 struct Question {
     /// Filter texts, none of them empty.
     filter_texts: Vec<String>,
     filters: Vec<Filter>,
-    /// Row filters: conditions that no call removes.
+    /// Row filters of a restricted session: filter texts that no call removes.
     row_filters: Vec<String>,
-    /// True if the query belongs to a restricted session.
+    /// True if the query belongs to a session that is restricted to rows.
     is_restricted: bool,
     sort_text: String,
     sort: Vec<(String, Direction)>,
@@ -100,18 +100,19 @@ struct Question {
     kept: KeptPlans,
 }
 
-/// Prepared query: the collection in its current state, and the plans of the query for it.
+/// Prepared query: the current state of its collection, and its plans in this state.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) core: Arc<CollectionCore>,
     pub(crate) candidates: Candidates,
 }
 
-/// Cached plans of a question. They are valid until the collection changes.
+/// Cached plans of a query. They are valid until the state of the collection changes.
 #[derive(Debug, Default)]
 struct KeptPlans(Mutex<Option<Prepared>>);
 
-/// Returns an empty cache, because a question is cloned in order to change it.
+/// Returns an empty cache. A query is cloned only to change its conditions, and the plans would no longer
+/// fit.
 impl Clone for KeptPlans {
     fn clone(&self) -> Self {
         Self::default()
@@ -119,7 +120,8 @@ impl Clone for KeptPlans {
 }
 
 impl KeptPlans {
-    /// Returns the plans for a collection. Calls `plan` if the cache does not contain them.
+    /// Returns the plans of the query for a state of its collection. Calls `plan` if the cache does not
+    /// contain the plans.
     fn of(
         &self,
         core: Arc<CollectionCore>,
@@ -138,7 +140,7 @@ impl KeptPlans {
     }
 }
 
-/// Requested start of the page.
+/// Start of the page, as the caller requested it.
 #[derive(Debug, Clone)]
 enum Start {
     First,
@@ -215,7 +217,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Changes the question with `change`, and discards its cached plans.
+    /// Changes the conditions or options of the query with `change`, and discards the cached plans.
     fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
         let question = Arc::make_mut(&mut self.question);
         question.kept = KeptPlans::default();
@@ -245,7 +247,7 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.filter_texts.push(text))
     }
 
-    /// Restricts the query to rows that match these conditions, in addition to [`filter`](Self::filter).
+    /// Restricts the query to rows that match `filter`, in addition to all other filters.
     #[must_use]
     pub fn matching(self, filter: Filter) -> Self {
         self.ask(|question| question.filters.push(filter))
@@ -265,7 +267,8 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Restricts the query to rows that also match these filter texts, in addition to its other conditions.
+    /// Restricts the query to rows that match the row filters `texts`, in addition to its other conditions.
+    /// The query then belongs to a restricted session, and its errors name no other collection.
     pub(crate) fn restricted(self, texts: &[String]) -> Self {
         self.ask(|question| {
             question.is_restricted = true;
@@ -286,8 +289,8 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.sort.push((field.into(), direction)))
     }
 
-    /// Allows conditions that no view serves. Recto then checks them on each row that it reads, within the
-    /// scan budget.
+    /// Allows conditions that no view serves. Recto then checks such conditions on each row that it reads,
+    /// within the scan budget.
     #[must_use]
     pub fn allow_filter_scan(self) -> Self {
         self.ask(|question| question.allow_filter_scan = true)
@@ -295,14 +298,13 @@ impl<T> PageQuery<T> {
 
     /// Selects the view to read, or the base table's sort order (`primary`). Without it, the planner chooses.
     ///
-    /// A view that leaves out records, because they lack a field of the view's key, is read without these
-    /// records.
+    /// The page lacks records that the view leaves out because they lack a field of the view's key.
     #[must_use]
     pub fn view(self, name: impl Into<String>) -> Self {
         self.ask(|question| question.view = name.into())
     }
 
-    /// Declares that the caller uses only these fields. A view that lacks other fields can then serve the
+    /// Declares that the caller uses only the given fields. A view that lacks other fields can then serve the
     /// query.
     #[doc(hidden)]
     #[must_use]
@@ -322,7 +324,7 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Requests the first `rows` rows. Another name of [`page_size`](Self::page_size).
+    /// Requests the first `rows` rows, like [`page_size`](Self::page_size).
     #[must_use]
     pub fn first(self, rows: u32) -> Self {
         self.page_size(rows)
@@ -394,8 +396,8 @@ impl<T> PageQuery<T> {
         self.starting(Start::AroundShare(Share(share)))
     }
 
-    /// Starts the page after this number of rows of the query. Requires a store that counts the
-    /// rows of the query exactly. An embedded store does so for a query that one view serves.
+    /// Starts the page after the first `rows` rows of the query. Requires a store that counts the rows of the
+    /// query exactly. An embedded store counts exactly for a query that one view serves.
     #[must_use]
     pub fn skip(self, rows: u64) -> Self {
         self.starting(Start::Skip(rows))
@@ -438,22 +440,20 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Starts the page at the first row whose order values are these values or follow them. The
-    /// values belong to the first columns of the query's order that the filter does not fix with
-    /// `=`.
+    /// Starts the page at the first row whose order values are equal to `values` or follow them. `values`
+    /// belong to the first columns of the query's order that the filter does not fix with `=`.
     #[must_use]
     pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
         self.starting(Start::From(values.into_iter().map(Into::into).collect()))
     }
 
-    /// Starts the page at a position in the order of this query.
+    /// Starts the page at `position`, in the order of the plan `planned`.
     pub(crate) fn at(mut self, planned: Arc<Planned>, position: Position) -> Self {
         self.start = Start::At(planned, position);
         self
     }
 
-    /// Starts the page at these order values, like [`from`](Self::from). The values are a JSON
-    /// array.
+    /// Starts the page at order values, like [`from`](Self::from). `values` is a JSON array.
     #[must_use]
     pub fn from_json(self, values: impl Into<String>) -> Self {
         self.starting(Start::FromJson(values.into()))
@@ -474,8 +474,8 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Sets the maximum size of the page's rows in bytes. The default is 4 MiB. A page can always contain one
-    /// row.
+    /// Sets the maximum size of the page's rows in bytes. The default is 4 MiB. A page can contain one row of
+    /// any size.
     #[must_use]
     pub fn byte_budget(mut self, bytes: u64) -> Self {
         self.budget.bytes = bytes.max(1);
@@ -489,15 +489,15 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Returns the collection in its current state and the plans of the query in it. Plans the query if
-    /// necessary.
+    /// Returns the current state of the collection, and the plans of the query. Plans the query if its plans
+    /// are not cached.
     pub(crate) fn prepared(&self) -> Result<Prepared> {
         let core = self.handle.now()?;
         let plan = |core: &_| self.question.planned_once(core);
         self.question.kept.of(core, plan)
     }
 
-    /// Returns the alternatives to this query for user interfaces; see
+    /// Returns the filters and sort orders to which user interfaces can change this query; see
     /// [`Pages::choices`](crate::session::Pages::choices).
     pub(crate) fn choices(&self) -> Result<Choices> {
         let core = self.handle.now()?;
@@ -563,14 +563,13 @@ impl<T> PageQuery<T> {
         Ok((Arc::clone(best), place))
     }
 
-    /// Reads the requested page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
-        // The embedded store answers without waiting, so a task that reads a whole list would
-        // starve the other tasks of its thread.
+        // Yield to other tasks from time to time. The embedded store answers without waiting, so a task that
+        // reads a whole list would starve the other tasks of its thread.
         tokio::task::coop::consume_budget().await;
         let shared = self.handle.shared();
         if shared.is_old() {
-            // Boxed, because the future of every page would contain the future of this read.
+            // Box the future of this rare read. Otherwise the future of every page would contain it.
             Box::pin(shared.look_for_all()).await?;
         }
         let prepared = self.prepared()?;
@@ -606,8 +605,8 @@ fn check_count(count: Option<Count>) -> Result<()> {
     }
 }
 
-/// Returns the error of a count in a session with row filters. The count would reveal the number of
-/// hidden rows.
+/// Returns the error for a count in a session with row filters. A count would reveal the number of hidden
+/// rows.
 #[cold]
 fn hidden_rows_count() -> Error {
     Error::new(
@@ -626,10 +625,10 @@ fn no_share() -> Error {
 
 impl<T: Record> PageQuery<T> {
     /// Returns a `Result` for each record. A record that the record type cannot represent becomes an error
-    /// with its key and its field, and the other records can be read. Without this call, the whole page fails
-    /// with that error.
+    /// with the record's key and field, and the other records can be read. Without this call, such a record
+    /// fails the whole page.
     ///
-    /// Streams also support it: they continue after such a record.
+    /// Streams continue after a record that cannot be represented.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -693,7 +692,7 @@ impl<T: Send + 'static> PageQuery<T> {
     }
 
     /// Returns a stream of all pages of the query from its start. Nothing is read until the stream is polled,
-    /// and no page is read before it is needed. An error ends the stream.
+    /// and no page is read before the caller polls for it. An error ends the stream.
     pub fn pages(self) -> impl Stream<Item = Result<Page<T>>> + Send + use<T> {
         stream::try_unfold(Some(self), |query| async move {
             let Some(query) = query else {
@@ -717,8 +716,8 @@ impl<T: Send + 'static> IntoFuture for PageQuery<T> {
 }
 
 impl Question {
-    /// Returns the plans of the question for a collection. Takes them from the collection's plan
-    /// cache if possible.
+    /// Returns the plans of the query for a collection. Takes them from the collection's plan cache if
+    /// possible.
     fn planned_once(&self, core: &CollectionCore) -> Result<Candidates> {
         let needed = core.fields_needed(&self.fields);
         let key = self.key(needed.is_some());
@@ -732,8 +731,7 @@ impl Question {
         Ok(planned)
     }
 
-    /// Returns the key of the question in the plan cache, or `None` if a part of the question is
-    /// not text.
+    /// Returns the key of the query in the plan cache, or `None` if a part of the query is not text.
     fn key(&self, depends_on_fields: bool) -> Option<PlanKey> {
         let filter_text = match self.filter_texts.as_slice() {
             [] => "",
@@ -769,7 +767,7 @@ impl Question {
             planned => return planned,
         };
         let error = core.unserved(error, &self.view);
-        // A restricted session must not learn of other collections, so suggest none to it.
+        // A restricted session must not learn of other collections, so suggest no other collection to it.
         let others = core
             .recorded
             .schema
@@ -824,8 +822,8 @@ impl Question {
         Ok(plans.plans.iter().enumerate().map(planned).collect())
     }
 
-    /// Binds the question to the fields of a collection. Also returns the conditions of the row
-    /// filters, which the query already contains.
+    /// Resolves the names of the query in a collection. Also returns the conditions of the row filters, which
+    /// the query already contains.
     fn bind(&self, collection: &Collection) -> Result<(Query, Vec<Condition>)> {
         let mut conditions = Vec::new();
         for text in &self.filter_texts {
@@ -846,7 +844,7 @@ impl Question {
         Ok((Query::new(collection, &conditions, &sort)?, of_rows))
     }
 
-    /// Returns the alternatives to the question for user interfaces.
+    /// Returns the filters and sort orders to which user interfaces can change the query.
     fn choices(&self, core: &CollectionCore) -> Result<Choices> {
         let definition = &core.definition;
         let (query, of_rows) = self.bind(definition)?;
@@ -861,8 +859,8 @@ impl Question {
     }
 }
 
-/// Returns the plan that continues a stream that began with the plan `begun`. It is the same plan,
-/// or a plan of the same query in the same order if the query was planned again meanwhile.
+/// Returns the plan that continues a stream that began with the plan `begun`. This is `begun` or, if the
+/// query was planned again, a plan with the same order.
 fn going_on(candidates: &Candidates, begun: &Arc<Planned>) -> Result<Arc<Planned>> {
     let is_begun = |one: &&Arc<Planned>| Arc::ptr_eq(one, begun);
     let goes_on = |one: &&Arc<Planned>| one.plan.identity == begun.plan.identity;
@@ -904,9 +902,9 @@ fn holds_same_records(other: &Collection, one: &Collection) -> bool {
         })
 }
 
-/// Returns the position at which the rows before a cursor end. A cursor of a previous page has this
-/// position. Any other cursor belongs to a row, or to the page that ends with this row. Its
-/// position is after the row, so the rows end before it.
+/// Returns the position at which the rows before a cursor end. The cursor of a previous page contains this
+/// position. Any other cursor contains the position after a row. The rows before the cursor then end before
+/// that row.
 fn before(opened: OpenedCursor) -> Position {
     match opened.travel {
         Travel::Backward => opened.position,
@@ -947,15 +945,15 @@ fn from_values(plan: &Plan, values: &[Literal]) -> Result<Position> {
     })
 }
 
-/// Returns the position before all rows whose order begins with the first `count` values of
-/// `value`.
+/// Returns the position before all rows whose order begins with `count` values. `value` returns the value at
+/// an index, of a given type.
 fn position_of(
     plan: &Plan,
     count: usize,
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
     let sort_order = &plan.sort_order;
-    // The caller gives values of fields only. The values of derived columns are computed from them.
+    // The caller gives values of fields only. Compute the values of derived columns from them.
     let fields = &sort_order.column_of_field;
     let names = || {
         let sorted_by = plan

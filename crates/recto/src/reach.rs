@@ -9,11 +9,11 @@ use recto_store::{AttachedStore, Store};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Wait before the next attempt to reach an unreachable keyspace.
+/// Wait between attempts to reach unreachable keyspaces.
 pub(crate) const REACH_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum time in which a keyspace must report the version of its tables.
+/// Maximum time for a keyspace to report the version of its tables.
 const LOOK_TIME: Duration = Duration::from_secs(1);
-/// Number of consecutive late responses after which a keyspace counts as unreachable.
+/// Number of consecutive late answers after which a keyspace counts as unreachable.
 const MAX_LATE_LOOKS: u32 = 3;
 
 /// Reason why the tables of a keyspace cannot be read.
@@ -48,7 +48,7 @@ pub(crate) fn away_message(keyspace: &str, address: &str, cause: &str) -> String
     format!("keyspace {keyspace}, which has attached tables, cannot be reached at {address}: {cause}")
 }
 
-/// Returns the error that a keyspace is unreachable. It has the hint of `cause`, if there is one.
+/// Returns the error for an unreachable keyspace. It has the hint of `cause`, if there is one.
 pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
     let error = Error::new(cause.kind(), away_message(keyspace, address, cause.message()));
     match cause.hint() {
@@ -61,7 +61,7 @@ pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
 #[derive(Debug)]
 struct Link {
     address: String,
-    /// True if no attempt to reach the keyspace at this address has ended.
+    /// True if no attempt to reach the keyspace at `address` has ended yet.
     is_new: bool,
     away: Option<Away>,
     late_looks: u32,
@@ -77,7 +77,7 @@ struct Links {
     is_closed: bool,
 }
 
-/// Connections to the keyspaces with attached tables of a store.
+/// Connections to all keyspaces that contain attached tables of a store.
 pub(crate) struct Reach {
     store: Arc<AttachedStore>,
     links: Mutex<Links>,
@@ -95,7 +95,6 @@ impl Reach {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops all attempts to reach keyspaces.
     pub(crate) fn close(&self) {
         self.links().is_closed = true;
     }
@@ -110,8 +109,8 @@ impl Reach {
         away.collect()
     }
 
-    /// Records the result of an attempt to reach a keyspace at an address. Ignores the result if
-    /// the address of the keyspace has changed since.
+    /// Records the result of an attempt to reach a keyspace at `address`. Ignores the result if the
+    /// keyspace has another address by now.
     pub(crate) fn tried(&self, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
         let mut links = self.links();
         let link = links
@@ -132,8 +131,8 @@ impl Reach {
         }
     }
 
-    /// Records that a keyspace was reached at an address. Reads of its tables use this connection
-    /// from now on.
+    /// Records that a keyspace was reached at an address. From then on, reads of its tables use the
+    /// connection `store`.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn reached(&self, keyspace: &str, address: &str, store: Arc<dyn Store>) {
         self.links()
@@ -142,7 +141,7 @@ impl Reach {
         self.tried(keyspace, address, Ok(store));
     }
 
-    /// Records that a keyspace did not answer, so that it counts as unreachable.
+    /// Records that a keyspace did not answer. The keyspace then counts as unreachable.
     pub(crate) fn lost(&self, keyspace: &str, error: &Error) {
         let mut links = self.links();
         if let Some(link) = links.by_keyspace.get_mut(keyspace) {
@@ -150,8 +149,8 @@ impl Reach {
         }
     }
 
-    /// Records the addresses of keyspaces. Returns the keyspaces that had no address before, with
-    /// their addresses.
+    /// Records changed addresses of known keyspaces. Returns the other keyspaces of `keyspaces`
+    /// with their addresses, for a first attempt to reach them.
     pub(crate) fn unknown<'a>(
         &self,
         keyspaces: &BTreeSet<&str>,
@@ -178,7 +177,7 @@ impl Reach {
     }
 
     /// Returns the keyspaces that must be reached, with their addresses. If the list is empty, the
-    /// calling task must end, because another call can then start a new task.
+    /// calling task must end, because this call has allowed the start of another task.
     pub(crate) fn wanted(&self) -> Vec<(String, String)> {
         let mut links = self.links();
         let wanted: Vec<(String, String)> = links
@@ -194,8 +193,8 @@ impl Reach {
         wanted
     }
 
-    /// Returns whether a keyspace must be reached and no task tries to reach it. If so, the caller
-    /// must start this task.
+    /// Returns whether a keyspace must be reached and no task tries to reach it. If true, the
+    /// caller must start a task that tries.
     pub(crate) fn takes_task(&self) -> bool {
         let mut links = self.links();
         let is_wanted = links.by_keyspace.values().any(Link::is_wanted);
@@ -204,9 +203,9 @@ impl Reach {
         takes
     }
 
-    /// Returns the current versions of the tables of all keyspaces as one text, or nothing if no
-    /// table is attached. Keyspaces that fail count as unreachable, and so do keyspaces that
-    /// repeatedly answer too late.
+    /// Returns the current versions of the tables of all keyspaces as one text, or `None` if no
+    /// table is attached. A keyspace that returns an error or repeatedly answers too late then
+    /// counts as unreachable.
     pub(crate) async fn versions(&self) -> Option<String> {
         let asked: Vec<(String, bool)> = {
             let links = self.links();

@@ -13,7 +13,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// Record of a collection whose fields are known only at run time. It has a value or null for each
+/// Record of a collection whose fields are known only at run time. The record has a value or null for each
 /// field.
 ///
 /// ```
@@ -172,7 +172,7 @@ impl DynamicRecord {
             .collect()
     }
 
-    /// Returns the fields `fields` as JSON, or all fields if `fields` is empty.
+    /// Returns the named fields of the record as JSON without nulls, or all fields if `fields` is empty.
     pub(crate) fn to_json_of(&self, fields: &[String]) -> JsonRecord {
         let mut json = self.to_json();
         if !fields.is_empty() {
@@ -181,9 +181,8 @@ impl DynamicRecord {
         json
     }
 
-    /// Returns the collection as this record knows it: without fields that were added to the
-    /// collection after the record was created. If the record is written, such fields stay
-    /// unchanged. Rejects a record of another collection.
+    /// Returns the state of the collection without fields that were added after the record was created. If
+    /// the record is written, such fields stay unchanged. Rejects a record of another collection.
     pub(crate) fn known_to(&self, core: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
         if self.definition == core.definition {
             return Ok(core);
@@ -205,8 +204,8 @@ impl DynamicRecord {
         Self::read_fields(core, sort_order, row, &[])
     }
 
-    /// Reads the fields `names` of a row, or all fields if `names` is empty. Values of other fields
-    /// are not decoded, so they may be unreadable.
+    /// Reads the fields `names` of a row, or all fields if `names` is empty. Other fields are not decoded, so
+    /// their values may be damaged.
     pub(crate) fn read_fields(
         core: &CollectionCore,
         sort_order: &SortOrder,
@@ -249,8 +248,8 @@ pub(crate) fn decode_typed<T: Record>(
     read.map_err(|error| unreadable(core, sort_order, row, error))
 }
 
-/// Decodes a row as a record of a Rust type. An unreadable record becomes an inner error, so that
-/// the other records can be read.
+/// Decodes a row as a record of a Rust type. An unreadable record becomes an inner error, so that the caller
+/// can read the other records.
 #[expect(clippy::unnecessary_wraps, reason = "the type of the function is `Decode`")]
 pub(crate) fn decode_each<T: Record>(
     core: &CollectionCore,
@@ -260,9 +259,8 @@ pub(crate) fn decode_each<T: Record>(
     Ok(decode_typed(core, sort_order, row))
 }
 
-/// Returns the error that a row cannot be decoded as a record type. The row is not damaged if the
-/// cell is a valid value of the field's type in the schema. The error says which of the two cases
-/// it is.
+/// Returns the error for a row that cannot be decoded as a record type. If the cell is a valid value of the
+/// field's type in the schema, the error blames the record type. Otherwise it reports a damaged row.
 #[cold]
 fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, error: RecordError) -> Error {
     let field = error.field();
@@ -291,7 +289,8 @@ fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, er
     .with_source(error)
 }
 
-/// Function that rejects the cell of a field if the record type cannot represent its value.
+/// Function that checks whether a record type can represent a cell of a field. The index counts the
+/// collection's fields; `None` is null.
 pub(crate) type CheckCell = fn(&CollectionCore, field: usize, Option<&[u8]>) -> Result<(), RecordError>;
 
 pub(crate) fn check_typed<T: Record>(
@@ -311,7 +310,7 @@ pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> 
     .with_hint(no_field_hint(definition, name))
 }
 
-/// Rejects names that are not fields of the collection.
+/// Rejects a list with names that are not fields of the collection.
 pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result<()> {
     match fields.iter().find(|name| definition.field(name).is_none()) {
         None => Ok(()),
@@ -319,9 +318,8 @@ pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result
     }
 }
 
-/// Returns the cells of a record in the base table's column order. `write_field` appends the cell
-/// of a field. Each cell is checked: cells of the key must be present, in the canonical form of
-/// keys, and within the limits of the stores.
+/// Returns the cells of a record in the column order of the base table. `write_field` appends the cell of a
+/// field, or returns false for null. Cells of the key must not be null, and get their canonical form.
 pub(crate) fn row_of(
     core: &CollectionCore,
     mut write_field: impl FnMut(usize, &mut Vec<u8>) -> Result<bool, cell::CellError>,

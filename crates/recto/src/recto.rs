@@ -1,4 +1,4 @@
-//! An open store.
+//! An open store: the entry point of this crate.
 
 mod reaching;
 
@@ -81,22 +81,21 @@ pub struct Recto {
     own: Arc<Own>,
 }
 
-/// State that the clones of [`Recto`] share and that collections do not need.
+/// State that all clones of [`Recto`] share, except the state that collections also need.
 struct Own {
-    /// Handles of collections that were opened by name. A handle is created once, and follows changes of
+    /// Handles of collections that were opened by name. Each handle is created once, and follows changes of
     /// the schema.
     handles: Mutex<HashMap<String, Arc<Handle>>>,
-    /// Lock that users of the same open store hold while they apply a schema, so that they apply schemas
-    /// one after the other. Otherwise an embedded store could have its tables changed for a schema that is
-    /// not recorded in the end.
+    /// Lock that serializes applications of schemas by users of this open store. Otherwise an embedded store
+    /// could have its tables changed for a schema that is not recorded in the end.
     applying: tokio::sync::Mutex<()>,
-    /// Version of the store's tables when this process last checked them against the schema.
+    /// Version of the store's tables at the last check of the tables against the schema; `None` before the
+    /// first check.
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
-    /// Keyspaces whose tables are attached, and whether each is reachable.
     reach: Reach,
     options: OpenOptions,
-    /// Queues of the store. They are opened at first use.
+    /// Queues of the store, opened at first use.
     queues: tokio::sync::OnceCell<Queues>,
     /// State of the local clock at the last check.
     clock: Mutex<ClockStatus>,
@@ -151,7 +150,7 @@ impl Recto {
         Error: From<A::Error>,
     {
         let address = address.try_into()?;
-        // Box the future. It is deep and large, and the futures of callers would contain all of it.
+        // Box the future, because it is deep and large, and the futures of callers would contain all of it.
         Box::pin(Self::open_at(&address, options)).await
     }
 
@@ -208,8 +207,8 @@ impl Recto {
         let partitions = PartitionStore::over(&store, &environment, &stamps).await?;
         let store = partitions.as_ref().map_or(store, PartitionStore::store);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
-        // Use time 0 for a local store. No other process writes it, so the cached schema never becomes
-        // outdated.
+        // Use time 0 for a local store. No other process writes to a local store, so the cached schema never
+        // becomes outdated.
         let is_remote = store.limits().remote;
         let asked_nanos = if is_remote {
             environment.continuous_nanos()
@@ -281,18 +280,18 @@ impl Recto {
         open::announce(self.operations(), url)
     }
 
-    /// Returns the keyspaces whose tables are attached.
+    /// Returns the connections to the keyspaces with attached tables.
     pub(crate) fn reach(&self) -> &Reach {
         &self.own.reach
     }
 
-    /// Checks whether the tables of the schema exist and match the schema. Skips the check if no table was
+    /// Checks whether the tables of the schema exist and match the schema. Skips the check if no table has
     /// changed since the last check, unless `again` is true.
     async fn look_at_tables(&self, again: bool) -> Result<()> {
         self.reach_attached().await?;
         let mut looked = self.own.tables_version.lock().await;
-        // Read the version before the check, so that the next check sees changes that
-        // happen during this one.
+        // Read the version before the check, so that the next check sees changes that happen during the
+        // current check.
         let version = self.shared.store.tables_version().await?;
         let attached = self.own.reach.versions().await;
         let version = match (version, attached) {
@@ -325,16 +324,16 @@ impl Recto {
             .collect()
     }
 
-    /// Closes the store for every clone, collection and query of this handle. Writes that were requested
-    /// before are completed first, and acknowledged writes are then on disk. Another process can then open an
-    /// embedded store. Later calls fail with [`ErrorKind::Unavailable`]. A second call does nothing.
+    /// Closes the store for every clone, collection and query of this handle. Waits for writes that were
+    /// requested earlier, so that acknowledged writes are on disk. Another process can then open an embedded
+    /// store. Later calls fail with [`ErrorKind::Unavailable`]. A second call does nothing.
     ///
-    /// If you do not call `close`, the store is closed when the last clone, collection, query and page is
+    /// Without a call of `close`, the store is closed when the last clone, collection, query and page is
     /// dropped.
     ///
     /// # Errors
-    /// The store could not be closed in time. If you call `close` again, it closes the store after the
-    /// last operation has ended.
+    /// The store could not be closed in time. A second call of `close` closes the store after the last
+    /// operation has ended.
     pub async fn close(&self) -> Result<()> {
         self.own.reach.close();
         let time = self.shared.write_options().timeout;
@@ -357,8 +356,8 @@ impl Recto {
         &self.shared.store
     }
 
-    /// Returns counters of the work that this process did for buckets since the store was opened. Returns
-    /// `None` if this process maintains no buckets.
+    /// Returns counters of the work that this process has done on buckets since the store was opened. Returns
+    /// `None` if no collection has buckets, or this process maintains none.
     pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
         let schema = self.schema();
         let mut arranged = schema.collections.iter().flat_map(|one| one.sort_orders());
@@ -389,7 +388,7 @@ impl Recto {
         self.recorded().schema
     }
 
-    /// Returns the number of schemas that were applied to the store so far. It is 0 before the first.
+    /// Returns the number of schemas that were applied to the store so far; 0 for a store without a schema.
     pub fn generation(&self) -> u64 {
         self.shared.held().recorded.generation
     }
@@ -399,9 +398,8 @@ impl Recto {
         self.shared.keys.ring().to_bytes().to_vec()
     }
 
-    /// Returns the public information about the keys that encrypt cursors. These are the keys that the
-    /// store has now, in the order in which they were added. If the configuration gives the keys, returns
-    /// those keys.
+    /// Returns the public information about the keys that encrypt cursors, in the order in which the keys
+    /// were added. The keys come from the configuration or, if it has none, are read from the store.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -415,23 +413,23 @@ impl Recto {
         Ok(self.describe_keys(&self.shared.keys.ring()))
     }
 
-    /// Adds a new key that encrypts cursors from now on. Returns the keys that exist then.
+    /// Adds a new key that encrypts cursors from now on. Returns all keys that the store then has.
     ///
     /// The newest `earlier` keys before the new one still open the cursors that they encrypted. `earlier`
     /// is at most [`MAX_EARLIER_CURSOR_KEYS`].
     /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most stores. Cursors of
     /// older keys are rejected. If `earlier` is 0, every existing cursor is rejected.
     ///
-    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key in
+    /// The keys in the store are replaced by compare-and-set. Another open handle learns of the new key in
     /// one of two ways:
     ///
     /// - when it [refreshes](Self::refresh), as servers do every second
     /// - when it receives a cursor that the new key encrypted, at the cost of one read of the catalog
     ///
-    /// Until then, the other handle continues with the keys that it knows: it encrypts with the previous
-    /// key, and opens cursors of keys that this call removed. If several processes serve pages, `earlier`
-    /// should therefore be at least 1. After a key has leaked, drop all keys (`earlier` 0) and refresh
-    /// every other handle.
+    /// Until then, the other handle continues with the keys that it knows. It encrypts with the previous key,
+    /// and opens cursors of keys that this call removed. If several processes serve pages, `earlier` should
+    /// therefore be at least 1. After a key has leaked, drop all keys (`earlier` 0) and refresh every other
+    /// handle.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: the keys come from configuration, or `earlier` is too large.
@@ -480,16 +478,16 @@ impl Recto {
     /// collection, query and session of this open store adopts the new schema and keys. Returns whether
     /// another process applied a schema.
     ///
-    /// This also finds tables that another program dropped or changed. Their collections are
+    /// The call also finds tables that another program dropped or changed. The collections of such tables are
     /// [unavailable](Self::unavailable_collections) from then on, also through handles that were opened
     /// before.
     ///
-    /// A call makes three small reads in the local data center, and one read of each keyspace whose tables
-    /// are attached. It is cheap enough to call every second, and shows whether the store is reachable. If an
-    /// attached keyspace is unreachable, its collections are unavailable; this is not an error of the call.
+    /// A call makes three small reads in the local data center, and one read of each keyspace with attached
+    /// tables. It is cheap enough for every second, and shows whether the store is reachable. If an attached
+    /// keyspace is unreachable, its collections are unavailable, but the call does not fail.
     ///
     /// # Errors
-    /// The store cannot be read, or a newer release changed it. Nothing is adopted then.
+    /// The store cannot be read, or a newer release changed it. This open store then adopts nothing.
     pub async fn refresh(&self) -> Result<bool> {
         let catalog = self.catalog();
         let generation = self.generation();
@@ -499,8 +497,8 @@ impl Recto {
         let asked_nanos = self.shared.environment.continuous_nanos();
         let recorded = catalog.known_schema_other_than(generation).await?;
         if generation == 0 && recorded.is_some() {
-            // Before the first schema, this process generated its own keys. They are not in the store, so
-            // replace them by the keys of the store.
+            // Before the first schema, this process generated its own cursor keys. They are not in the store,
+            // so replace them by the keys of the store.
             let keys = keys(&catalog, &self.shared.environment, &self.own.options).await?;
             self.shared.keys.replace(keys);
         } else if generation > 0
@@ -556,7 +554,7 @@ impl Recto {
         Ok(intent)
     }
 
-    /// Returns an error if a schema cannot be applied: the same error as applying it would return.
+    /// Returns the error that applying `schema` would return, without applying it.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) async fn check_applies(&self, schema: &Schema) -> Result<()> {
         match apply::refusal_of(&self.plan(schema).await?, schema) {
@@ -572,8 +570,8 @@ impl Recto {
     /// field in the schema has no meaning: a store keeps its fields in their order and appends new fields.
     ///
     /// Any handle can apply a schema while others read and write. Collections, queries and sessions of this
-    /// open store adopt it at once, and other processes adopt it when they [refresh](Self::refresh). A
-    /// change that already waits in a batch leaves new fields unset, and so does an existing [`DynamicRecord`].
+    /// open store adopt the schema at once. Other processes adopt it when they [refresh](Self::refresh).
+    /// Changes that already wait in a batch, and existing [`DynamicRecord`]s, leave new fields unset.
     ///
     /// # Errors
     /// Nothing is changed if one of these errors occurs.
@@ -593,8 +591,7 @@ impl Recto {
         self.apply_telling(schema, options, &|_| {}).await
     }
 
-    /// Applies a schema, and reports the progress of views that are filled from records. Boxes the future
-    /// that fills views, because it is deep.
+    /// Applies a schema, and reports the progress of views that are filled from records.
     pub(crate) async fn apply_telling(
         &self,
         schema: &Schema,
@@ -610,8 +607,8 @@ impl Recto {
             // catalog, so read it again.
             let recorded = catalog.schema().await?;
             if first && recorded.generation > 0 {
-                // Load the cursor keys of the recorded schema now, because applying the
-                // new schema may fail.
+                // Load the cursor keys of the recorded schema now, because the application of the new schema
+                // may fail.
                 self.take_cursor_keys(&catalog).await?;
                 first = false;
             }
@@ -674,16 +671,16 @@ impl Recto {
         Box::pin(verify::verify(&self.shared, request, progress)).await
     }
 
-    /// Replaces the temporary keys, generated while the store had no schema, with the permanent keys of the
-    /// store.
+    /// Replaces the temporary cursor keys with the permanent keys of the store. The temporary keys were
+    /// generated while the store had no schema.
     async fn take_cursor_keys(&self, catalog: &Catalog<'_>) -> Result<()> {
         let lasting = keys(catalog, &self.shared.environment, &self.own.options).await?;
         self.shared.keys.replace(lasting);
         Ok(())
     }
 
-    /// Uses `schema` as the schema of the store, in this process only. For tests that create the tables of
-    /// sort orders and fill them themselves.
+    /// Uses `schema` as the schema of the store, in this process only. Tests call this method after they have
+    /// created and filled the tables of sort orders themselves.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
         let assumed = Recorded {
@@ -715,8 +712,8 @@ impl Recto {
     }
 
     /// Completes the work of processes that died while they changed records. Each of their changes is then
-    /// applied whole or not at all, and views show the result. Every writing process does this by itself.
-    /// Call this method if no process writes, or to observe the recovery.
+    /// applied whole or not at all, and views show the result. Every process that writes recovers dead
+    /// processes by itself. Call this method if no process writes, or to observe the recovery.
     ///
     /// Every few seconds, the method checks for dead processes and calls `told` with its findings. It
     /// continues for as long as `told` returns true. A process counts as dead if it has not renewed its
@@ -728,8 +725,8 @@ impl Recto {
         self.recover_bearing(told, Err).await
     }
 
-    /// Recovers like [`recover`](Self::recover). After a failed check, calls `bears` with the error, and
-    /// continues unless `bears` returns an error.
+    /// Recovers like [`recover`](Self::recover), for callers that tolerate errors. After a failed check,
+    /// calls `bears` with the error, and continues unless `bears` returns an error.
     pub(crate) async fn recover_bearing(
         &self,
         told: impl FnMut(&RecoveryPass) -> bool,
@@ -748,8 +745,8 @@ impl Recto {
         self.shared.writer.watch().await
     }
 
-    /// Returns the metrics of this process as a writer to a store without transactions. On other stores,
-    /// all of them are zero.
+    /// Returns the metrics of this process as a writer to a store without transactions. On other stores, all
+    /// metrics are zero.
     pub fn writer_metrics(&self) -> WriterMetrics {
         self.shared.writer.metrics()
     }
@@ -771,7 +768,8 @@ impl Recto {
         Ok(opened.await?.clone())
     }
 
-    /// Returns whether this handle must not create tables of queues.
+    /// Returns whether this handle must not create tables of queues, because it leaves maintenance to others
+    /// or is read-only.
     fn is_looked_at(&self) -> bool {
         let options = &self.own.options;
         options.without_upkeep || (options.read_only && !self.shared.store.limits().remote)
@@ -802,7 +800,8 @@ impl Recto {
         }
     }
 
-    /// Returns the options of all queues, if they were ever set or a queue exists. Creates nothing.
+    /// Returns the options that apply to all queues; `None` if they were never set and no queue exists.
+    /// Creates nothing.
     pub(crate) async fn stored_queue_options(&self) -> Result<Option<StoreOptions>> {
         catalog::queues::stored_options(&self.catalog()).await
     }
@@ -833,7 +832,7 @@ impl Recto {
         status
     }
 
-    /// Returns the state of the local clock at the last [check](Self::check_clock). Sends no request.
+    /// Returns the state of the local clock at the last [check](Self::check_clock), without a request.
     pub fn clock_status(&self) -> ClockStatus {
         *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -854,7 +853,8 @@ impl Recto {
         Ok(confirmed)
     }
 
-    /// Returns the shortest retention of all queues, collections and views. Creates no tables of queues.
+    /// Returns the shortest retention time of all queues, collections and views; `None` if nothing expires.
+    /// Creates no tables of queues.
     async fn shortest_retention(&self) -> Result<Option<Duration>> {
         let of_queues = match self.own.queues.get() {
             Some(queues) => queues.shortest_retention().await?,
@@ -874,9 +874,9 @@ impl Recto {
         self.shared.store.metrics()
     }
 
-    /// Makes changes to any collections, each independently of all others. Returns their results in the
-    /// order of the changes. Changes to the same record are made in this order, and other changes
-    /// concurrently. An embedded store commits many changes together.
+    /// Makes changes to any collections, each independently of all others. Returns the results in the order
+    /// of the changes. Changes to the same record run one after another, other changes concurrently. An
+    /// embedded store commits many changes together.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -911,18 +911,19 @@ impl Recto {
         WriteBatch::new(&self.shared)
     }
 
-    /// Returns a collection by its name, in its current state.
+    /// Returns the current state of the collection `name`.
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
         self.handle(name)?.now()
     }
 
-    /// Returns a collection by its name, fixed to its current state: it does not follow later schemas.
+    /// Returns the collection `name`, fixed to its current state. The collection does not adopt later
+    /// schemas, so that one request sees one definition.
     pub(crate) fn pinned(&self, name: &str) -> Result<Collection<DynamicRecord>> {
         let pinned = Handle::pinned(self.core(name)?);
         Ok(Collection::dynamic(Arc::new(pinned)))
     }
 
-    /// Returns the handle of a collection by its name, if the collection exists.
+    /// Returns the handle of the collection `name`, if the collection exists.
     pub(crate) fn handle(&self, name: &str) -> Result<Arc<Handle>> {
         let mut handles = self.own.handles.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(name) {

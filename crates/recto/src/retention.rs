@@ -1,4 +1,4 @@
-//! Number of records that a shorter retention time deletes.
+//! Count of the records that a shorter retention time deletes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::shared::Shared;
 use crate::whole_table::WholeTable;
 
-/// Reads all records, and returns a line that says how many the shorter retention time deletes.
+/// Reads all records. Returns a line of the plan of an `apply`: the number of records that the
+/// shorter retention time deletes.
 ///
 /// # Errors
 /// The store cannot be read, or a row is damaged.

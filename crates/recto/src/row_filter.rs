@@ -12,8 +12,8 @@ use recto_plan::{Plan, QueryError, SortOrder, bind, choices};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
 
-/// Filter texts by the name of the collection. A row must match all texts of its collection.
-/// Collections without an entry are unrestricted.
+/// Row filters of a session: filter texts by the name of the collection. A row must match all texts of its
+/// collection. Collections without an entry are unrestricted.
 pub(crate) type RowFilters = BTreeMap<String, Vec<String>>;
 
 /// Row filter whose field names were resolved in a collection.
@@ -26,15 +26,14 @@ impl<'a> RowFilter<'a> {
     /// Parses filter texts and resolves their field names in a collection.
     ///
     /// # Errors
-    /// A text is not a filter of this collection. The message does not repeat the text, because the
-    /// user of the session did not write it and may not be allowed to see it.
+    /// A text is not a filter of the collection. The message does not repeat the text. The user of the
+    /// session did not write the text, and may not be allowed to see it.
     pub(crate) fn new(definition: &'a Definition, texts: &[String]) -> Result<Self> {
         let query = Query::new(definition, &conditions(definition, texts)?, &[])
             .map_err(|error| unfit(definition, error))?;
         Ok(Self { definition, query })
     }
 
-    /// Returns whether a record matches the filter.
     pub(crate) fn matches(&self, record: &DynamicRecord) -> bool {
         let cell_of = |(field, value): (usize, &Option<recto_model::Value>)| {
             let mut bytes = Vec::new();
@@ -47,8 +46,8 @@ impl<'a> RowFilter<'a> {
             .matches(self.definition, |field| cells[field].as_deref())
     }
 
-    /// Returns whether the filter uses only fields of the key. Key fields never change, so a row that matches
-    /// such a filter still matches after it is replaced.
+    /// Returns whether the filter uses only fields of the key. Key fields never change. A row that matches a
+    /// filter on the key still matches after it is replaced.
     pub(crate) fn is_on_key(&self) -> bool {
         self.outside_key().is_none()
     }
@@ -57,13 +56,11 @@ impl<'a> RowFilter<'a> {
         self.fields().find(|name| !self.definition.key.contains(name))
     }
 
-    /// Rejects puts and deletes if the filter uses fields outside the key and records have no
-    /// versions.
+    /// Rejects puts and deletes if the filter uses fields outside the key and records have no versions.
     ///
-    /// The key alone then does not show whether the filter matches the stored row. A put could
-    /// replace a hidden row, a delete could remove a hidden row, and the results would reveal
-    /// hidden rows. To read the row first would not help, because another process may write it
-    /// before the put or delete.
+    /// Without versions, the key alone does not show whether the filter matches the stored row. A put could
+    /// replace a hidden row, a delete could remove a hidden row, and the results would reveal hidden rows. A
+    /// read before the write would not help, because another process may write the row between the two.
     ///
     /// # Errors
     /// The filter uses a field outside the key, and records of the collection have no versions.
@@ -139,9 +136,8 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
     Ok(conditions)
 }
 
-/// Returns whether a plan reads rows that the row filters hide. It does not if the plan's ranges
+/// Returns whether a plan reads rows that the row filters hide. A plan reads no hidden rows if its ranges
 /// enforce all conditions of the row filters (in each view, if several views are intersected).
-/// Every row that is read then matches.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
     let of_views = plan.views.iter().flat_map(|view| &view.unserved);
     let filter_scan = plan.filter_scan.iter().chain(of_views);
@@ -158,8 +154,8 @@ fn fields_of(condition: &Condition) -> &[usize] {
     }
 }
 
-/// Returns the error of a query that no view serves because of the row filters. The user did not
-/// request these conditions, so the error of the planner alone would not explain the reason.
+/// Returns the error for a query that no view serves because of the row filters. The error names the fields
+/// of the row filters, because the user did not request these conditions.
 #[cold]
 pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error: &Error) -> Error {
     let mut fields: Vec<usize> = conditions.iter().flat_map(fields_of).copied().collect();
@@ -182,8 +178,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
     )
 }
 
-/// Returns whether a view serves the conditions of row filters for a given partition. Pages of this
-/// view then read only matching rows.
+/// Returns whether a view serves the conditions of row filters for a given partition. Pages of such a view
+/// read only matching rows.
 pub(crate) fn is_served(
     definition: &Definition,
     sort_orders: &[Arc<SortOrder>],

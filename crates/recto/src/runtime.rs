@@ -20,8 +20,8 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the current Tokio runtime has timers. Tokio has no function for it, but a sleep
-/// panics without timers.
+/// Returns whether the current Tokio runtime has timers. Tokio has no function for this check, but
+/// a sleep panics without timers.
 fn has_timers() -> bool {
     caught(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }

@@ -1,7 +1,7 @@
 //! Reads of a whole collection, or of all rows of a filter, in no particular order: for exports and copies.
 //!
-//! If a page of the filter can be served without a filter scan, the scan reads such pages and no other rows.
-//! Otherwise it reads the whole table in the store's own order and applies the filter to each row.
+//! If the base table serves the filter without a filter scan, the scan reads pages of the filter. Otherwise
+//! it reads the whole table in the store's own order and applies the filter to each row.
 //!
 //! | module | content |
 //! |---|---|
@@ -35,7 +35,7 @@ pub use query::{Scan, ScanPart};
 use ranges::Reading;
 use token::Seal;
 
-/// Maximum number of rows that are read to measure the sizes of rows.
+/// Number of rows after which measuring the sizes of rows ends.
 const MAX_ROWS_MEASURED: u64 = 1_000_000;
 
 /// Step of a scan: the rows that it read, and the token with which the scan continues after them.
@@ -46,11 +46,10 @@ struct Step {
 
 type Steps = BoxStream<'static, Result<Step>>;
 
-/// Request for a scan.
 #[derive(Debug, Clone, Default)]
 struct ScanQuery {
     filter: String,
-    /// Number of ranges that are read concurrently; 0 for the default.
+    /// Number of ranges that are read concurrently. 0: the default.
     parallel: u32,
     resume: Option<String>,
 }
@@ -88,7 +87,7 @@ pub(crate) fn steps(
     steps.boxed()
 }
 
-/// Measures the sizes of the first [`MAX_ROWS_MEASURED`] rows in the store's order.
+/// Measures the sizes of rows in the store's order, until [`MAX_ROWS_MEASURED`] rows were read.
 pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     let mut sizes = RowSizes::default();
     let mut parts = parts(handle, Vec::new(), ScanQuery::default(), |_, _, row| {
@@ -105,7 +104,7 @@ pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     Ok(sizes)
 }
 
-/// Returns the parts of a scan, with each row decoded by `read`.
+/// Returns the parts of a scan (its rows in steps), with each row decoded by `read`.
 fn parts<T: Send + 'static>(
     handle: Arc<Handle>,
     row_filters: Vec<String>,
@@ -118,8 +117,8 @@ fn parts<T: Send + 'static>(
         let steps = if let Some(query) = rows.planned(&row_filters, &asked.filter)? {
             planned::begin(query, &rows, asked.resume).await?
         } else {
-            // This scan also reads the rows that row filters hide. `hides` makes the sizes of steps
-            // random, so that they do not reveal the number of hidden rows.
+            // A scan of the whole table also reads rows that row filters hide. `hides` makes the sizes of
+            // steps random, so that they do not reveal the number of hidden rows.
             let reading = Reading {
                 hides: !row_filters.is_empty(),
                 leaves_out: rows.excludes_empty(),
@@ -155,7 +154,7 @@ impl Rows {
         })
     }
 
-    /// Returns a query whose pages contain exactly these rows, if the base table serves it. Views
+    /// Returns a query whose pages contain exactly the rows of the scan, if the base table serves it. Views
     /// are not used, because a view lacks records that have a null in the view's key.
     fn planned(&self, row_filters: &[String], filter: &str) -> Result<Option<PageQuery<DynamicRecord>>> {
         if self.query.is_none() {
@@ -172,8 +171,8 @@ impl Rows {
         }
     }
 
-    /// Returns the columns of the key that cannot be empty, because a condition has a lower bound
-    /// for them. An empty cell is less than all values.
+    /// Returns the columns of the key that are not empty in any matching row. An empty cell is less than all
+    /// values, so a lower bound on a column excludes empty cells.
     fn excludes_empty(&self) -> ColumnSet {
         let fields = self.query.iter().flat_map(Query::fields_bounded_below);
         let columns = fields.filter_map(|field| self.sort_order.column_of_field[field]);
@@ -185,8 +184,8 @@ impl Rows {
         Seal::new(Arc::clone(&self.core.shared), self.identity.clone())
     }
 
-    /// Returns the rows of a step that are existing records and match the conditions, decoded by
-    /// `read`.
+    /// Returns the part of a scan with the rows of `step` that are existing records and match the conditions,
+    /// decoded by `read`.
     fn read<T>(
         &self,
         step: &Step,

@@ -74,9 +74,9 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// Converts the text of a value to the JSON form of records: `7` for an int, `"7"` for a bigint.
-/// Addresses of records and forms contain such texts. Text that is not a value of the type `ty`
-/// remains a JSON string, and is rejected when it is stored.
+/// Converts the text of a value to the JSON form of records: `7` for an int, `"7"` for a bigint. Paths in
+/// URLs and forms contain values as text. Text that is not a value of the type `ty` remains a JSON string,
+/// which the store rejects later.
 pub fn json_of_text(ty: &Type, text: &str) -> Json {
     match json::from_text(ty, text) {
         Ok(value) => json::to_json(ty, &value),
@@ -91,8 +91,8 @@ pub struct PageText {
     pub records: String,
     /// Number of records of the page.
     pub count: usize,
-    /// Digest of the page's rows. It is the same in every process with the same cursor keys. `None`
-    /// if the session computes no digest.
+    /// Digest of the page's rows. Processes with the same cursor keys compute equal digests. `None` if the
+    /// session computes no digest.
     pub digest: Option<u128>,
     /// Reply for the page, without its records.
     pub reply: PageReply,
@@ -112,7 +112,7 @@ pub struct StoreDescription {
 }
 
 impl StoreDescription {
-    /// Returns the entry of an unavailable collection; `None` if the collection is available.
+    /// Returns the entry in `unavailable` of a collection; `None` if the collection is available.
     pub fn unavailability(&self, collection: &str) -> Option<&UnavailableCollection> {
         self.unavailable.iter().find(|one| one.collection == collection)
     }
@@ -134,9 +134,9 @@ impl StoreDescription {
 /// # }
 /// ```
 ///
-/// The operations are grouped. Every session implements the groups [`Pages`] and [`Records`]. A
-/// method such as [`tools`](Self::tools) returns each other group. Its default implementation, for
-/// sessions without the group, returns an error.
+/// The operations are grouped. Every session implements the groups [`Pages`] and [`Records`]. Methods such as
+/// [`tools`](Self::tools) return the other groups. For sessions without a group, the default implementation
+/// of its method returns an error.
 #[async_trait]
 pub trait Session: Pages + Records {
     /// Returns a description of the store.

@@ -23,7 +23,7 @@ const TABLE_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum time for which a failed write of a load is retried, counted from its first failure. In
 /// this time, unreachable or busy nodes usually recover.
 const MAX_FAILING: Duration = Duration::from_secs(30);
-/// Approximate wait of a load before the second attempt of a write.
+/// Approximate wait before the second attempt of a write of a load. Each further wait is twice as long.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
 /// Approximate maximum wait before any attempt.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -36,11 +36,11 @@ pub(crate) struct Policy {
     /// wait is random, so that clients that failed together do not retry together.
     pause: Duration,
     time: Time,
-    /// True if an attempt that certainly had no effect is also retried.
+    /// True if an attempt that failed without effect is also retried.
     fails_in_passing: bool,
 }
 
-/// Limit of the time of all attempts together.
+/// Limit of the time that all attempts of a request take together.
 #[derive(Debug, Clone, Copy)]
 enum Time {
     /// Time that is counted from the beginning of the first attempt.
@@ -60,7 +60,7 @@ impl Policy {
         }
     }
 
-    /// Policy of a conditional write of the catalog. Each attempt may take the full time of a request.
+    /// Policy of a conditional write of the catalog. Each attempt may take the full time of one request.
     pub(crate) const CATALOG: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: WRITE_PAUSE,
@@ -76,7 +76,7 @@ impl Policy {
         fails_in_passing: false,
     };
 
-    /// Policy of work that takes hours, such as a load. It retries for a long time, because a delay
+    /// Policy of work that takes hours, such as a load. It retries for 30 s after a failure, because a delay
     /// is better than a stop.
     pub(crate) const LOAD: Self = Self {
         attempts: u32::MAX,
@@ -85,7 +85,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// Policy of a read that a change of a record needs.
+    /// Policy of a read on which a change of a record depends.
     pub(crate) const READ: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: WRITE_PAUSE,
@@ -93,8 +93,8 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// Policy of the write of a view's entry. It is retried without limit, because the record was
-    /// already changed.
+    /// Policy of the write of a view's entry. It retries without limit, because the record was already
+    /// changed.
     pub(crate) const ENTRY: Self = Self {
         attempts: u32::MAX,
         pause: WRITE_PAUSE,
@@ -113,7 +113,7 @@ impl Policy {
 
 /// Outcome of one attempt to send a request.
 pub(crate) enum Attempt<T, E> {
-    /// The outcome of the request is known, including that of all earlier attempts.
+    /// The outcome of the request is known, including the outcome of all earlier attempts.
     Known(T),
     /// The outcome of the attempt is unknown. It may be applied, now or later.
     Unknown(StoreError),
@@ -142,8 +142,8 @@ impl<E> Unsettled<E> {
     }
 }
 
-/// Makes attempts until the outcome of the request is known. Each attempt gets the remaining time
-/// as its limit.
+/// Makes attempts until the outcome of the request is known. Passes the remaining time to each attempt as its
+/// limit.
 ///
 /// # Errors
 /// The request was not applied, or its outcome is still unknown when the policy allows no further attempt.
@@ -188,7 +188,7 @@ where
     }
 }
 
-/// Returns whether an error of this kind may be transient.
+/// Returns whether an error of kind `kind` may be transient.
 pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -196,8 +196,8 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-/// Runs `work`, for which no caller waits, such as a load or a comparison of views. Repeats it
-/// after a transient error, so a repetition must have the same effect.
+/// Runs `work` for which no caller waits, such as a load or a comparison of views. Runs it again after a
+/// transient error, so running it twice must have the same effect as once.
 ///
 /// # Errors
 /// The errors of `work` that are not transient, or that last longer than [`MAX_FAILING`].
@@ -267,8 +267,8 @@ mod tests {
         ended: Result<&'static str, &'static str>,
     }
 
-    /// Runs a request whose attempts return these answers, with the last answer repeated. Each
-    /// attempt takes `takes`.
+    /// Runs a request whose attempts return `answers`, with the last answer repeated. Each attempt takes the
+    /// time `takes`.
     async fn run(policy: Policy, drawn: u8, takes: Duration, answers: &[Answer]) -> Seen {
         let start = Instant::now();
         let environment = Environment::new(Virtual { start, drawn });

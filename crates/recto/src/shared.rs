@@ -24,13 +24,14 @@ const MAX_RECORDINGS: u32 = 16;
 /// State that every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// Layer that divides partitions into buckets or keeps them whole; `None` if the store has its own.
+    /// Layer that divides partitions into buckets or keeps them whole. `None` if the store manages buckets
+    /// itself.
     pub(crate) partitions: Option<PartitionStore>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) holding: Arc<Holding>,
-    /// Lock that a page holds while it reads the catalog on behalf of all waiting pages.
+    /// Lock for reads of the catalog: one page reads it on behalf of all waiting pages.
     looking: Mutex<()>,
     /// Registration of this process as one of the writers of the store.
     pub(crate) writer: Writer,
@@ -47,21 +48,22 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// A write of records that is under way. While it exists, no view is added that the write does not
-/// maintain.
+/// Guard of a write of records that is under way. While the guard exists, no view is added that the write
+/// does not maintain.
 pub(crate) struct Writing<'s> {
     _here: RwLockReadGuard<'s, ()>,
     plain: Option<PlainWriting>,
 }
 
 impl Writing<'_> {
-    /// Returns an error if this process has no lease (the right to write plainly). Then the write must not
-    /// be sent.
+    /// Returns an error if this process has no lease (the right to write without conditions). The write must
+    /// not be sent after an error.
     pub(crate) fn check_lease(&self) -> Result<()> {
         self.plain.as_ref().map_or(Ok(()), PlainWriting::check_lease)
     }
 
-    /// Waits until this process has a lease, for at most `time`. Returns the remaining time.
+    /// Waits until this process has a lease (the right to write without conditions), for at most `time`.
+    /// Returns the remaining time.
     ///
     /// # Errors
     /// The process gets no lease in time.
@@ -72,8 +74,9 @@ impl Writing<'_> {
         }
     }
 
-    /// Returns whether the applied write is complete. It may be incomplete if other processes considered
-    /// this process dead. The caller must then repeat the write with the current schema.
+    /// Returns whether the applied write is in all views. If other processes considered this process dead,
+    /// they may have added views without the write. The caller must then repeat the write with the current
+    /// schema.
     ///
     /// # Errors
     /// The answer cannot be determined in time.
@@ -91,7 +94,7 @@ impl Writing<'_> {
         Ok(goes_on)
     }
 
-    /// Ends the write. The caller must know its outcome.
+    /// Ends the write. The caller must know the outcome of the write.
     pub(crate) fn ended(self) {
         if let Some(plain) = self.plain {
             plain.ended();
@@ -122,10 +125,10 @@ impl Shared {
         }
     }
 
-    /// Begins a write of records that change. The writer must determine its changes while it holds the
-    /// result, and must hold the result until the outcome is known. A view that is added meanwhile is then
-    /// either written by this write, or filled after it. A caller that holds the result must not call this
-    /// method again. For plain writes, use [`writing_plainly`](Self::writing_plainly).
+    /// Begins a write of records, so that no view is added without the write. The writer must determine its
+    /// changes while it holds the result, and must hold the result until the outcome is known. A caller that
+    /// holds the result must not call this method again. For writes without conditions, use
+    /// [`writing_plainly`](Self::writing_plainly).
     pub(crate) async fn writing(&self) -> Writing<'_> {
         Writing {
             _here: self.writing.read().await,
@@ -133,11 +136,13 @@ impl Shared {
         }
     }
 
-    /// Begins a plain write. Other processes know of such a write only if this process announces it. Its
-    /// order among the writes of other processes depends on the local clock.
+    /// Begins a plain write (a write without a condition on a version). Other processes know of a plain write
+    /// only if this process announces it. Its order among the writes of other processes depends on the local
+    /// clock.
     ///
     /// # Errors
-    /// The write cannot be announced in time, or the local clock is wrong: nothing may be written.
+    /// The write cannot be announced in time, or the local clock is wrong. The caller must then write
+    /// nothing.
     pub(crate) async fn writing_plainly(&self, time: Duration) -> Result<Writing<'_>> {
         if let Some(guard) = self.store.clock_guard()
             && !guard.may_stamp().await
@@ -149,8 +154,8 @@ impl Shared {
         Ok(writing)
     }
 
-    /// Changes the catalog's tables of views and unique constraints with a function that returns whether it
-    /// changed them. If another process records a schema at the same time, the function is called again.
+    /// Changes the states of views and unique constraints in the catalog. `change` returns whether it changed
+    /// them. If another process records a schema at the same time, calls `change` again.
     ///
     /// # Errors
     /// The catalog cannot be read or written.
@@ -177,17 +182,18 @@ impl Shared {
         .with_hint("run the command again when other processes have finished applying schemas"))
     }
 
-    /// Waits until no write of this process is under way, and prevents new writes while the result is held.
+    /// Waits until no write of this process is under way, and prevents new writes while the caller holds the
+    /// result.
     pub(crate) async fn alone(&self) -> RwLockWriteGuard<'_, ()> {
         self.writing.write().await
     }
 
-    /// Returns the cached state of the schema.
+    /// Returns the cached schema.
     pub(crate) fn held(&self) -> Arc<Held> {
         self.holding.held()
     }
 
-    /// Returns the version of the cached state that [`held`](Self::held) returns.
+    /// Returns the version of the cached schema.
     pub(crate) fn version(&self) -> u64 {
         self.holding.version()
     }
@@ -202,12 +208,13 @@ impl Shared {
     }
 
     /// Returns whether the cached schema is too old for reads of views. Another process may have dropped a
-    /// view since the schema was read.
+    /// view since the cached schema was read.
     pub(crate) fn is_old(&self) -> bool {
         self.store.limits().remote && self.holding.is_old(&self.environment)
     }
 
-    /// Reads the catalog if the cached schema is too old, once for all callers that wait for it.
+    /// Reads the catalog if the cached schema is too old. One read serves all callers that wait at the same
+    /// time.
     ///
     /// # Errors
     /// The catalog cannot be read, so it is not known which views are written.
@@ -227,8 +234,8 @@ impl Shared {
         write_options(self.request_timeout)
     }
 
-    /// Returns the options of writes of a load. If `relaxed` is true, no caller waits for the durability
-    /// of a single request or for its progress.
+    /// Returns the options of writes of a load. If `relaxed` is true, no caller waits until a single request
+    /// is on disk.
     pub(crate) fn load_options(&self, timeout: Duration, relaxed: bool) -> WriteOptions {
         WriteOptions {
             timeout: self.request_timeout.unwrap_or(timeout),

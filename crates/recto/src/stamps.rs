@@ -22,8 +22,8 @@ impl Stamps {
         }
     }
 
-    /// Returns the current time as a timestamp. It is greater than every timestamp that this
-    /// process returned before, and than the newest timestamp that the store reported. A write is
+    /// Returns the current time as a timestamp in microseconds. The timestamp is greater than every timestamp
+    /// that this process returned before, and than the newest timestamp that the store reported. A write is
     /// therefore never older than the data that it replaces, even if the clock was set back.
     pub(crate) fn next(&self) -> Stamp {
         let now = self.environment.now_micros();

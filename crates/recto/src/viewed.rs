@@ -1,4 +1,5 @@
-//! View of a collection that view maintenance needs: its views, and its base table with versions.
+//! State of a collection that the maintenance of views needs: its views, and its base table with
+//! versions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ const LEAST_STAMP: i64 = 1;
 /// Collection whose writes must also maintain views, or whose records can change.
 #[derive(Debug)]
 pub(crate) struct Viewed {
-    /// Views that writes maintain.
+    /// Views and unique constraints that writes maintain.
     pub(crate) views: ViewedCollection,
     /// Base table of records that can change. `None`: rows of the collection are written without
     /// conditions.
     pub(crate) base: Option<BaseTable>,
-    /// Base table with its current definition.
+    /// Base table by the current definition of the collection.
     pub(crate) table: Arc<Table>,
-    /// For each field of the collection, its column in the base table.
+    /// For each field of the collection, the index of its column in the base table.
     columns: Vec<usize>,
 }
 
@@ -57,7 +58,7 @@ impl Written {
 }
 
 impl Viewed {
-    /// Returns the views and base table of a collection. Returns nothing if every write of the
+    /// Returns the views and base table of a collection. Returns `None` if every write of the
     /// collection affects only the base table.
     pub(crate) fn new(recorded: &Recorded, collection: &Collection) -> Option<Self> {
         if collection.attached.is_some() {
@@ -76,7 +77,8 @@ impl Viewed {
         (viewed.base.is_some() || !viewed.views.views().is_empty()).then_some(viewed)
     }
 
-    /// Creates the value from views and the definition of a collection.
+    /// Creates the state from given views and the definition of a collection. Returns `None` if the
+    /// definition has no valid base table.
     pub(crate) fn of(views: ViewedCollection, collection: &Collection) -> Option<Self> {
         let base = match collection.writes {
             WriteMode::Update => Some(BaseTable::new(collection).ok()?),
@@ -92,8 +94,8 @@ impl Viewed {
         })
     }
 
-    /// Parses a row of the base table. If rows are written without conditions, the version is the
-    /// write timestamp of the row's values, or [`LEAST_STAMP`].
+    /// Parses a row of the base table. In a collection without versions, the version of the record
+    /// is the write timestamp of the row's values, or [`LEAST_STAMP`] if the timestamp is unknown.
     ///
     /// # Errors
     /// The row is damaged, or was written by a newer release.
@@ -117,7 +119,7 @@ impl Viewed {
     }
 }
 
-/// Returns an error if a record is too large to change.
+/// Returns an error if a record is larger than [`MAX_RECORD_BYTES`].
 pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
     let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
     if bytes <= MAX_RECORD_BYTES {
@@ -131,8 +133,8 @@ pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
 }
 
 impl Viewed {
-    /// Returns the judge that compares rows of a view with their records. Returns nothing if writes
-    /// do not maintain the view.
+    /// Returns the judge that decides whether rows of a view match their records. Returns `None` if
+    /// writes do not maintain the view.
     pub(crate) fn judge_of(self: &Arc<Self>, view: &SortOrder) -> Option<Arc<dyn Judge>> {
         let mut views = self.views.views().iter();
         let view = views.find(|one| one.table().name() == view.table.name())?;
@@ -143,7 +145,7 @@ impl Viewed {
     }
 }
 
-/// Judge that decides whether rows of one view match their records.
+/// Decides whether rows of one view match their records, for reads that must not return stale rows.
 #[derive(Debug)]
 struct ViewJudge {
     viewed: Arc<Viewed>,

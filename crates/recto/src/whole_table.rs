@@ -15,20 +15,20 @@ const STEP_ROWS: u32 = 1_000;
 /// Maximum size of the rows of one read, in bytes.
 const STEP_BYTES: u64 = 2 << 20;
 
-/// Rows of a table that are still to be read.
+/// Reader of a whole table, with the ranges that remain to be read.
 pub(crate) struct WholeTable<'s> {
     shared: &'s Shared,
     table: Arc<Table>,
     options: ReadOptions,
     ranges: VecDeque<TokenRange>,
-    /// Position within the first range. `None`: its start.
+    /// Position within the first range after which the next read begins. `None`: the start of the range.
     after: Option<ScanPosition>,
     pace: Pace,
 }
 
 impl<'s> WholeTable<'s> {
-    /// Begins to read a table, at most `rows_per_second` rows in each second. Replaces the maximum size of
-    /// `options` by that of a step.
+    /// Begins to read a table, at most `rows_per_second` rows in each second. The maximum size of a read is
+    /// [`STEP_BYTES`], instead of that in `options`.
     ///
     /// # Errors
     /// The store cannot be read.

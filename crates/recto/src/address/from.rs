@@ -1,4 +1,4 @@
-//! Conversions to an address: from a text, a path or an address.
+//! Conversions of texts, paths and references to [`StoreAddress`].
 
 use std::path::{Path, PathBuf};
 

@@ -11,18 +11,18 @@ use crate::error::{Error, ErrorKind, Result};
 /// Existing table that may become a view of the attached collection.
 pub(super) struct Candidate {
     pub(super) table: TableThere,
-    /// True if the table is a materialized view with a filter, so that it lacks further records,
-    /// not only those whose key fields are null.
+    /// True if the table is a materialized view whose filter excludes records for other reasons than null key
+    /// fields.
     pub(super) is_partial: bool,
     /// True if the request to attach names this table.
     pub(super) is_named: bool,
 }
 
-/// Collection that is being declared from an existing table.
+/// Declaration of a collection from an existing table, under construction.
 pub(super) struct Declaring<'a> {
     name: &'a str,
     table: &'a AttachedTable,
-    /// Columns that become fields. The columns of the key come first.
+    /// Columns that become fields, with the columns of the key first.
     fields: Vec<&'a ColumnThere>,
     /// Declarations of the collection's views, in the schema language.
     views: String,
@@ -65,7 +65,7 @@ impl<'a> Declaring<'a> {
     /// Adds a table as a view, or records the reason why it cannot be a view.
     ///
     /// # Errors
-    /// The request names the table, and it cannot be a view.
+    /// The request names the table, and the table cannot be a view.
     pub(super) fn view(&mut self, candidate: Candidate) -> Result<()> {
         let Candidate {
             table,
@@ -89,7 +89,7 @@ impl<'a> Declaring<'a> {
         Ok(())
     }
 
-    /// Returns the reason why a table cannot be a view of this table, if there is one.
+    /// Returns the reason why the table `view` cannot be a view of the collection; `None` if it can.
     fn obstacle_of_view(&self, view: &TableThere, is_partial: bool) -> Option<String> {
         if let Err(error) = check_name(&view.name) {
             return Some(error.to_string());
@@ -172,7 +172,7 @@ fn is_key(column: &ColumnThere) -> bool {
     matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_))
 }
 
-/// Returns the reason why a column cannot be a field, if there is one.
+/// Returns the reason why a column cannot be a field; `None` if it can.
 fn obstacle(column: &ColumnThere) -> Option<String> {
     if let Err(error) = check_name(&column.name) {
         return Some(error.to_string());

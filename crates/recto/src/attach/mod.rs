@@ -20,20 +20,20 @@ use crate::recto::Recto;
 use crate::session::{AttachReport, AttachRequest, LeftOut};
 
 impl Recto {
-    /// Attaches a table of a Cassandra keyspace. It becomes a collection, which Recto reads and
-    /// does not write. Recto records the address of the keyspace without credentials. If the table
-    /// is already attached, its declaration is updated.
+    /// Attaches a table of a Cassandra keyspace. The table becomes a collection, which Recto reads and does
+    /// not write. Recto records the address of the keyspace without credentials. If the table is already
+    /// attached, its declaration is updated.
     ///
-    /// Recto creates nothing in that keyspace, and sends only `SELECT` statements to it.
+    /// Recto creates nothing in the keyspace of the table, and sends only `SELECT` statements to it.
     ///
     /// # Errors
-    /// After an error, no collection is changed. If the store fails while Recto writes to it, the
-    /// address of the keyspace may be recorded already. Repeating the call completes the rest.
+    /// After an error, no collection is changed. If the store fails while Recto writes to it, the address of
+    /// the keyspace may be recorded already. Another call completes the attachment.
     /// - [`ErrorKind::NotFound`]: the table does not exist.
     /// - [`ErrorKind::Unauthorized`]: Recto may not read the table.
     /// - [`ErrorKind::Unsupported`]: the key has a column that Recto does not support, which the message names; or
     ///   Recto created the table.
-    /// - [`ErrorKind::SchemaMismatch`]: the store has another collection with this name.
+    /// - [`ErrorKind::SchemaMismatch`]: the store has another collection with the requested name.
     /// - The keyspace is unreachable, or the store cannot be written.
     pub async fn attach(&self, request: &AttachRequest) -> Result<AttachReport> {
         let AttachRequest { table, from, .. } = request;
@@ -75,9 +75,8 @@ impl Recto {
         })
     }
 
-    /// Describes, in one line each, the other collections that Recto reads from the new address
-    /// from now on. All tables of a keyspace share one address, so a new address also applies to
-    /// them.
+    /// Returns a line for each other collection that Recto will read from the new address. All tables of a
+    /// keyspace share one address, so a new address also applies to them.
     async fn moved(&self, table: &AttachedTable, name: &str, address: &str) -> Result<Vec<String>> {
         if !self.catalog().exists().await? {
             return Ok(Vec::new());
@@ -117,7 +116,8 @@ async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableTher
     Ok(found)
 }
 
-/// Finds the tables that may become views: the materialized views of the table, and the tables that the request names.
+/// Finds the tables that may become views: the materialized views of the table, and other tables that the
+/// request names.
 async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<Vec<Candidate>> {
     let table = &request.table;
     let mut candidates = Vec::new();

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// Converts the bounds of buckets and the partition keys of one sort order to JSON and back.
+/// Converts the bounds of buckets and the partition keys of one sort order (base table or view) to JSON and
+/// back.
 pub(super) struct Edges<'a> {
     pub(super) definition: &'a Collection,
     pub(super) sort_order: &'a SortOrder,
@@ -76,7 +77,8 @@ impl Edges<'_> {
         named.collect()
     }
 
-    /// Returns the order values of a bound. A bound may have values for only the first columns of the order.
+    /// Converts a bound of a bucket to JSON: the values of the order fields. A bound may have values for only
+    /// the first columns of the order.
     pub(super) fn edge(&self, edge: &Cells) -> Result<Vec<Json>> {
         let (mut values, mut is_null) = (Vec::new(), false);
         for (index, cell) in edge.iter().enumerate() {
@@ -85,8 +87,7 @@ impl Edges<'_> {
                 Holds::Derived(_, Derivation::IsNull) => {
                     is_null = cell == self.sort_order.derived(column, None).as_deref();
                 }
-                // A sort key is not shown, because the text that it sorts follows
-                // as a cell of its own.
+                // Omit a sort key, because the text from which it was derived is the next cell.
                 Holds::Derived(_, Derivation::SortKey(_)) => {}
                 Holds::Hidden => break,
                 _ if std::mem::take(&mut is_null) => values.push(Json::Null),
@@ -112,7 +113,8 @@ impl Edges<'_> {
     /// which become the first cells of a clustering key. A position ends before its first null.
     ///
     /// # Errors
-    /// The text is not such an array, or has too many positions. A value does not match the type of its field.
+    /// The text is not a JSON array of arrays, or has too many positions. A value does not match the type of
+    /// its field.
     pub(super) fn places(&self, text: &str, most: usize) -> Result<Vec<Cells>> {
         let places: Vec<Vec<&RawValue>> = serde_json::from_str(text).map_err(|error| {
             wrong("at must be a JSON array of positions, each an array of order values").with_source(error)
@@ -171,7 +173,7 @@ impl Edges<'_> {
         Ok(cells)
     }
 
-    /// Encodes the JSON value of a field as a cell. Returns nothing for null.
+    /// Encodes the JSON value of the field at index `field` as a cell. Returns `None` for null.
     fn cell(&self, field: usize, value: &RawValue) -> Result<Option<Vec<u8>>> {
         let Field { name, ty } = &self.definition.fields[field];
         let refused = |error: String| wrong(format!("{name}: {error}"));

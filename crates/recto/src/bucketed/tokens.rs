@@ -9,8 +9,8 @@ use recto_store::ScanPosition;
 
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// Version of the format of all tokens. Tokens are short-lived: after a change of the format, a client lists again from
-/// the beginning.
+/// Version of the token format. Tokens are short-lived: after a change of the format, Recto rejects old
+/// tokens, and a client lists again from the beginning.
 const FORM: u8 = 1;
 /// Maximum length of a token, in characters.
 const MAX_CHARACTERS: usize = 256 << 10;
@@ -27,10 +27,10 @@ pub(super) fn of_seek(seek: &Seek) -> String {
     }
 }
 
-/// Parses the position in a list of buckets from its token. Without a token, it is the beginning.
+/// Parses the token of a position in a list of buckets. The empty text is the beginning of the list.
 ///
 /// # Errors
-/// The text is not such a token.
+/// The text is not a token of a list of buckets.
 pub(super) fn read_seek(text: &str) -> Result<Seek> {
     if text.is_empty() {
         return Ok(Seek::At(Vec::new()));
@@ -52,10 +52,10 @@ pub(super) fn of_position(position: &PartitionsPosition) -> String {
     token(PARTITIONS, &content)
 }
 
-/// Parses the position in a list of partitions from its token. Without a token, it is the beginning.
+/// Parses the token of a position in a list of partitions. The empty text is the beginning of the list.
 ///
 /// # Errors
-/// The text is not such a token.
+/// The text is not a token of a list of partitions.
 pub(super) fn read_position(text: &str) -> Result<PartitionsPosition> {
     if text.is_empty() {
         return Ok(PartitionsPosition::default());

@@ -19,13 +19,14 @@ use crate::session::ViewProgress;
 use crate::verify::undisturbed;
 use crate::writes::{MAX_LOOKS, busy};
 
-/// Maximum number of records that one step fills in. Writes may wait for a step, which takes some
+/// Maximum number of records for which one step writes entries. Writes may wait for a step, which takes some
 /// milliseconds.
 const STEP_ROWS: u32 = 1_000;
 /// Number of ranges of the base table that are filled concurrently.
 const PARALLEL: usize = 4;
 
-/// Work that fills the new views of one collection. All writers must already maintain these views.
+/// Work that fills the new views of one collection. All writers must already maintain the views, so that no
+/// record is missed.
 pub(super) struct Fill<'a> {
     build: &'a Build<'a>,
     core: Arc<CollectionCore>,
@@ -58,8 +59,8 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// Reads the base table and writes the entries of its records. Starts at the recorded position,
-    /// or at the beginning.
+    /// Reads the base table and writes the entries of its records. Continues at the recorded positions, or
+    /// begins at the start.
     pub(super) async fn run(&self) -> Result<()> {
         let pieces = self.pieces().await?;
         self.telling.lock().await.progress.rows = pieces.iter().map(|piece| piece.rows).sum();
@@ -78,8 +79,8 @@ impl<'a> Fill<'a> {
             return Ok(pieces);
         }
         let store = &self.build.shared.store;
-        // A local store reads ranges one after the other, so several ranges would save no time. One
-        // range also avoids the search for the ends of ranges, which scans all keys.
+        // A local store reads ranges one after another, so several ranges would save no time. One range also
+        // avoids the search for the ends of ranges, which scans all keys.
         let asked = if store.limits().remote { MAX_PIECES / 2 } else { 1 };
         let pieces = Covered::split(&*store.snapshot()?, &self.core.base().table, asked).await?;
         self.kept.begin(&pieces).await?;
@@ -100,7 +101,7 @@ impl<'a> Fill<'a> {
         Ok(())
     }
 
-    /// Writes the entries of the next records of a range. Returns the number of these records.
+    /// Writes the entries of the next records of a range. Returns the number of rows that were read.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
         for _ in 0..MAX_LOOKS {
             let Some(read) = self.copy(piece).await? else {
@@ -110,15 +111,15 @@ impl<'a> Fill<'a> {
             piece.rows += rows;
             piece.is_done = read.next.is_none();
             piece.after = read.next.or_else(|| piece.after.take());
-            // Storing the progress also makes the entries durable that this step wrote.
+            // The durable write of the progress also makes the entries of this step durable.
             self.kept.put(std::slice::from_ref(piece)).await?;
             return Ok(rows);
         }
         Err(busy("the buckets of a view"))
     }
 
-    /// Reads the next records of a range and writes their entries. Returns `None` if entries moved to other buckets
-    /// meanwhile.
+    /// Reads the next records of a range and writes their entries. Returns `None` if rows of the view moved
+    /// to other buckets during the writes, so that the caller must try again.
     async fn copy(&self, piece: &Piece) -> Result<Option<ScanRead>> {
         let shared = self.build.shared;
         let undisturbed = undisturbed(shared).await?;

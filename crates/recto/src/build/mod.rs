@@ -1,12 +1,12 @@
-//! Fills new views until they are ready, and drops views that are no longer declared.
+//! Building of new views until they are ready, and dropping of views that are no longer declared.
 //!
-//! [`recto_protocol::views::next_step`] returns the next step from the catalog. An interrupted process continues when
-//! it starts again.
+//! [`recto_protocol::views::next_step`] returns the next step from the recorded state of a view. An
+//! interrupted process continues when it starts again.
 //!
 //! | module | content |
 //! |---|---|
 //! | `fill` | entries of the existing records in new views |
-//! | `unique` | claims of the existing records |
+//! | `unique` | claims (reservations of unique values) of the existing records |
 
 mod fill;
 mod unique;
@@ -32,30 +32,29 @@ use crate::shared::Shared;
 use crate::verify::{MISFIT, Verification};
 use fill::Fill;
 
-/// Context of the work that builds and drops views.
+/// Work that builds new views and drops removed views, with its options.
 pub(crate) struct Build<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) options: &'a ApplyOptions,
     pub(crate) progress: Progress<'a, ViewProgress>,
 }
 
-/// Next step for some views of one collection: the views are built or dropped.
+/// Next step for views of one collection that are in the same state.
 struct Due {
     collection: String,
     numbers: Vec<u64>,
     step: BuildStep,
 }
 
-/// Progress of the views on which this process has worked, by the number of the view.
+/// Progress of the views on which this process has worked, by the id of the view.
 type KnownViews = HashMap<u64, Known>;
 
-/// Number of misfits (records that the view cannot store) of each compared view, by the number of
-/// the view.
+/// Counts of misfits (records that the view cannot store) of each compared view, by the id of the view.
 type CountedMisfits = HashMap<u64, MisfitCounts>;
 
 impl Build<'_> {
-    /// Works until every view is ready or dropped and each record has its claims. It uses the cached schema, which must
-    /// be the recorded one.
+    /// Works until every view is ready or dropped, and each record has its claims (reservations of unique
+    /// values). The cached schema must be equal to the recorded schema.
     ///
     /// # Errors
     /// The store failed, a view could not be repaired, or records have the same values of unique fields. Another call
@@ -140,15 +139,15 @@ impl Build<'_> {
                 let forget = |views: &mut KeptViews| forget(views, &due.numbers);
                 self.shared.record_views(forget).await?;
             }
-            // `apply` creates the table before it records the view, so there is no
-            // table to create here.
+            // `apply` creates the table before it records the view, so no table needs to be created here.
             BuildStep::MakeTable | BuildStep::Done => is_now(Known::Ready),
         }
         Ok(())
     }
 
-    /// Waits until no write uses a schema older than the cached one. The method waits for the running writes of this
-    /// process. If other processes also write, it waits until each has announced that it uses this schema.
+    /// Waits until no write uses a schema older than the cached one. First waits for the running writes of
+    /// this process. Then waits until each other process that writes has announced that it uses the cached
+    /// schema.
     async fn barrier(&self, recorded: &Recorded, told: impl Fn(&str)) -> Result<()> {
         drop(self.shared.alone().await);
         if self.shared.store.limits().transactions {
@@ -159,9 +158,9 @@ impl Build<'_> {
         self.shared.writer.barrier(needed, told).await
     }
 
-    /// Compares filled views with their records, and repairs the differences that earlier writers
-    /// left. Returns the number of misfits of each view, which are records that the view cannot
-    /// store. All writers already maintain the views, so no new misfits appear.
+    /// Compares filled views with their records, and repairs differences. Returns the counts of misfits
+    /// (records that the view cannot store) of each view. All writers already maintain the views, so no new
+    /// misfits appear.
     ///
     /// # Errors
     /// There are misfits and the options do not allow them, the store failed, or a view could not be repaired.
@@ -217,8 +216,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Returns the state of a collection by the cached schema; `None` if the collection no longer
-    /// exists.
+    /// Returns the state of the collection `name`; `None` if the collection no longer exists.
     fn core(&self, recorded: &Recorded, name: &str) -> Option<Arc<CollectionCore>> {
         let definition = recorded.schema.collection(name)?;
         let held = self.shared.held();
@@ -226,7 +224,7 @@ impl Build<'_> {
         Some(Arc::new(core))
     }
 
-    /// Returns the progress report that a step sends when it begins.
+    /// Returns the progress report with which a step begins.
     fn told(&self, collection: &str, numbers: &[u64], step: &str) -> ViewProgress {
         let held = self.shared.held();
         let views = held.recorded.views.of(collection);
@@ -241,7 +239,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns the error that a view or unique constraint is not ready, because it cannot store some
+/// Returns the error for a view or unique constraint that cannot become ready, because it cannot store some
 /// records.
 #[cold]
 fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Error {
@@ -257,8 +255,8 @@ fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Er
     )
 }
 
-/// Returns the next step. Views that are being built come before views that are being dropped,
-/// because users wait for them.
+/// Returns the next step and its views, or `None` if all views are done. Views that are being built come
+/// before views that are being dropped, because users wait for them.
 fn due(views: &KeptViews, known: &KnownViews) -> Option<Due> {
     let step_of = |view: &KeptView| {
         let recorded = Known::recorded(view.state);
@@ -291,8 +289,8 @@ fn state_of(views: &KeptViews, number: u64) -> Option<ViewState> {
     Some(tables.find(|view| view.number == number)?.state)
 }
 
-/// Sets the state of views. A view that becomes ready retires the earlier view of its name. Returns
-/// whether any state changed.
+/// Sets the state of the views with the ids `numbers`. A view that becomes ready retires the earlier view
+/// with its name. Returns whether any state changed.
 fn set(views: &mut KeptViews, numbers: &[u64], state: ViewState) -> bool {
     let from = match state {
         ViewState::Ready => ViewState::Building,

@@ -1,9 +1,9 @@
-//! Creates the claims of existing records for unique constraints that were added later. A claim
-//! reserves the values of the unique fields for one record.
+//! Creation of claims (reservations of unique values for one record) for records that are older than their
+//! unique constraint.
 //!
-//! Writes obey a constraint from the time it is recorded: a new record gets its claims or is rejected. This module
-//! gives the existing records their claims, one after the other, from their current values. If two records have the
-//! same values, one gets the claims and the other is reported.
+//! Writes obey a constraint from the time it is recorded: a new record gets its claims or is rejected. This
+//! module gives the existing records their claims, one after another, from their current values. If two
+//! records have the same values, one record gets the claims, and an error reports the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,25 +25,25 @@ use crate::writes::{claim_as_it_is, has_claims};
 /// Maximum number of records with duplicate values that an error names.
 const MAX_EXAMPLES: usize = 5;
 
-/// Existing records that could not get their claims: another record has the values, or the values
-/// cannot be stored.
+/// Existing records that could not get their claims (reservations of unique values). Either another record
+/// has the values, or the constraint cannot store them.
 #[derive(Debug, Default)]
 struct Duplicates {
     count: u64,
     examples: Vec<String>,
-    /// Number of records whose values cannot be stored, by the number of the constraint.
+    /// Counts of records whose values cannot be stored, by the id of the constraint.
     misfits: HashMap<u64, MisfitCounts>,
     /// Description of the first record whose values cannot be stored.
     misfit: Option<String>,
 }
 
 impl Build<'_> {
-    /// Creates the claims of all records for the constraints that are not ready, and marks these
-    /// constraints as ready.
+    /// Creates the claims (reservations of unique values) of all records for the constraints that are not
+    /// ready, and marks the constraints as ready.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`]: some records have the same values as other records. Their
-    /// constraints stay in force for all writes.
+    /// [`ErrorKind::SchemaMismatch`]: some records have the same values as other records. All writes still
+    /// obey the constraints.
     pub(super) async fn claim_all(&self, recorded: &Recorded) -> Result<()> {
         for collection in &recorded.schema.collections {
             let building = recorded.views.unique_of(&collection.name);
@@ -55,7 +55,7 @@ impl Build<'_> {
             if numbers.is_empty() {
                 continue;
             }
-            // After the barrier, every write uses a schema with the constraint, so
+            // After the barrier (a wait for all writers), every write uses a schema with the constraint, so
             // `claim_each` misses no record.
             self.barrier(recorded, |step| {
                 (self.progress)(self.claiming(&collection.name, step));
@@ -112,7 +112,8 @@ impl Build<'_> {
 }
 
 impl Duplicates {
-    /// Counts a record for each constraint that cannot store its values.
+    /// Counts a record for each of the constraints with the ids `numbers` that cannot store the record's
+    /// values.
     fn count_misfits(&mut self, core: &CollectionCore, row: RowRef<'_>, numbers: &[u64]) -> Result<()> {
         for misfit in misfits_of(core, row)? {
             if !numbers.contains(&misfit.number.0) {
@@ -128,7 +129,7 @@ impl Duplicates {
         Ok(())
     }
 
-    /// Checks that the constraints can store the values of all records.
+    /// Checks that the constraints of `collection` can store the values of all records.
     ///
     /// # Errors
     /// A constraint cannot store the values of a record.
@@ -142,7 +143,8 @@ impl Duplicates {
         Err(not_allowed(&name, misfits, self.misfit.clone()))
     }
 
-    /// Creates the claims of one record, or counts the record as a duplicate.
+    /// Creates the claims (reservations of unique values) of the record with the given key. Counts the record
+    /// as a duplicate if another record has the values.
     async fn add(&mut self, core: &Arc<CollectionCore>, key: &Cells, numbers: &[u64]) -> Result<()> {
         let numbers: Vec<ViewNumber> = numbers.iter().copied().map(ViewNumber).collect();
         match claim_as_it_is(core, key, &numbers).await {

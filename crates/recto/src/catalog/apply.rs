@@ -20,19 +20,18 @@ use crate::session::{Applied, ApplyOptions, Misfits, QueueTableSettings, SchemaP
 
 /// Changes that the application of a schema would make to a store.
 pub(crate) struct Intent {
-    /// Schema to record: the applied schema, and the parts of the recorded schema that stay.
+    /// Schema to record: the applied schema, and the parts of the recorded schema that it does not remove.
     schema: Schema,
-    /// Tables of the views of `schema`, with their states.
+    /// Tables of the views and unique constraints of `schema`, with their states.
     views: KeptViews,
     /// Plan of the changes as it is shown to the user.
     pub(crate) plan: SchemaPlan,
-    /// Changes of tables that are made before the schema is recorded.
+    /// Changes of tables to make before the schema is recorded.
     tables: Vec<TableChange>,
-    /// Changes that are made after the schema is recorded.
     after: DeferredChanges,
 }
 
-/// Changes that are made after a schema is recorded.
+/// Changes to make after a schema is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredChanges {
     /// Names of the tables to drop.
@@ -42,9 +41,8 @@ pub(crate) struct DeferredChanges {
 }
 
 impl Intent {
-    /// Creates the intent to apply `asked` to a store that has recorded `recorded`, and whose
-    /// tables are as `found` describes. `show` returns the statements that the store would run to
-    /// change a table.
+    /// Creates the intent to apply `asked` to a store with the recorded schema `recorded` and the tables
+    /// `found`. `show` returns the statements that the store would run for a change of a table.
     pub(crate) fn new(
         recorded: &Recorded,
         found: &FoundTables,
@@ -75,8 +73,7 @@ impl Intent {
         plan.rejected
             .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
         plan.rejected.extend(too_many(&schema));
-        // The queue tables store the settings of the queues, so the recorded
-        // schema leaves them out.
+        // The queue tables store the settings of queues, so omit the settings from the recorded schema.
         schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
         plan.rejected
@@ -169,16 +166,16 @@ pub(crate) struct ShorterKeep {
 }
 
 impl Intent {
-    /// Returns the collections whose records may not fit the views or unique constraints to add.
-    /// Returns none if the plan already rejects the schema.
+    /// Returns the collections whose records may not fit the views or unique constraints to add. Returns an
+    /// empty list if the plan already rejects the schema.
     pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
         let added = self.stored_collections(found).filter_map(|declared| {
             let views = self.views.of(&declared.name);
             let views = views.filter(|view| view.state == ViewState::Building).cloned();
             let unique = self.views.unique_of(&declared.name);
             let unique = unique.filter(|unique| unique.is_building).cloned();
-            // A table may have records although no collection is recorded for it. They have the
-            // declared definition then.
+            // A table may have records although no collection is recorded for it. Such records are assumed to
+            // have the declared definition.
             let stored = recorded.schema.collection(&declared.name).unwrap_or(declared);
             Some(Added {
                 stored: Arc::clone(stored),
@@ -191,16 +188,16 @@ impl Intent {
         added.collect()
     }
 
-    /// Returns the collections of the applied schema that can have records in this store. Returns none if the plan
-    /// already rejects the schema.
+    /// Returns the collections of the applied schema that can have records in this store. Returns no
+    /// collections if the plan already rejects the schema.
     fn stored_collections(&self, found: &FoundTables) -> impl Iterator<Item = &Arc<Collection>> {
         self.schema.collections.iter().filter(|one| {
             self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
         })
     }
 
-    /// Returns the collections whose retention time becomes shorter. Returns none if the plan already rejects
-    /// the schema.
+    /// Returns the collections whose retention time becomes shorter. Returns an empty list if the plan
+    /// already rejects the schema.
     pub(crate) fn shorter_keeps(&self, recorded: &Recorded, found: &FoundTables) -> Vec<ShorterKeep> {
         let shorter = self.stored_collections(found).filter_map(|declared| {
             let stored = recorded.schema.collection(&declared.name)?;
@@ -213,7 +210,8 @@ impl Intent {
         shorter.collect()
     }
 
-    /// Adds to the plan the records that do not fit the views or unique constraints to add.
+    /// Adds to the plan the records that do not fit the views or unique constraints to add. Rejects the plan,
+    /// unless the options allow such records.
     pub(crate) fn add_misfits(&mut self, misfits: Vec<Misfits>, options: &ApplyOptions) {
         if !options.allow_misfits {
             let refused = misfits
@@ -225,8 +223,8 @@ impl Intent {
     }
 }
 
-/// Returns whether a change concerns a collection that was attached and stays attached. Such a
-/// collection follows its table, so Recto changes nothing.
+/// Returns whether a change concerns a collection that was attached and stays attached. Another program
+/// changes the table of such a collection, and Recto only records the change.
 fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     let is_attached =
         |schema: &Schema, name: &str| schema.collection(name).is_some_and(|one| one.attached.is_some());
@@ -234,16 +232,17 @@ fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     change.kind.collection().is_some_and(is_both)
 }
 
-/// Returns the recorded schema with the settings that all queues share.
+/// Returns the recorded schema together with the settings that all queues share, for the comparison with the
+/// new schema.
 fn before(recorded: &Recorded, found: &FoundTables) -> Schema {
     let mut before = Schema::clone(&recorded.schema);
     before.queues = found.queues.as_ref().map(FoundQueues::said).unwrap_or_default();
     before
 }
 
-/// Returns a line for each view whose table is created or dropped while other programs write. Such
-/// views are new views, which must be filled with existing records, and views that an interrupted
-/// `apply` did not finish.
+/// Returns a line for each view whose table is created or dropped while other programs write. The lines cover
+/// new views, which must be filled with existing records, and views that an interrupted `apply` did not
+/// finish.
 fn views_on_their_way(
     recorded: &Recorded,
     found: &FoundTables,
@@ -282,7 +281,8 @@ fn views_on_their_way(
     views.tables.iter().filter_map(line).collect()
 }
 
-/// Returns a line for each unique constraint that is added to existing records.
+/// Returns a line for each unique constraint that is added to existing records or whose check was
+/// interrupted.
 fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
     let building = views.unique.iter().filter(|one| one.is_building);
     let line = |one: &KeptUnique| {
@@ -298,7 +298,7 @@ fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
     building.map(line).collect()
 }
 
-/// Returns the tables of views that are no longer declared, or are declared differently.
+/// Returns the names of the tables of views that are no longer declared, or are declared differently.
 fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<Item = String> + 'a {
     views.tables.iter().filter_map(|one| {
         let collection = schema.collection(&one.collection)?;
@@ -331,8 +331,8 @@ fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema 
     rest
 }
 
-/// Reports the collections that would have more views or unique constraints than a schema can
-/// declare. The count includes the declared ones and the recorded ones that stay.
+/// Reports collections that would have more views or unique constraints than a schema can declare. Recorded
+/// views and constraints that stay count too.
 fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     schema.collections.iter().flat_map(|one| {
         let counts = [
@@ -366,8 +366,8 @@ fn has_part(schema: &Schema, name: &str) -> bool {
     })
 }
 
-/// Returns whether a name is the name of the unique constraint of these fields. The name is
-/// `users.unique.tenant,slug`, or `users.unique (tenant, slug)` as `verify` reports it.
+/// Returns whether a name denotes the unique constraint of the fields `fields`. Examples of names are
+/// `users.unique.tenant,slug` and, as `verify` reports it, `users.unique (tenant, slug)`.
 fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     let rest = name.strip_prefix(collection);
     let Some(rest) = rest.and_then(|rest| rest.strip_prefix(".unique")) else {
@@ -387,8 +387,8 @@ fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     named.len() == fields.len() && fields.iter().all(|field| named.contains(&field.as_str()))
 }
 
-/// Returns a line for each recorded collection, field, view or other part that `asked` does not
-/// name and that stays.
+/// Returns a line for each recorded collection, field, view or other part that `asked` does not name, and
+/// that therefore stays.
 fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
     let changes = schema.difference(asked).into_iter();
     changes
@@ -424,8 +424,7 @@ fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
         .collect()
 }
 
-/// Returns the message that the collection, view or constraint `name` cannot be removed, with the
-/// reason.
+/// Returns the message for a collection, view or constraint `name` that cannot be removed, with the reason.
 fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     if let Some((collection, field)) = name.split_once('.')
         && let Some(collection) = recorded.schema.collection(collection)
@@ -466,9 +465,9 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     format!("there is no collection {name} to remove{nearest}")
 }
 
-/// Returns the statements that the store would run to create and change tables, in order. Before
-/// the first schema, the statements for the catalog come first. A type that several tables need
-/// appears once, with the first table that needs it.
+/// Returns the statements that the store would run to create and change tables, in order. For a store without
+/// a schema, the statements for the catalog come first. A type that several tables need appears once, before
+/// the first table that needs it.
 fn statements(
     recorded: &Recorded,
     found: &FoundTables,
@@ -492,7 +491,7 @@ fn statements(
         .collect()
 }
 
-/// Returns the reason why this release rejects a change; `None` if it makes the change.
+/// Returns the reason why this release rejects a change of the schema; `None` if it makes the change.
 fn refusal(change: &Change) -> Option<String> {
     match &change.kind {
         ChangeKind::CollectionRemoved { .. }
@@ -513,8 +512,8 @@ fn refusal(change: &Change) -> Option<String> {
     }
 }
 
-/// Returns the changes of tables that must precede the recording of `schema` and its views.
-/// `schema` includes the recorded parts that stay. Rejected changes need none.
+/// Returns the changes of tables that must precede the recording of `schema` and `views`. `schema` includes
+/// the recorded parts that stay.
 fn table_changes(
     recorded: &Recorded,
     found: &FoundTables,
@@ -549,7 +548,7 @@ fn table_change(there: Option<Table>, table: Table) -> Option<TableChange> {
     adds.then_some(TableChange::Extend { there, table })
 }
 
-/// Applies a schema to the store. Also returns the changes that the caller must make afterwards.
+/// Applies a schema to the store. Also returns the changes that the caller must make after it.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
@@ -574,9 +573,9 @@ pub(crate) async fn apply(
     for change in &intent.tables {
         change_table(store, catalog.environment, change).await?;
     }
-    // Record the schema after its tables are created, so that every recorded schema has all its
-    // tables. A crash before this point leaves empty tables and columns without values, which the
-    // next `apply` finds and uses.
+    // Record the schema after its tables are created, so that every recorded schema has all its tables. A
+    // crash before the recording leaves empty tables and columns without values. The next `apply` finds and
+    // uses them.
     let is_another =
         !recorded.schema.difference(&intent.schema).is_empty() || *recorded.views != intent.views;
     if is_another || recorded.generation == 0 {
@@ -586,10 +585,9 @@ pub(crate) async fn apply(
     Ok((applied, intent.after))
 }
 
-/// Drops tables that the recorded schema no longer names. Call it after the schema is recorded, so
-/// that an `apply` that lost to another does not drop tables that the other one keeps. A crash
-/// between recording and dropping leaves a table that no schema names. A later `apply` that removes
-/// this name drops it.
+/// Drops tables that the recorded schema no longer names. The caller must have recorded the schema, so that
+/// an `apply` that lost to a concurrent `apply` drops no tables of the winner. A crash before the drop leaves
+/// a table that no schema names. A later `apply` that removes the table's name drops it.
 pub(crate) async fn drop_tables(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
@@ -603,7 +601,7 @@ pub(crate) async fn drop_tables(
     Ok(())
 }
 
-/// Returns the error of a schema that cannot be applied; `None` if it can be applied.
+/// Returns the error for a plan that rejects its schema; `None` if the schema can be applied.
 pub(crate) fn refusal_of(plan: &SchemaPlan, asked: &Schema) -> Option<Error> {
     let first = plan.rejected.first()?;
     let message = match plan.rejected.len() - 1 {

@@ -30,7 +30,7 @@ impl Catalog<'_> {
         read(entry.as_ref())
     }
 
-    /// Records the address of a keyspace, and replaces an earlier one.
+    /// Records the address of a keyspace. Replaces an earlier address of the same keyspace.
     ///
     /// # Errors
     /// The catalog cannot be written, or other writers changed the row at every attempt.

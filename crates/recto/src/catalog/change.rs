@@ -78,8 +78,8 @@ async fn attempt(store: &Arc<dyn Store>, change: &TableChange) -> Attempt<(), Er
     }
 }
 
-/// Converts the error of a failed extension of a table. The recorded table can be extended. If the
-/// existing table cannot, it differs from the recorded one.
+/// Converts the error of a failed extension of a table. The table as recorded can be extended. If
+/// the existing table cannot be extended, it differs from its record.
 fn not_extended(error: StoreError) -> Error {
     if error.kind() != StoreErrorKind::Table {
         return error.into();

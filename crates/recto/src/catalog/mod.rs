@@ -39,20 +39,19 @@ use crate::settle::{Attempt, Policy, settle};
 use change::{TableChange, change_table};
 use views::{KeptView, KeptViews};
 
-/// Name of the catalog's table.
 const TABLE: &str = "recto_catalog";
 /// Version of the format of the catalog row that contains the schema.
 const SCHEMA_VERSION: i32 = 5;
-/// Version 4, which does not support tables that allow an empty partition. If there are no such tables, earlier
-/// releases can open the store.
+/// Format version 4 of the schema row. Recto writes it if a view or unique constraint lacks records that it
+/// cannot store, but no table allows an empty partition.
 const WITHOUT_EMPTY_PARTITIONS: i32 = 4;
-/// Version 3, which also does not support views that lack records. If there are no such views, earlier releases can
-/// open the store.
+/// Format version 3 of the schema row. Recto writes it if the store has unique constraints or attached
+/// tables, but no views that lack records and no tables that allow an empty partition.
 const WITHOUT_MISFITS: i32 = 3;
-/// Version 2, which also does not support unique constraints and attached tables. Earlier releases
-/// can open a store that has neither.
+/// Format version 2 of the schema row. Recto writes it for a store that needs no later version, so that
+/// releases without unique constraints and attached tables can open the store.
 const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
-/// Version 1, which also does not support views.
+/// Format version 1 of the schema row, which has no list of views. Recto only reads it.
 const WITHOUT_VIEWS: i32 = 1;
 /// Version of the format of the catalog row that contains the cursor keys.
 const CURSOR_KEYS_VERSION: i32 = 1;
@@ -60,27 +59,26 @@ const CURSOR_KEYS_VERSION: i32 = 1;
 const SCHEMA: &str = "schema";
 /// Name of the catalog row that contains the cursor keys.
 const CURSOR_KEYS: &str = "cursor_keys";
-/// Maximum number of reads of a table or of cursor keys that another process is creating.
+/// Maximum number of reads while another process is creating the read table or cursor keys.
 const MAX_LOOKS: u32 = 3;
 /// Maximum number of attempts to rotate or replace the cursor keys when other writers change them.
 const MAX_ROTATIONS: u32 = 16;
-/// Wait before the next read of a table that another process is creating.
+/// Wait before the next read of the catalog's table while another process creates it.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Schema and views that the catalog of a store contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Recorded {
-    /// Number of schemas recorded so far; 0 before the first.
+    /// Number of schemas recorded so far; 0 for a store without a schema.
     pub(crate) generation: u64,
-    /// Recorded schema.
     pub(crate) schema: Arc<Schema>,
     /// Tables of the schema's views and unique constraints, with their states.
     pub(crate) views: Arc<KeptViews>,
 }
 
 impl Recorded {
-    /// Returns the tables of the schema, each with the name of its collection. For each collection,
-    /// the base table comes first, then the tables of views, then the tables of claims.
+    /// Returns the tables of the schema, each with the name of its collection. For each collection, the base
+    /// table comes first, then the tables of its views, then the tables of its unique constraints.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let mut tables = Vec::new();
         for collection in &self.schema.collections {
@@ -97,17 +95,17 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// Rejects writes to a collection if one of its views has sort keys that this program does not create. Readers of
-    /// the view would miss the written records.
+    /// Rejects writes to a collection if a view has sort keys (bytes that order text by a collation) that
+    /// this program cannot create. Otherwise readers of the view would miss the written records.
     pub(crate) fn check_sort_keys(&self, collection: &str) -> Result<()> {
         self.views.outdated(collection).map_or(Ok(()), |view| {
             Err(other_sort_keys(view, "cannot be written").with_hint(REBUILD))
         })
     }
 
-    /// Returns the error of a query that no view can serve, or that names a view that cannot be
-    /// used. If sort keys of another release make a view unusable, the error names this view,
-    /// because the query may need it.
+    /// Returns the error for a query that no view can serve, or that names an unusable view. The error is
+    /// `refusal`, unless the query may need a view with sort keys (bytes that order text by a collation) of
+    /// another release. The error then names this view.
     pub(crate) fn unserved(&self, collection: &str, refusal: Error, asked: &str) -> Error {
         match self.views.outdated(collection) {
             Some(view) if asked.is_empty() || asked == view.view.name => {
@@ -120,7 +118,7 @@ impl Recorded {
     }
 }
 
-/// Hint for a view whose sort keys another release created.
+/// Hint for a view whose sort keys (bytes that order text by a collation) another release created.
 const REBUILD: &str = "apply the schema (`recto apply`) when all programs that use the store have this \
     release; writes can continue while it rebuilds the view";
 
@@ -148,12 +146,13 @@ struct Entry {
     body: Vec<u8>,
 }
 
-/// Catalog of a store.
+/// Handle to the catalog of a store.
 ///
-/// It is written at the serial level of the whole cluster. At the serial level of one data center, two processes in
-/// different data centers that apply a schema at the same time would both succeed. Levels must not be mixed on a row,
-/// so an operation that decides by the catalog also reads it at that level. The opening of a store decides nothing and
-/// must not depend on the other data centers. So it reads the rows that are committed in its own data center.
+/// The catalog is written at the serial consistency level of the whole cluster. At the serial level of one
+/// data center, two processes in different data centers could both apply a schema at the same time. Levels
+/// must not be mixed on a row, so operations whose result decides a write also read at the serial level.
+/// Opening a store decides nothing and must not depend on other data centers. So it reads the rows that are
+/// committed in its own data center.
 pub(crate) struct Catalog<'a> {
     store: &'a Arc<dyn Store>,
     environment: &'a Environment,
@@ -178,7 +177,8 @@ pub(crate) fn table() -> Table {
     Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table")
 }
 
-/// Returns the condition of a transaction that the recorded schema has this generation.
+/// Returns the condition of a transaction that the recorded schema has the generation `generation`. With it,
+/// a write fails if another schema was recorded.
 pub(crate) fn is_of_generation(generation: u64) -> Cas {
     static CATALOG: LazyLock<Arc<Table>> = LazyLock::new(|| Arc::new(table()));
     Cas {
@@ -189,7 +189,8 @@ pub(crate) fn is_of_generation(generation: u64) -> Cas {
     }
 }
 
-/// Returns the condition that a row of the catalog has this generation; 0 means that the row does not exist.
+/// Returns the condition that a row of the catalog has the generation `generation`; 0 means that the row does
+/// not exist.
 fn condition(generation: u64) -> CasCondition {
     CasCondition {
         row: RowAddress::Row(Cells::new()),
@@ -199,7 +200,7 @@ fn condition(generation: u64) -> CasCondition {
 }
 
 impl<'a> Catalog<'a> {
-    /// Returns a handle to the catalog of `store`; does not create its table. Without a
+    /// Returns a handle to the catalog of `store`. Does not create the catalog's table. Without a
     /// `request_timeout`, requests have the default time limits of reads and writes.
     pub(crate) fn new(
         store: &'a Arc<dyn Store>,
@@ -231,34 +232,35 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// Creates the catalog's table.
     pub(crate) async fn create(&self) -> Result<()> {
         let table = Table::clone(&self.table);
         change_table(self.store, self.environment, &TableChange::Make(table)).await
     }
 
-    /// Returns the recorded schema, read at the serial level. Without a schema, its generation is
-    /// 0.
+    /// Returns the recorded schema, read at the serial level: the latest schema of all data centers. Its
+    /// generation is 0 if no schema is recorded.
     pub(crate) async fn schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::Serial).await?)
     }
 
-    /// Returns the recorded schema, read at the local level. Without a schema, its generation is 0.
+    /// Returns the recorded schema, read in the local data center, which may lag behind. Its generation is 0
+    /// if no schema is recorded.
     pub(crate) async fn known_schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?)
     }
 
-    /// Returns the recorded schema, read at the local level, unless it has this generation.
+    /// Returns the recorded schema, read in the local data center. Returns `None` if its generation is
+    /// `generation`.
     pub(crate) async fn known_schema_other_than(&self, generation: u64) -> Result<Option<Recorded>> {
         let entry = self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?;
-        // The same generation means the same schema, so do not parse its text again.
+        // An equal generation means an equal schema, so do not parse its text again.
         match entry.filter(|entry| entry.generation != generation) {
             Some(entry) => read_schema(Some(entry)).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Returns the cursor keys, read at the local level, if there are any.
+    /// Returns the cursor keys, read in the local data center. Returns `None` if the store has none there.
     pub(crate) async fn known_cursor_keys(&self) -> Result<Option<KeyRing>> {
         let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::LocalQuorum).await?;
         entry.as_ref().map(read_keys).transpose()
@@ -267,7 +269,7 @@ impl<'a> Catalog<'a> {
     /// Records a schema and its views as the successor of generation `after`. Returns the new generation.
     ///
     /// # Errors
-    /// Another schema was recorded meanwhile.
+    /// Another schema was recorded after generation `after`.
     pub(crate) async fn record_schema(&self, schema: &Schema, views: &KeptViews, after: u64) -> Result<u64> {
         let generation = after + 1;
         let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
@@ -312,14 +314,15 @@ impl<'a> Catalog<'a> {
         Err(keys_change())
     }
 
-    /// Returns the cursor keys, read at the serial level, if there are any.
+    /// Returns the cursor keys, read at the serial level: the latest keys of all data centers. Returns `None`
+    /// if the store has none.
     pub(crate) async fn decided_cursor_keys(&self) -> Result<Option<KeyRing>> {
         let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await?;
         entry.as_ref().map(read_keys).transpose()
     }
 
-    /// Adds a new cursor key, which encrypts from now on, and keeps the last `earlier` keys before it. Concurrent
-    /// rotations happen one after the other.
+    /// Adds a new cursor key, which encrypts from now on, and keeps the newest `earlier` keys before the new
+    /// key. Concurrent rotations happen one after another.
     pub(crate) async fn rotate_cursor_keys(&self, earlier: usize) -> Result<KeyRing> {
         for _ in 0..MAX_ROTATIONS {
             let Some(entry) = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await? else {
@@ -338,7 +341,7 @@ impl<'a> Catalog<'a> {
         Err(keys_change())
     }
 
-    /// Replaces the current cursor keys of the store with `ring`. A copy uses it to adopt the keys of the source store,
+    /// Replaces the current cursor keys of the store with `ring`. A copy adopts the keys of its source store,
     /// so that cursors of the source remain valid.
     pub(crate) async fn adopt_cursor_keys(&self, ring: &KeyRing) -> Result<()> {
         for _ in 0..MAX_ROTATIONS {
@@ -370,8 +373,8 @@ impl<'a> Catalog<'a> {
         let mut looks = 1;
         let found = loop {
             match self.store.snapshot()?.get(&read, &options).await {
-                // The table may be missing because another process is creating the catalog and has
-                // not reached every node yet. So read again after a pause.
+                // If another process is creating the catalog, the table may not have reached every node yet.
+                // So read again after a pause.
                 Err(error) if error.kind() == StoreErrorKind::Table && looks < MAX_LOOKS => {
                     looks += 1;
                     tokio::time::sleep(TABLE_PAUSE).await;
@@ -423,7 +426,8 @@ impl<'a> Catalog<'a> {
         }))
     }
 
-    /// Replaces the row if its generation is `expected` (0: no row). Returns false if the generation differs.
+    /// Replaces the row `name` if its generation is `expected` (0: no row). Returns false if the generation
+    /// differs.
     async fn replace(&self, name: &str, expected: u64, entry: &Entry) -> Result<bool> {
         let cas = self.cas(name, expected, entry);
         let options = WriteOptions {
@@ -469,8 +473,9 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// Waits until a store that executes requests one after the other has executed all earlier ones. The method sends a
-    /// conditional write that changes nothing, which the store executes after the earlier requests.
+    /// Waits until the store has executed all earlier requests, if the store executes requests one after
+    /// another. Sends a conditional write that changes nothing, which the store executes after the earlier
+    /// requests.
     pub(crate) async fn wait_its_turn(&self) -> Result<()> {
         let never = Entry {
             version: SCHEMA_VERSION,
@@ -519,7 +524,7 @@ fn partition(name: &str) -> Cells {
     cells
 }
 
-/// Reads the cursor keys of the catalog's row.
+/// Decodes the cursor keys from their row of the catalog.
 fn read_keys(entry: &Entry) -> Result<KeyRing> {
     KeyRing::from_bytes(&entry.body).map_err(|error| {
         Error::new(
@@ -538,7 +543,7 @@ fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
     }
 }
 
-/// Returns the error that there are no cursor keys to rotate yet.
+/// Returns the error for a rotation in a store without cursor keys.
 pub(crate) fn no_keys() -> Error {
     Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
         .with_hint("apply a schema first, which creates the keys")
@@ -552,7 +557,7 @@ fn keys_change() -> Error {
     .with_hint("try again when other processes have finished rotating them")
 }
 
-/// Reads the schema of the catalog's row.
+/// Decodes the schema from its row of the catalog. Without a row, the generation of the result is 0.
 fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
     let Some(entry) = entry else {
         return Ok(Recorded::default());

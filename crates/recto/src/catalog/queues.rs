@@ -1,8 +1,8 @@
 //! Comparison of the settings that all queues of a store share with the settings that a schema
 //! declares.
 //!
-//! The queue tables store these settings, and the catalog does not record them. So a change by other means contradicts
-//! no schema, and a schema without queue settings leaves them unchanged.
+//! The queue tables store these settings, and the catalog does not record them. So a change by other means
+//! contradicts no schema, and a schema without queue settings leaves the settings unchanged.
 
 use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::options::write_options;
 use crate::session::QueueTableSettings;
 
-/// The only option that has an effect if message bodies are not in queue tables.
+/// Name of the only option that has an effect if message bodies are not in queue tables.
 const UNITS: &str = "units";
 
 /// Settings of the queues of a store, and the queue tables that do not exist yet.
@@ -26,7 +26,8 @@ pub(crate) struct FoundQueues {
 }
 
 impl FoundQueues {
-    /// Returns the settings of a store in which no process has opened queues yet.
+    /// Returns the settings of a store in which no process has opened queues yet. `has_ring` is true if
+    /// message bodies are in queue tables.
     pub(crate) fn none(has_ring: bool) -> Self {
         let tables = recto_jobs::QueueStore::first_tables(has_ring);
         Self {
@@ -36,7 +37,7 @@ impl FoundQueues {
         }
     }
 
-    /// Reads the settings that the store contains. Creates nothing.
+    /// Reads the settings of queues from the store. Creates nothing.
     pub(super) async fn look(catalog: &Catalog<'_>) -> Result<Self> {
         let mut found = Self::none(!catalog.store.limits().transactions);
         if let Some(options) = stored_options(catalog).await? {
@@ -69,7 +70,7 @@ impl FoundQueues {
     }
 }
 
-/// Returns the stored settings of queues; `None` if nobody has changed a setting or created a
+/// Returns the stored settings that all queues share; `None` if nobody has changed a setting or created a
 /// queue. Creates nothing.
 pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<StoreOptions>> {
     let (store, environment) = (catalog.store.clone(), catalog.environment.clone());
@@ -77,7 +78,6 @@ pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<Store
     Ok(recto_jobs::QueueStore::stored_options(store, environment, timeout).await?)
 }
 
-/// Returns the change of queue settings that a schema requests.
 pub(super) fn change_of(asked: &Schema) -> QueueTableSettings {
     QueueTableSettings::of_schema(&asked.queues)
 }

@@ -1,5 +1,5 @@
-//! Comparison of a store's tables with the recorded schema. It finds tables that are missing, tables that differ, and
-//! tables that no schema names.
+//! Comparison of a store's tables with the recorded schema. The comparison finds tables that are missing,
+//! tables that differ, and tables that no schema names.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +19,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reach::{Away, Reach};
 use crate::session::{ApplyOptions, UnavailableCollection};
 
-/// Prefix of the names of Recto's own tables. No collection has it.
+/// Prefix of the names of Recto's own tables. Names of collections cannot begin with it.
 const OWN_PREFIX: &str = "recto_";
-/// Maximum number of rows that are counted before a table is dropped.
+/// Maximum number of rows that are counted to tell the user how many rows the drop of a table loses.
 const MAX_COUNTED_ROWS: u64 = 10_000;
-/// Maximum time of the count of rows before a table is dropped.
+/// Maximum time of the count of rows that the drop of a table loses.
 const COUNT_TIME: Duration = Duration::from_secs(5);
 
-/// Reason why a collection is rejected: its table is missing or differs from the schema.
+/// Reason why a collection is unavailable: its table is missing or differs from the schema, or its keyspace
+/// is unreachable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     kind: ErrorKind,
@@ -93,7 +94,7 @@ impl Problem {
         ))
     }
 
-    /// Returns the description of `collection` as a collection that this problem makes unavailable.
+    /// Returns the description of an unavailable collection for users, with this problem as the reason.
     pub(crate) fn refused(&self, collection: &str) -> UnavailableCollection {
         UnavailableCollection {
             collection: collection.to_owned(),
@@ -107,8 +108,9 @@ impl Problem {
     }
 }
 
-/// Returns the problems of the recorded collections whose tables cannot serve them. The collections of an unreachable
-/// keyspace are included. A keyspace that does not answer counts as unreachable.
+/// Returns the problems of the recorded collections whose tables cannot serve them, by collection.
+/// Collections in unreachable keyspaces have problems too. A keyspace that does not answer counts as
+/// unreachable.
 pub(crate) async fn problems(
     store: &Arc<dyn Store>,
     recorded: &Recorded,
@@ -157,23 +159,23 @@ fn note_states<'t>(
 /// State of the tables of a store; empty if there is no store yet.
 #[derive(Debug, Default)]
 pub(crate) struct FoundTables {
-    /// Recorded collections whose table is missing.
+    /// Names of recorded collections whose table is missing.
     pub(crate) gone: BTreeSet<String>,
-    /// Numbers of the recorded views and unique constraints whose table is missing.
+    /// Ids of the recorded views and unique constraints whose table is missing.
     pub(crate) gone_views: BTreeSet<u64>,
-    /// Recorded collections that are attached to tables of other programs.
+    /// Names of recorded collections that are attached to tables of other programs.
     attached: BTreeSet<String>,
-    /// Collections, recorded or requested, whose table differs from the schema, with the difference.
+    /// Names of collections, recorded or requested, whose table differs from the schema, with the difference.
     pub(crate) other: BTreeMap<String, String>,
-    /// Tables of Recto that the recorded schema does not name.
+    /// Names of tables of Recto that the recorded schema does not name.
     pub(crate) strays: BTreeSet<String>,
-    /// Rows of tables that are to be removed, or that exist although their collection is not recorded.
+    /// Row counts of tables that are to be dropped, or that exist although their collection is not recorded.
     rows: BTreeMap<String, Rows>,
     /// Settings of the store's queues. `None` if the schema declares no queue settings.
     pub(crate) queues: Option<FoundQueues>,
 }
 
-/// Number of rows of a table, as far as a limited count found it.
+/// Number of rows of a table, from a count with limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Exactly(u64),
@@ -194,7 +196,8 @@ impl fmt::Display for Rows {
 }
 
 impl FoundTables {
-    /// Inspects the tables of the recorded schema, of the requested schema, and of the names to be removed.
+    /// Inspects the tables of the recorded schema and of the schema to apply, and the tables that the options
+    /// remove.
     pub(crate) async fn look(
         catalog: &Catalog<'_>,
         recorded: &Recorded,
@@ -285,7 +288,7 @@ impl FoundTables {
         Ok(())
     }
 
-    /// Records the difference between a table and the schema, if there is one.
+    /// Records the difference between a table and the schema, if the two differ.
     fn note(&mut self, collection: &str, table: &Table, state: TableState) {
         if let Some(problem) = Problem::of(collection, table, state) {
             self.other
@@ -319,13 +322,14 @@ impl FoundTables {
         self.rows.get(name).unwrap_or(&Rows::Unknown).to_string()
     }
 
-    /// Returns whether the table of a collection that is not recorded exists and may have rows.
+    /// Returns whether the table of a collection that is not recorded exists and may have rows. Returns true
+    /// if the rows could not be counted.
     pub(crate) fn has_rows(&self, collection: &str) -> bool {
         let rows = self.rows.get(collection);
         rows.is_some_and(|rows| *rows != Rows::Exactly(0))
     }
 
-    /// Describes a change and its effect on rows.
+    /// Describes a change of the schema and its effect on rows, for the user.
     pub(crate) fn tell(&self, change: &Change) -> String {
         match &change.kind {
             ChangeKind::QueueOptionChanged { option, .. } => match &self.queues {
@@ -345,14 +349,15 @@ impl FoundTables {
     }
 }
 
-/// Returns the tables of the other program from which an attached collection is read.
+/// Returns the tables of another program (base table and views) from which an attached collection is read.
 fn tables_there(collection: &Collection) -> Vec<Table> {
     let tables = collection.sort_orders().into_iter();
     let tables = tables.filter_map(|one| Some(one.table(&one.table_name(0)).ok()?.0));
     tables.collect()
 }
 
-/// Returns the tables of Recto that `recorded` does not name.
+/// Returns the tables of Recto that the schema `recorded` does not name, such as tables of an interrupted
+/// `apply`.
 pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Recorded) -> Result<Vec<Table>, StoreError> {
     let views = recorded.views.tables.iter().filter_map(|view| {
         let collection = recorded.schema.collection(&view.collection)?;
@@ -374,7 +379,7 @@ fn is_claims(table: &Table) -> bool {
     columns.any(|column| column.name == OWNER_COLUMN)
 }
 
-/// Counts the rows of a table, within limits, to show the user the number of rows that a drop would lose.
+/// Counts the rows of a table, within limits, so that the user learns how many rows a drop would lose.
 async fn count(store: &Arc<dyn Store>, table: Table) -> Rows {
     let counting = tokio::time::timeout(COUNT_TIME, count_all(store, Arc::new(table)));
     match counting.await {

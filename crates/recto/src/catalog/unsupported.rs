@@ -7,8 +7,8 @@ use recto_model::collation::IS_BUILT_IN;
 use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, SortOrder, View, Width};
 use recto_protocol::buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 
-/// Declaration that is valid in the schema language and that this release does not support yet. `plan` and `apply`
-/// reject it by name.
+/// Declaration that is valid in the schema language, but that this release does not support yet. `plan` and
+/// `apply` reject it by name.
 pub(super) struct Unsupported {
     /// Name of the declaration, with its collection: `` unique of collection `users` ``.
     what: String,
@@ -61,7 +61,8 @@ fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
     )
 }
 
-/// Returns the retention of a sort order and the field that determines it; `None` if it keeps its rows forever.
+/// Returns the retention time of a sort order, and the field that determines the age of a row. Returns `None`
+/// if the sort order keeps its rows forever.
 fn kept(arranged: &SortOrder<'_>) -> Option<(Width, String)> {
     let keep = arranged.bucket()?.keep?;
     Some((keep, arranged.order.first()?.field.clone()))
@@ -81,7 +82,7 @@ impl Declared<'_> {
         });
     }
 
-    /// Adds the views that would show records after the retention of the base table has removed them.
+    /// Adds the views that would still show records after the retention of the base table has deleted them.
     fn add_views_that_stay(&mut self) {
         let collection = self.collection;
         let Some((keep, field)) = kept(&collection.base()) else {
@@ -102,7 +103,8 @@ impl Declared<'_> {
         }
     }
 
-    /// Adds the views that the store has and that sort a field differently from the requested views.
+    /// Adds the conflicts between recorded and requested views that sort the same field by different
+    /// collations.
     fn add_other_collations(&mut self) {
         let collection = self.collection;
         for conflict in collection.collation_conflicts() {

@@ -9,27 +9,26 @@ use recto_protocol::views::{ClaimsTable, ViewNumber, ViewState};
 use super::tables::FoundTables;
 use crate::session::MisfitCounts;
 
-/// Number of the first view of a store.
+/// Id of the first view or unique constraint of a store.
 const FIRST_NUMBER: u64 = 1;
 
-/// Table of a view, as the catalog records it.
+/// Table of a view and its state, as the catalog records them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptView {
-    /// Name of the collection.
     pub(crate) collection: String,
     /// View as it was declared when the table was created.
     pub(crate) view: View,
-    /// Number that is part of the table's name. The store never uses a number again.
+    /// Id of the view, which is part of the table's name. The store never uses an id again.
     pub(crate) number: u64,
     pub(crate) state: ViewState,
-    /// Number of the collation that created the view's sort keys; `None` if the view has no sort
-    /// keys.
+    /// Version of the collation data that created the view's sort keys (bytes that order text by a
+    /// collation). `None` if the view has no sort keys.
     pub(crate) collation: Option<u32>,
     /// Number of misfits: records that the view should contain but cannot store. The actual number
     /// may be smaller.
     pub(crate) misfits: MisfitCounts,
-    /// True if the value of the view's only partition field may be empty. Tables of earlier
-    /// releases do not allow it.
+    /// True if the view's only partition field may have an empty value. Tables of earlier releases do not
+    /// allow an empty value.
     pub(crate) allows_empty: bool,
 }
 
@@ -37,26 +36,26 @@ pub(crate) struct KeptView {
 /// time it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptUnique {
-    /// Name of the collection.
     pub(crate) collection: String,
     /// Fields whose values no two records share.
     pub(crate) fields: Vec<String>,
-    /// Number that is part of the table's name. The store never uses a number again, not even for a view.
+    /// Id of the constraint, which is part of the table's name. The store never uses an id again, not even
+    /// for a view.
     pub(crate) number: u64,
     /// True if records that are older than the constraint may still lack their claims (the rows
     /// that reserve the values).
     pub(crate) is_building: bool,
     /// Number of records whose values the constraint cannot store. The actual number may be smaller.
     pub(crate) misfits: MisfitCounts,
-    /// True if the value of the constraint's only field may be empty. Tables of earlier releases do
-    /// not allow it.
+    /// True if the constraint's only field may have an empty value. Tables of earlier releases do not allow
+    /// an empty value.
     pub(crate) allows_empty: bool,
 }
 
 /// Tables of all views and unique constraints of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptViews {
-    /// Number that the next table of a view or unique constraint gets.
+    /// Id of the next view or unique constraint.
     next: u64,
     /// Tables of views in the order of their creation.
     pub(crate) tables: Vec<KeptView>,
@@ -75,7 +74,7 @@ impl Default for KeptViews {
 }
 
 impl KeptView {
-    /// Returns the sort order of the view's table.
+    /// Returns the sort order of the view's table, from which names and columns of the table follow.
     pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> SortOrder<'a> {
         let arranged = collection.arranged(&self.view);
         arranged.allow_empty_partition(self.allows_empty)
@@ -88,26 +87,26 @@ impl KeptView {
     /// Returns the definition of the view's table.
     ///
     /// # Errors
-    /// A field of its key has a type that cannot be in a key.
+    /// A field of the view's key has a type that cannot be in a key.
     pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
         let arranged = self.arranged(collection);
         Ok(arranged.table(&arranged.table_name(self.number))?.0)
     }
 
-    /// Returns whether writes must maintain the view. This does not depend on whether the view is
-    /// read.
+    /// Returns whether writes must maintain the view. Writes also maintain views that are not ready yet, and
+    /// removed views that other processes may still read.
     pub(crate) fn is_written(&self) -> bool {
         self.state != ViewState::Dropping
     }
 
-    /// Returns whether this program creates the view's sort keys. A view with other sort keys is neither read nor
-    /// written.
+    /// Returns whether this program creates the view's sort keys (bytes that order text by a collation). A
+    /// view with other sort keys is neither read nor written.
     pub(crate) fn is_current(&self) -> bool {
         let makes = |number| IS_BUILT_IN && number == COLLATION_NUMBER;
         self.collation.is_none_or(makes)
     }
 
-    /// Returns the state of the view as users see it.
+    /// Returns the state of the view as text for users.
     pub(crate) fn told_state(&self) -> &'static str {
         if self.stays() && !self.is_current() {
             return OUTDATED;
@@ -115,7 +114,8 @@ impl KeptView {
         state_text(self.state)
     }
 
-    /// Returns whether the view is ready, or is being built so that it can be read.
+    /// Returns whether the view is ready, or is being built until it is ready. Returns false for views that
+    /// are being removed.
     pub(crate) fn stays(&self) -> bool {
         matches!(self.state, ViewState::Building | ViewState::Ready)
     }
@@ -148,7 +148,7 @@ impl KeptUnique {
         ClaimsTable::table_name(ViewNumber(self.number), &self.collection)
     }
 
-    /// Returns the definition of the table that stores the claims.
+    /// Returns the definition of the table that stores the claims (reservations of values).
     ///
     /// # Errors
     /// A field has a type that cannot be in a key.
@@ -156,7 +156,7 @@ impl KeptUnique {
         Ok(Table::clone(self.claims_table(collection)?.table()))
     }
 
-    /// Returns the claims table together with the fields of the constraint.
+    /// Returns the table of claims (reservations of values) together with the fields of the constraint.
     ///
     /// # Errors
     /// A field has a type that cannot be in a key.
@@ -167,8 +167,8 @@ impl KeptUnique {
 }
 
 impl KeptViews {
-    /// Returns views for `schema` that are all ready. A view keeps its number if the store had a
-    /// view of its name.
+    /// Returns views for `schema` that are all ready. A view keeps its id if the store had a view with its
+    /// name.
     pub(crate) fn of_all_ready(&self, schema: &Schema) -> Self {
         let mut views = self.clone();
         for one in &mut views.tables {
@@ -190,7 +190,8 @@ impl KeptViews {
         views
     }
 
-    /// Returns the recorded number of misfits of the view or unique constraint with this number.
+    /// Returns the recorded counts of misfits (records that the table cannot store) of the view or unique
+    /// constraint with the id `number`.
     pub(crate) fn misfits_of(&self, number: u64) -> MisfitCounts {
         let view = self.tables.iter().find(|one| one.number == number);
         let unique = self.unique.iter().find(|one| one.number == number);
@@ -198,7 +199,8 @@ impl KeptViews {
         of_view.or(unique.map(|one| one.misfits)).unwrap_or_default()
     }
 
-    /// Sets the number of misfits of a view or of a unique constraint. Returns whether the number changed.
+    /// Sets the counts of misfits (records that the table cannot store) of the view or unique constraint with
+    /// the id `number`. Returns whether the counts changed.
     pub(crate) fn set_misfits(&mut self, number: u64, misfits: MisfitCounts) -> bool {
         let view = self.tables.iter_mut().find(|one| one.number == number);
         let unique = self.unique.iter_mut().find(|one| one.number == number);
@@ -228,7 +230,7 @@ impl KeptViews {
         self.tables.is_empty()
     }
 
-    /// Returns whether a unique constraint has this number.
+    /// Returns whether a unique constraint has the id `number`.
     pub(crate) fn has_unique(&self, number: u64) -> bool {
         self.unique.iter().any(|one| one.number == number)
     }
@@ -243,8 +245,8 @@ impl KeptViews {
         self.tables.iter().filter(move |one| one.collection == collection)
     }
 
-    /// Returns the name of the view with this number, unless the view is being removed or a later view of the same name
-    /// replaces it.
+    /// Returns the name of the view with the id `number`. Returns `None` if the view is being removed, or a
+    /// later view with the same name replaces it.
     pub(crate) fn told_name(&self, number: u64) -> Option<&str> {
         let kept = self.tables.iter().find(|one| one.number == number)?;
         let follows = |one: &&KeptView| {
@@ -263,16 +265,17 @@ impl KeptViews {
         collection.views.iter().filter_map(ready)
     }
 
-    /// Returns a view of a collection that writes must maintain but cannot, because this program
-    /// does not create the view's sort keys.
+    /// Returns a view that writes of a collection must maintain but cannot, because this program does not
+    /// create the view's sort keys (bytes that order text by a collation). Returns `None` if there is no such
+    /// view.
     pub(crate) fn outdated<'a>(&'a self, collection: &'a str) -> Option<&'a KeptView> {
         self.of(collection)
             .find(|one| one.is_written() && !one.is_current())
     }
 
-    /// Returns the tables for `schema`. Adds a table for each view whose declaration has none, and
-    /// retires the tables of views that `schema` does not declare. If the declaration of a view
-    /// changed, queries read the earlier table until its replacement is ready.
+    /// Returns the tables for `schema`. Adds a table for each view whose declaration has none, and retires
+    /// the tables of views that `schema` does not declare. If the declaration of a view changed, queries read
+    /// its earlier table until the new table is ready.
     pub(crate) fn following(
         &self,
         schema: &Schema,
@@ -289,8 +292,8 @@ impl KeptViews {
         for one in views.tables.iter_mut().filter(|one| !one.is_current()) {
             one.state = ViewState::Dropping;
         }
-        // Recto neither fills nor drops the tables of an attached collection, so forget a view that
-        // the collection does not declare.
+        // Recto neither fills nor drops the tables of an attached collection. So simply forget views that the
+        // collection no longer declares.
         let is_as_declared = |one: &KeptView| {
             let collection = schema
                 .collection(&one.collection)
@@ -364,7 +367,7 @@ impl KeptViews {
         }
     }
 
-    /// Returns the catalog's text of the tables, one line for each.
+    /// Encodes the tables as text of the catalog, one line for each table.
     pub(super) fn to_text(&self) -> String {
         let line = |one: &KeptView| {
             let collation = one.collation.map(|number| format!("collation {number} "));
@@ -395,7 +398,7 @@ impl KeptViews {
         format!("next {}\n{lines}{unique}", self.next)
     }
 
-    /// Parses the text of [`to_text`](Self::to_text). The views belong to collections of `schema`.
+    /// Parses the text that [`to_text`](Self::to_text) creates. The views belong to collections of `schema`.
     pub(super) fn from_text(text: &str, schema: &Schema) -> Result<Self, String> {
         let mut lines = text.lines();
         let next = lines
@@ -417,15 +420,17 @@ impl KeptViews {
     }
 }
 
-/// Returns the collation number of the sort keys that this program creates for a view; `None` if the view has none.
+/// Returns the version of the collation data with which this program creates a view's sort keys (bytes that
+/// order text by a collation). Returns `None` if the view has no sort keys.
 fn collation_number(view: &View) -> Option<u32> {
     (!view.collate.is_empty()).then_some(COLLATION_NUMBER)
 }
 
-/// Beginning of a line of the catalog's text that describes a unique constraint.
+/// Beginning of the part of a catalog line that describes a unique constraint.
 const UNIQUE: &str = "unique ";
 
-/// Beginning of a line of the catalog's text if the table lacks records that it cannot store.
+/// Beginning of a catalog line whose table lacks records that it cannot store. The counts of these records
+/// follow.
 const MISFITS: &str = "misfits ";
 
 fn misfits_text(misfits: MisfitCounts) -> String {
@@ -435,8 +440,8 @@ fn misfits_text(misfits: MisfitCounts) -> String {
     format!("{MISFITS}{} {} ", misfits.empty, misfits.too_large)
 }
 
-/// Parses the number of misfits at the beginning of a line. Returns it with the rest of the line;
-/// `None` if the line is invalid.
+/// Parses the counts of misfits (records that the table cannot store) at the beginning of a catalog line.
+/// Also returns the rest of the line. Returns `None` if the line is invalid.
 fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     let Some(line) = line.strip_prefix(MISFITS) else {
         return Some((MisfitCounts::default(), line));
@@ -448,8 +453,8 @@ fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     Some((misfits, words.next()?))
 }
 
-/// Returns whether a new table with these partition fields allows an empty partition value. An
-/// attached table belongs to another program and is not changed.
+/// Returns whether a new table with the partition fields `partition` allows an empty partition value. Always
+/// returns false for an attached table, which belongs to another program.
 fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     let [field] = partition else {
         return false;
@@ -458,14 +463,14 @@ fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     collection.attached.is_none() && matches!(field, Some(Type::Text | Type::Ascii | Type::Blob))
 }
 
-/// Beginning of a line of the catalog's text if the table's only partition column may be empty.
+/// Mark in a catalog line: the only partition column of the table may be empty.
 const ALLOWS_EMPTY: &str = "form 2 ";
 
 fn form_text(allows_empty: bool) -> &'static str {
     if allows_empty { ALLOWS_EMPTY } else { "" }
 }
 
-/// Parses the beginning of a line. Returns the number of misfits, whether the table allows an empty
+/// Parses the beginning of a catalog line. Returns the counts of misfits, whether the table allows an empty
 /// partition, and the rest of the line.
 fn read_beginning(line: &str) -> Option<(MisfitCounts, bool, &str)> {
     let (misfits, line) = read_misfits(line)?;
@@ -525,7 +530,8 @@ const STATES: [(ViewState, &str); 4] = [
     (ViewState::Dropping, "dropping"),
 ];
 
-/// Text of the state of a view whose sort keys this program does not create.
+/// Text for users: the state of a view whose sort keys (bytes that order text by a collation) this program
+/// does not create.
 const OUTDATED: &str = "outdated";
 
 /// Returns the text of a state in the catalog and for users.

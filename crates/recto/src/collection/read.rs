@@ -14,7 +14,7 @@ use crate::present::{Presence, Versioned, version_of};
 use crate::writes::mutation;
 
 impl<T> Collection<T> {
-    /// Returns the record with this key, if it exists.
+    /// Returns the record with the given key, if the record exists.
     ///
     /// # Errors
     /// The key has a different number of values than the collection's key, or values of other types.
@@ -23,7 +23,7 @@ impl<T> Collection<T> {
         Ok(found.map(|found| found.record))
     }
 
-    /// Returns the record with this key and its version, if it exists.
+    /// Returns the record with the given key and the record's version, if the record exists.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
@@ -43,7 +43,8 @@ impl<T> Collection<T> {
     }
 }
 
-/// Returns the row of the base table for the record with this key, if it exists.
+/// Reads the row of the base table that stores the record with the given key. Returns `None` if the record
+/// does not exist or has expired.
 pub(crate) async fn point_read(
     core: &CollectionCore,
     key: &Cells,
@@ -54,7 +55,7 @@ pub(crate) async fn point_read(
     if limits.check_partition(&sort_order.table, &partition).is_err()
         || limits.check_clustering(&sort_order.table, &clustering).is_err()
     {
-        // No stored record has a key that exceeds the limits, so there is nothing to read.
+        // No stored record has a key that exceeds the store's limits, so nothing needs to be read.
         return Ok(None);
     }
     let read = PointRead {

@@ -1,4 +1,4 @@
-//! Preparation of a copy. It selects the collections and checks that the target store accepts them,
+//! Preparation of a copy: selects the collections, and checks that the target store accepts them
 //! before anything is changed.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::misfits::Checked;
 use crate::recto::Recto;
 use crate::session::Misfits;
 
-/// Kind of work under which the progress of copies is stored.
+/// Kind of work of a copy, under which the target store keeps the copy's progress.
 pub(super) const WORK: Work = Work::COPY;
 /// Maximum number of rows that one read returns when a copy checks whether the target store has
 /// records.
@@ -30,9 +30,8 @@ const ID_DIGITS: usize = 32;
 pub(super) struct Begun {
     /// Schema of the selected collections, with the types of the source store.
     pub(super) schema: Schema,
-    /// Identity of the copy of each collection, in the order of `schema`.
+    /// Identity (hexadecimal digest) of the copy of each collection, in the order of `schema`.
     pub(super) ids: Vec<String>,
-    /// Cursor keys of the source store.
     keys: Arc<KeyRing>,
 }
 
@@ -41,7 +40,7 @@ impl Begun {
     ///
     /// # Errors
     /// A collection does not exist in the source store. Or the target store declares it
-    /// differently, or has records of it that this copy did not write.
+    /// differently, or has records of it that the same copy did not write.
     pub(super) async fn look(source: &Recto, target: &Recto, names: &[String]) -> Result<Self> {
         let is_one = source.describe() == target.describe() && source.store().kind() != StoreKind::Memory;
         if is_one || Arc::ptr_eq(source.shared(), target.shared()) {
@@ -76,8 +75,8 @@ impl Begun {
             let is_begun = !covered.read().await?.is_empty();
             match (has_records(target, collection).await?, is_begun) {
                 (true, false) => return Err(begun.not_empty(target, &collection.name).await?),
-                // The target has progress but no records: they were removed after the interrupted
-                // copy, so the copy begins again.
+                // The target has progress but no records, because they were removed after the
+                // interrupted copy. So the copy begins again.
                 (false, true) => covered.forget().await?,
                 _ => {}
             }
@@ -94,8 +93,8 @@ impl Begun {
     }
 
     /// Counts the records that do not fit the views and unique constraints of the target store, and
-    /// records the numbers there. The target store then knows the number of missing records before
-    /// the copy begins. Returns the findings.
+    /// records the counts in the target's catalog. The target store then knows the number of
+    /// missing entries before the copy begins. Returns the findings.
     ///
     /// # Errors
     /// A store cannot be read, or the target store cannot be written.
@@ -138,7 +137,7 @@ impl Begun {
         *store.shared().keys.ring().to_bytes() == *self.keys.to_bytes()
     }
 
-    /// Returns the error that the target store already has records of a collection. If the cursor
+    /// Returns the error for a target store that already has records of a collection. If the cursor
     /// keys are equal, the target store is the source store at another address, or a copy of it.
     /// The hint then does not recommend the removal of the records.
     async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
@@ -184,7 +183,7 @@ impl Begun {
         .with_hint(removal(&collection.name)))
     }
 
-    /// Replaces the cursor keys of the target store with those of the source store, unless the
+    /// Replaces the cursor keys of the target store with the keys of the source store, unless the
     /// target store has other collections, whose cursors would become invalid. Returns whether
     /// cursors of one store are valid in the other.
     ///
@@ -212,7 +211,8 @@ impl Begun {
     }
 }
 
-/// Returns the part of a schema that is to be copied: the collections `names`.
+/// Returns the part of a schema to copy: the collections `names`, or all collections if `names` is
+/// empty. Attached collections cannot be copied.
 fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     if let Some(name) = names.iter().find(|name| schema.collection(name).is_none()) {
         return Err(no_collection(schema, name));
@@ -235,8 +235,8 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     })
 }
 
-/// Rejects a collection with a unique constraint that is not ready. Its records may have equal
-/// values, which the target store would reject.
+/// Rejects a collection with a unique constraint that is still being checked. Its records may have
+/// equal values, which the target store would reject.
 fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     let recorded = source.recorded();
     let is_building = |one: &&KeptUnique| one.is_building && one.collection == collection.name;
@@ -255,7 +255,8 @@ fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     .with_hint("apply the schema to the source store, which reports the records with the same values"))
 }
 
-/// Returns a schema with only this collection, and with all types of the given schema.
+/// Returns a schema with only the collection `collection` and with all types of `schema`, to
+/// compare or identify one collection.
 fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     Schema {
         types: schema.types.clone(),
@@ -264,8 +265,8 @@ fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     }
 }
 
-/// Returns the identity of the copy of a collection. The identity depends on the cursor keys, which
-/// belong to one store, and does not reveal them.
+/// Returns the identity of the copy of a collection: a digest of its schema and of the source's
+/// cursor keys, which belong to one store. The digest does not reveal the keys.
 fn id(keys: &KeyRing, collection: &Schema) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("recto 2026-11 the copy of a collection");
     hasher.update(&keys.to_bytes());
@@ -273,8 +274,8 @@ fn id(keys: &KeyRing, collection: &Schema) -> String {
     hasher.finalize().to_hex()[..ID_DIGITS].to_owned()
 }
 
-/// Returns whether a store has records of a collection, even if its catalog does not record the
-/// collection. Deleted records whose versions are still stored count, too.
+/// Returns whether a store has records of a collection, even if its catalog does not contain the
+/// collection. Deleted records whose versions are still stored count too.
 async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<bool> {
     let table = Arc::new(collection.base_table());
     let (shared, mut after) = (target.shared(), None);

@@ -48,12 +48,11 @@ impl Recto {
     /// their versions and their remaining time to live. If the other store has no other collections, also copies the
     /// keys that encrypt cursors. The other store creates views and buckets as for any write. Queues are not copied.
     ///
-    /// Do not write to either store meanwhile. It is undefined whether the copy contains records
-    /// that are written to this store during the copy. The report shows whether the stores differ
-    /// in the end.
+    /// Do not write to either store during the copy. It is undefined whether the copy contains records that
+    /// are written to this store during the copy. The report shows whether the stores differ in the end.
     ///
-    /// Records that do not fit a view or a unique constraint are copied, and have no entry there. The report lists
-    /// them.
+    /// Records that do not fit a view or a unique constraint of the other store are copied, but have no entry
+    /// in the view or constraint. The report lists these records.
     ///
     /// If a copy was interrupted, another call continues it.
     ///
@@ -93,7 +92,7 @@ impl Recto {
     ///   did not put there. Nothing is changed.
     /// - [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch): the other store declares a collection
     ///   differently. Nothing is changed.
-    /// - A store cannot be read or written. Copied records remain, and the same copy continues from there.
+    /// - A store cannot be read or written. Copied records remain, and another call continues the copy.
     pub async fn copy_to(
         &self,
         target: &Self,
@@ -157,8 +156,8 @@ async fn copy(
     Ok(report)
 }
 
-/// Waits until the target store has no unfinished changes of an interrupted process. A process counts as
-/// dead only after half a minute.
+/// Completes changes in the target store that an interrupted run of the copy left unfinished. Waits, because
+/// a process counts as dead only after half a minute.
 async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
     let told = |pass: &RecoveryPass| {
         progress(CopyProgress {
@@ -170,7 +169,7 @@ async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result
     target.recover(told).await.map(drop)
 }
 
-/// Returns the error of a copy that stops. Its hint says that the copied records remain.
+/// Returns the error for a copy that stopped. Its hint says that the same copy can continue.
 #[cold]
 fn stopped(error: Error) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -179,13 +178,12 @@ fn stopped(error: Error) -> Error {
         .with_source(error)
 }
 
-/// Progress of the copy of a collection, over all of its ranges.
+/// Progress of the copy of one collection, over all ranges that are copied concurrently.
 struct Telling {
     pace: Pace,
     progress: CopyProgress,
 }
 
-/// Collection that is being copied.
 struct Copying<'a> {
     source: Arc<CollectionCore>,
     target: Arc<CollectionCore>,
@@ -195,7 +193,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies the rest of the collection. Also returns whether an earlier call had begun the copy.
+    /// Copies the uncopied ranges of the collection. Also returns whether an earlier call had begun the copy.
     async fn run(&self) -> Result<(CopiedCollection, bool)> {
         let (pieces, is_resumed) = self.pieces().await?;
         let rows = |pieces: &[Piece]| pieces.iter().map(|piece| piece.rows).sum::<u64>();
@@ -251,7 +249,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Reports the progress after rows were read, and waits as long as the limit of rows per second
+    /// Reports the progress after `rows` rows were read. Then waits as long as the limit of rows per second
     /// requires.
     async fn tell(&self, rows: u64, change: impl FnOnce(&mut CopyProgress)) {
         let wait = {
@@ -263,7 +261,7 @@ impl Copying<'_> {
         tokio::time::sleep(wait).await;
     }
 
-    /// Reads the next rows of a range.
+    /// Reads the next rows of a range of the source table, after the position `after`.
     async fn read(&self, range: &TokenRange, after: Option<&ScanPosition>) -> Result<ScanRead> {
         let shared = &self.source.shared;
         let options = ReadOptions {
@@ -286,7 +284,7 @@ impl Copying<'_> {
         piece.rows += rows;
         piece.is_done = read.next.is_none();
         piece.after = read.next.or_else(|| piece.after.take());
-        // This write also makes the records of this step durable.
+        // The durable write of the progress also makes the records of this step durable.
         self.covered.put(std::slice::from_ref(piece)).await?;
         Ok(rows)
     }

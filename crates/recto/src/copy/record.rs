@@ -30,7 +30,7 @@ pub(super) struct Record {
     pub(super) has_values: bool,
 }
 
-/// Records that one read returned. Deleted and expired records are left out.
+/// Records that one read returned. Deleted and expired records are omitted.
 #[derive(Debug, Default)]
 pub(super) struct Records(pub(super) Vec<Record>);
 
@@ -56,7 +56,8 @@ impl Records {
         Ok(Self(records))
     }
 
-    /// Returns whether the rows contain any record, or a deleted record whose version is still stored.
+    /// Returns whether the rows contain any record. A deleted record whose version is still stored counts
+    /// too.
     ///
     /// # Errors
     /// The errors of [`of`](Self::of).
@@ -82,8 +83,8 @@ fn damaged(error: recto_protocol::views::StoredError) -> Error {
         .with_source(error)
 }
 
-/// Returns the record of a row in a collection with `writes = "update"`; `None` if it is deleted or
-/// has expired.
+/// Returns the record of a row in a collection with `writes = "update"`. Returns `None` if the record is
+/// deleted or has expired.
 fn changed(core: &Arc<CollectionCore>, row: RowRef<'_>, now: Micros) -> Result<Option<Record>> {
     let Some(viewed) = &core.viewed else {
         return Ok(None);

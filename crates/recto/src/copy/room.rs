@@ -1,5 +1,5 @@
-//! Splits of buckets in the target store before a copy, from a sample of all records. The copy waits once
-//! for all splits, instead of waiting in each step.
+//! Splits of buckets in the target store before a copy, from a sample of all records. The copy waits once for
+//! all splits, instead of in each step.
 
 use super::Copying;
 use super::record::{Record, Records};
@@ -22,8 +22,8 @@ struct Drawn {
 }
 
 impl Copying<'_> {
-    /// Splits the buckets of the target store for the rest of the collection. If a split fails, the copy
-    /// continues with the existing buckets.
+    /// Splits the buckets of the target store in advance, for the uncopied records of the collection. If a
+    /// split fails, the copy continues with the existing buckets.
     ///
     /// # Errors
     /// The source store cannot be read.

@@ -17,17 +17,17 @@ use crate::pace::Pace;
 use crate::session::{CopyProgress, Progress, RecordSum};
 use crate::verify::Steps;
 
-/// One day in microseconds. Records that expire within it may expire while the stores are compared.
+/// One day in microseconds. A record that expires within a day may expire while the stores are compared.
 const ENDS_SOON_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// Comparison of the records of both stores of a copy.
+/// Comparison of the records of both stores of a copy, by counts and digests.
 pub(super) struct Summing<'a> {
     /// Records that expire by this time, in a collection with `writes = "update"`, are counted
     /// separately, without a digest.
     until: Micros,
     /// Number of rows that were read from both stores.
     rows: AtomicU64,
-    /// Approximate number of rows of both stores together.
+    /// Approximate number of rows of both stores together, for reports of progress.
     rows_total: u64,
     rows_per_second: Option<u32>,
     progress: Progress<'a, CopyProgress>,
@@ -49,8 +49,8 @@ impl<'a> Summing<'a> {
         }
     }
 
-    /// Reads a collection in both stores concurrently. Returns the counts and digest of its records
-    /// in each store.
+    /// Reads a collection in both stores concurrently. Returns the counts and digest of its records in
+    /// `source`, and those in `target`.
     ///
     /// # Errors
     /// A store cannot be read, or a row is damaged.
@@ -92,8 +92,8 @@ impl<'a> Summing<'a> {
     }
 
     fn add(&self, sum: &mut RecordSum, record: &Record, changes: bool) {
-        // If `writes` is not `update`, stores report only approximate times of expiry. The digests
-        // could differ, so they leave out every record that expires.
+        // If `writes` is not `update`, stores report only approximate times of expiry, which would change the
+        // digests. So digests omit every record that expires.
         let ends = record.expires_at.is_some_and(|at| !changes || at <= self.until);
         if ends {
             sum.ending += 1;
@@ -116,12 +116,12 @@ impl<'a> Summing<'a> {
     }
 }
 
-/// Returns the digest of one record. It contains the version, the time of expiry if the record changes, and the values
-/// of the fields, each after its length.
+/// Returns the digest of one record. The digest covers the version, the values of the fields, each after its
+/// length, and the time of expiry if the collection's records change.
 fn digest(record: &Record, changes: bool) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    // Cassandra reports no write timestamp for a row that has only a key, so the digest
-    // leaves out its version.
+    // Cassandra reports no write timestamp for a row without values outside the key, so the digest omits its
+    // version.
     let version = if record.has_values { record.version.0 } else { 0 };
     let ends = record.expires_at.filter(|_| changes).unwrap_or(i64::MAX);
     hasher.update(&version.to_be_bytes()).update(&ends.to_be_bytes());

@@ -2,12 +2,12 @@
 //!
 //! | kind of records | how they are written |
 //! |---|---|
-//! | written plainly | row and entries, plainly, at the timestamp; repeated writes change nothing |
-//! | changed, with transactions | rows and entries of a step in one transaction, if none of the records exists |
-//! | changed, without transactions | each by the protocol, with its own token, at the time of its version |
+//! | put and deleted without conditions | row and entries are put at the record's timestamp; repeated writes change nothing |
+//! | with versions, store with transactions | one transaction per step, if none of its records exists |
+//! | with versions, store without transactions | each record is inserted by the protocol, at the time of its version |
 //!
-//! A record that an earlier run of the copy wrote therefore stays as it is, even if another writer has
-//! changed it since.
+//! A copied record therefore stays unchanged when the copy continues, even if another writer has changed it
+//! since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,33 +32,33 @@ use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
 use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
 
-/// Maximum time of one attempt, unless the store was opened with its own limit.
+/// Maximum time of one attempt to write, unless the store was opened with its own limit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of records of a step that are inserted concurrently, if each insert is a separate
 /// change.
 const MAX_CHANGES: usize = 64;
-/// Timestamp that a row gets if its own timestamp is unknown. It is older than all known timestamps.
+/// Timestamp of a copied row whose own timestamp is unknown. It is older than all known timestamps.
 const LEAST_STAMP: i64 = 1;
 
-/// Target of a copy: a collection in the target store.
+/// Collection in the target store of a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a>(pub(super) &'a Arc<CollectionCore>);
 
-/// Request to insert a record in a collection whose records can change.
+/// Request to insert a copied record in a collection whose records can change.
 type CopyRequest = Request<Cells, FieldCells>;
 
 impl Target<'_> {
-    /// Writes records to the target store. They become durable with the next durable write.
+    /// Writes records to the target store. The records become durable with the next durable write.
     ///
     /// # Errors
     /// - The store rejects the records.
-    /// - Another schema was applied to the store in the meantime.
+    /// - Another schema was applied to the target store during the copy.
     /// - In a collection whose records never change, another writer put records with the same keys.
     pub(super) async fn write(self, records: Records) -> Result<()> {
         let newest = records.0.iter().map(|record| record.version.0).max();
         if let Some(newest) = newest {
-            // Later writes to the target must be newer than the copied records, even if
-            // its clock is behind.
+            // Later writes to the target must be newer than the copied records, even if the target's clock is
+            // behind.
             self.0.shared.stamps.skip_to(Stamp(newest));
         }
         match (
@@ -71,7 +71,7 @@ impl Target<'_> {
         }
     }
 
-    /// Returns an error if the schema of the target store has changed, so that the copy does not continue.
+    /// Returns an error if the schema of the target store has changed, so that the copy stops.
     fn check_current(self) -> Result<()> {
         if self.0.is_current() {
             return Ok(());
@@ -88,8 +88,8 @@ impl Target<'_> {
     async fn put(self, records: &[Record]) -> Result<()> {
         let shared = &self.0.shared;
         loop {
-            // Until the outcome is known, no view may be added that this write does not
-            // maintain, so hold the guard.
+            // Hold the guard until the outcome is known, so that no view is added that this write does not
+            // maintain.
             let mut writing = shared.writing_plainly(WRITE_TIMEOUT).await?;
             self.check_current()?;
             let writes = self.puts(records)?;
@@ -140,8 +140,8 @@ impl Target<'_> {
         Ok(writes)
     }
 
-    /// Returns whether a record is older than the retention time. It may have become too old since it was
-    /// read.
+    /// Returns whether a record with this clustering key is older than the retention time. It may have become
+    /// too old since the copy read it.
     fn is_late(self, clustering: &Cells) -> Result<bool> {
         let (shared, table) = (&self.0.shared, &self.0.written);
         match &shared.partitions {
@@ -150,9 +150,9 @@ impl Target<'_> {
         }
     }
 
-    /// Splits the buckets of the store's tables for the records that `sample` represents. Each record of
-    /// the sample represents `each` records. If a split fails, the records are written anyway, and the
-    /// buckets are split later.
+    /// Splits the buckets of the target's tables in advance, for the records that `sample` represents. Each
+    /// record of the sample represents `each` records. If a split fails, the records are written to the
+    /// existing buckets, which are split later.
     ///
     /// # Errors
     /// The writes of the records cannot be created.
@@ -206,8 +206,8 @@ impl Target<'_> {
                 .await;
             match changed {
                 Ok(outcome) => Attempt::Known(outcome.map(drop)),
-                // The outcome may be unknown. Try again, because the repeated change determines the
-                // outcome of the first one.
+                // The outcome may be unknown. Try again, because a repeated change also resolves the outcome
+                // of the first one.
                 Err(error) if error.is_retryable() => Attempt::Failed(error),
                 Err(error) => Attempt::Refused(error),
             }
@@ -228,16 +228,16 @@ impl Target<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            // Until the outcome is known, no view may be added that this write does not
-            // maintain, so hold the guard.
+            // Hold the guard until the outcome is known, so that no view is added that this write does not
+            // maintain.
             let _writing = shared.writing().await;
             self.check_current()?;
             let Some(there) = self.transact_now(&left).await? else {
                 return Ok(());
             };
             if !there.contains(&true) {
-                // No record exists. Either the schema changed, or another writer took values of unique
-                // fields, so read the schema again.
+                // The transaction failed although no record exists. Either the schema changed, or another
+                // writer took values of unique fields, so read the schema again.
                 shared.look_for_schema().await?;
             }
             let mut there = there.into_iter();
@@ -246,7 +246,8 @@ impl Target<'_> {
         Err(busy(&format!("collection {}", self.0.definition.name)))
     }
 
-    /// Executes one transaction. If it is not applied, returns for each record whether it exists.
+    /// Executes one transaction. Returns `None` if it is applied, and otherwise for each record whether it
+    /// exists.
     async fn transact_now(self, records: &[Record]) -> Result<Option<Vec<bool>>> {
         let (core, shared) = (self.0, &self.0.shared);
         let (conditions, writes) = self.transaction_of(records)?;
@@ -273,8 +274,7 @@ impl Target<'_> {
         settled.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// Returns the conditions and the writes of a transaction that puts these records if none of them
-    /// exists.
+    /// Returns the conditions and the writes of a transaction that puts `records` if none of them exists.
     fn transaction_of(self, records: &[Record]) -> Result<(Vec<Cas>, Vec<PartitionWrite>)> {
         let core = self.0;
         let now = core.shared.environment.now_micros();

@@ -17,13 +17,14 @@ use super::rows::row_text;
 use super::write::CONFLICT;
 use crate::writes::mutation::{self, BaseRow};
 
-/// Maximum size of a segment of a buffer, in bytes. Segments of this size are not moved when a buffer grows.
+/// Size of a segment of a buffer in bytes, at which the next segment begins. Full segments are not
+/// moved when a buffer grows.
 const SEGMENT_BYTES: usize = 1 << 20;
 
 /// Memory of a cell in bytes, in addition to its content: the position of the cell.
 const SPAN_BYTES: usize = 8;
 
-/// Memory in bytes of a row that is being written, in addition to its cells: the row's mutation.
+/// Memory in bytes of the mutation that writes a row, in addition to the row's cells.
 const ROW_WRITE_OVERHEAD_BYTES: usize = 320;
 
 /// Memory in bytes of a row that may be rejected: its [`RefusedRow`], and a reference to it for
@@ -47,10 +48,12 @@ struct Segment {
     keys: Vec<u8>,
 }
 
-/// Entry of one row for one collection, with the position of the row's key.
+/// Element of the list by which the rows of one collection are sorted. It refers to a row and to
+/// the row's encoded key.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// First bytes of the row's key. Most comparisons need only these bytes.
+    /// First 8 bytes of the row's encoded key, as a number. Most comparisons of keys need only
+    /// these 8 bytes.
     prefix: u64,
     segment: u32,
     row: u32,
@@ -58,8 +61,9 @@ struct Entry {
     key_length: u32,
 }
 
-/// Row of the buffer that a collection rejected. Its text is created only when it is reported,
-/// because every row of a file may be rejected.
+/// Row of the buffer that a collection rejected. The text of the row is created only when the
+/// rejection is reported. Every row of a file may be rejected, and their texts would take too much
+/// memory.
 #[derive(Debug)]
 pub(super) struct RefusedRow {
     pub(super) target: u32,
@@ -91,9 +95,9 @@ pub(super) struct Chunk {
 pub(super) struct WriteSizes {
     /// Maximum memory of the writes of one chunk, in bytes.
     pub(super) chunk_bytes: usize,
-    /// Maximum size of the write of one partition, as a store counts bytes.
+    /// Maximum size in bytes of the write of one partition, as a store counts bytes for its limits.
     pub(super) partition_bytes: usize,
-    /// Maximum number of rows of the write of one partition.
+    /// Maximum number of rows in the write of one partition.
     pub(super) partition_rows: usize,
 }
 
@@ -102,7 +106,7 @@ pub(super) struct WriteSizes {
 pub(super) struct Buffer {
     width: usize,
     segments: Vec<Segment>,
-    /// For each collection, the entries of its rows.
+    /// For each collection, the list by which its rows are sorted.
     entries: Vec<Vec<Entry>>,
     /// Rows that could not be read or converted to records of a collection, in the order of the file.
     pub(super) rejects: Vec<Reject>,
@@ -146,12 +150,12 @@ impl Buffer {
         whole + last + entries * size_of::<Entry>() + refused + self.reject_bytes
     }
 
-    /// Returns the number of entries of all collections together.
+    /// Returns the number of rows in the buffer, summed over all collections.
     pub(super) fn entries(&self) -> u64 {
         self.entries.iter().map(Vec::len).sum::<usize>() as u64
     }
 
-    /// Returns the number of entries of a collection.
+    /// Returns the number of rows in the buffer for the collection with index `target`.
     pub(super) fn entries_of(&self, target: usize) -> usize {
         self.entries[target].len()
     }
@@ -215,12 +219,12 @@ impl Buffer {
         Ok(())
     }
 
-    /// Sets the position of the last row in the file.
+    /// Ends the addition of a row: stores the position that the row has in the file.
     pub(super) fn finish_row(&mut self, origin: Origin) {
         self.last().origins.push(origin);
     }
 
-    /// Removes the last row, which was not added to any collection.
+    /// Removes the row that was added last, because all collections rejected it.
     pub(super) fn abandon_row(&mut self) {
         let segment = self.last();
         let rows = segment.rows.len();
@@ -273,13 +277,14 @@ impl Buffer {
         }
     }
 
-    /// Returns the rejection of a row of a chunk by the store. If `reason` is `None`, another
-    /// record with the row's key exists.
+    /// Returns the rejection by the store of the row at `index` in the sorted rows of a collection.
+    /// If `reason` is `None`, another record with the row's key exists.
     pub(super) fn refuse(&self, target: usize, index: usize, reason: Option<Reason>) -> RefusedRow {
         refused(target, &self.entries[target][index], reason)
     }
 
-    /// Returns all rows that were not stored, including those that the store `refused`, in the order of the file.
+    /// Returns all rows that were not stored, including the rows that the store rejected
+    /// (`refused`), in the order of the file.
     pub(super) fn rejects_with<'a>(
         &'a self,
         plan: &'a LoadPlan,
@@ -365,13 +370,15 @@ impl Buffer {
         chunks
     }
 
-    /// Returns the rows of a chunk.
+    /// Returns the rows of a chunk (a range of one collection's rows) in key order, with their
+    /// positions in the file.
     pub(super) fn rows(&self, chunk: Chunk) -> impl Iterator<Item = (RowRef<'_>, Origin)> {
         let entries = &self.entries[chunk.target][chunk.start..chunk.end];
         entries.iter().map(|entry| self.at(entry))
     }
 
-    /// Returns the writes of a chunk of a collection without views. Each record is one row.
+    /// Returns the writes of a chunk (a range of rows) of a collection without views, in which each
+    /// record is one row.
     pub(super) fn writes(
         &self,
         plan: &LoadPlan,
@@ -438,7 +445,7 @@ pub(super) fn single_write(target: &Target, row: RowRef<'_>) -> PartitionWrite {
     }
 }
 
-/// Returns the size of a row's write, as a store counts bytes.
+/// Returns the size in bytes of the write of one row, as a store counts bytes for its limits.
 pub(super) fn store_bytes(target: &Target, row: RowRef<'_>) -> usize {
     row.byte_len() + target.slots.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES
 }
@@ -511,7 +518,7 @@ writes = "append"
 "#;
     const ROWS: usize = 4_000;
 
-    /// Returns a buffer of rows with different notes, and with the keys that `id_of` returns.
+    /// Returns a buffer of test rows with different notes, and with the keys that `id_of` returns.
     fn filled(plan: &Arc<LoadPlan>, recto: &Recto, id_of: impl Fn(usize) -> usize) -> Buffer {
         let note = "n".repeat(1_000);
         let text: String = (0..ROWS)

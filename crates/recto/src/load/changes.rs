@@ -1,9 +1,12 @@
-//! Rows of collections whose records change, on stores without transactions, and rows of collections with unique
-//! fields. Each row is a separate change, and many changes are made concurrently.
+//! Writes each row of a load as a separate change of a record. This serves collections whose
+//! records change, on stores without transactions, and collections with unique fields. Many changes
+//! are made concurrently.
 //!
-//! Each change uses the row's timestamp as the current time. The last of several rows with one key
-//! therefore wins, records that an earlier run of the load has put are recognized, and changes that
-//! others made since the load began stay.
+//! Each change uses the row's timestamp as the current time. This has three effects:
+//!
+//! - The last of several rows with one key wins.
+//! - A resumed load recognizes the records that its earlier run has put.
+//! - Changes that other clients made since the load began stay.
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -18,19 +21,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::patiently;
 use crate::writes::{mutation, refused_by, transact};
 
-/// Maximum number of changes of a part that are made concurrently.
+/// Maximum number of concurrent changes for one part (a range of a collection's rows).
 const MAX_CHANGES: usize = 64;
 
-/// Maximum difference between the current time and the time of a change, in microseconds. It is
-/// long enough that a load of some hours preserves changes by others, and much shorter than the
-/// time for which deletions are remembered.
+/// Maximum age in microseconds of the timestamp with which a row is put. It is long enough that a
+/// load of some hours preserves changes by other clients. It is much shorter than the time for
+/// which the store remembers deletions.
 const MAX_EARLIER_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// Result of a row, or the reason why the row is rejected.
+/// Result of writing a row, or the reason why the row is rejected.
 type Became = std::result::Result<RowResult, Reason>;
 
 impl WholePart<'_> {
-    /// Changes the record of each row of the part.
+    /// Writes each row of the part as a separate change of its record.
     pub(super) async fn change(&self) -> Result<Settled<Part>> {
         let (plan, shared) = (&self.writer.plan, &self.writer.shared);
         let (held, now) = (shared.held(), shared.environment.now_micros());
@@ -58,7 +61,8 @@ impl WholePart<'_> {
         Ok(Settled::Done(Part::Whole(tally, refused)))
     }
 
-    /// Changes the record of a row. The first attempt assumes that the record does not exist.
+    /// Stores a row by a change of its record. The first attempt assumes that no record exists.
+    /// Later attempts depend on the stored record.
     async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
         let core = self.core();
         let mut there: Option<StoredRow> = None;
@@ -114,8 +118,8 @@ impl WholePart<'_> {
         if shared.store.limits().transactions {
             return match transact(core, &partition, &request, Some(Version(at))).await {
                 Ok(_) => Ok(Ok(())),
-                // Report both as a changed record, because the caller reads the stored record and
-                // finds out which of the two it is.
+                // Report both errors as a changed record, because the caller then reads the stored
+                // record and decides by it.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Changed) => {
                     Ok(Err(Refusal::Changed(None).into()))
                 }
@@ -135,7 +139,7 @@ impl WholePart<'_> {
         changed.map_err(stopped_unless_refused)
     }
 
-    /// Reads the stored record of a row.
+    /// Reads the stored record with the key of a row.
     async fn look_at(&self, row: &Row<'_>) -> Result<Option<StoredRow>> {
         let read = self.read_of(&row.loaded);
         let snapshot = self.writer.shared.store.snapshot()?;
@@ -144,8 +148,8 @@ impl WholePart<'_> {
     }
 }
 
-/// Marks an error that stops the load with a message and a hint. Errors of single records remain
-/// unchanged.
+/// Adds to an error that the load has stopped, and a hint. Errors that concern a single record
+/// remain unchanged.
 fn stopped_unless_refused(error: Error) -> Error {
     if is_of_record(error.kind()) {
         return error;
@@ -153,7 +157,8 @@ fn stopped_unless_refused(error: Error) -> Error {
     stopped(error)
 }
 
-/// Returns whether an error of a change concerns its record, and not the store.
+/// Returns whether an error of a change concerns its record, so that other rows can still be
+/// loaded.
 fn is_of_record(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -161,8 +166,8 @@ fn is_of_record(kind: ErrorKind) -> bool {
     )
 }
 
-/// Returns the error of a load that stops. Stored records remain, and running the same load again
-/// continues after them.
+/// Converts an error to the error of a load that stops. Stored records remain, and running the same
+/// load again continues after them.
 #[cold]
 fn stopped(error: Error) -> Error {
     Error::new(error.kind(), format!("the load stopped: {error}"))

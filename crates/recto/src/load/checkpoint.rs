@@ -31,7 +31,7 @@ use crate::shared::Shared;
 /// Name of the table with the state of each load.
 pub(super) const TABLE: &str = "recto_loads";
 
-/// Version of the JSON format of the state.
+/// Version of the JSON format in which the state of a load is stored.
 const STATE_VERSION: u64 = 3;
 
 /// Version of the rules that convert cells of CSV to values. Under other rules, the same file may
@@ -41,13 +41,14 @@ const CSV_RULES: u32 = 2;
 /// Maximum number of reasons for rejections that are counted separately for a collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
 
-/// Name of the entry that counts all further reasons for rejections.
+/// Name of the entry that counts rejections for all further reasons, beyond the maximum number of
+/// reasons.
 const OTHER_REASONS: &str = "other reasons";
 
 /// Maximum number of reasons for rejections that a report lists for a collection.
 const MAX_REPORTED_REASONS: usize = 10;
 
-/// Counts of the rows of one collection.
+/// Counts of the loaded rows of one collection, by result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) stored: u64,
@@ -127,18 +128,19 @@ impl Tally {
     }
 }
 
-/// Progress of a load. All counted rows are durable.
+/// Progress of a load, which is stored so that another run can continue the load. All counted rows
+/// are durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// Base of the write timestamps of the load's rows.
+    /// Write timestamp of the first row of the file. Each further row adds one microsecond.
     pub(super) stamp: Stamp,
     /// Number of rows of the file that are processed: stored or rejected.
     pub(super) rows: u64,
     /// Size in bytes of the part of the reject file that belongs to the processed rows.
     pub(super) reject_bytes: u64,
     pub(super) finished: bool,
-    /// Timestamp of the last write of this state. The timestamp of the next write is greater,
-    /// whatever the clock shows.
+    /// Timestamp of the last write of this state to the store. The timestamp of the next write is
+    /// greater, even if the clock was set back.
     written: Stamp,
     /// Tables that store the rows of each collection, in the order of the request.
     tables: Vec<Vec<String>>,
@@ -171,7 +173,7 @@ impl State {
         }
     }
 
-    /// Returns the state with which the same load starts from the beginning.
+    /// Returns the state with which the same load starts again from the first row.
     pub(super) fn anew(&self, stamp: Stamp, tables: Vec<Vec<String>>) -> Self {
         Self {
             written: self.written,
@@ -179,8 +181,8 @@ impl State {
         }
     }
 
-    /// Returns whether the processed rows are in all of these tables. This is false if a view was
-    /// added since the state was written.
+    /// Returns whether all of the given tables contain the processed rows. The result is false if a
+    /// view was added since the state was written.
     pub(super) fn is_in(&self, tables: &[Vec<String>]) -> bool {
         let mut both = tables.iter().zip(&self.tables);
         both.all(|(now, then)| now.iter().all(|table| then.contains(table)))
@@ -237,7 +239,7 @@ impl State {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
             let views = json.get("views").and_then(Json::as_object);
-            // Version 1 did not count existing records, so their numbers are 0.
+            // Version 1 did not count replaced and repeated rows, so read these counts as 0.
             let met = |name| json.get(name).and_then(Json::as_u64).unwrap_or(0);
             Some(Tally {
                 stored: json.get("stored")?.as_u64()?,
@@ -283,7 +285,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Creates the checkpoint of a load of a file with this content into these collections.
+    /// Creates the access to the state of a load. The content of the file, the collections and the
+    /// options identify the load.
     pub(super) fn new(
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
@@ -314,7 +317,7 @@ impl Checkpoint {
         change_table(&self.store, &self.shared.environment, &make).await
     }
 
-    /// Reads the state of this load, if it was begun before.
+    /// Reads the stored state of this load; `None` if no earlier run began the load.
     pub(super) async fn read(&self) -> Result<Option<State>> {
         let read = PointRead {
             table: Arc::clone(&self.table),
@@ -353,8 +356,8 @@ impl Checkpoint {
         })
     }
 
-    /// Writes the state durably. The store then also makes the rows durable that were written
-    /// before.
+    /// Writes the state durably. This write also makes the rows durable that the load wrote relaxed
+    /// (acknowledged before they were on disk).
     pub(super) async fn write(&self, state: &mut State) -> Result<()> {
         state.written = Stamp(self.shared.stamps.next().0.max(state.written.0.saturating_add(1)));
         let stamp = state.written;

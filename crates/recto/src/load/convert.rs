@@ -1,8 +1,8 @@
 //! Conversion of text to cells.
 //!
-//! [`CellRules::value`] defines the conversion. It reads the text of [`json::from_text`] and the
-//! forms that other programs write. Types that are frequent in large files also have a fast path,
-//! which returns the same bytes or nothing.
+//! [`CellRules::value`] defines the conversion. It accepts the text forms of [`json::from_text`],
+//! and the forms that other programs write. Types that are frequent in large files also have a fast
+//! path. It returns the bytes that the general conversion returns, or nothing.
 
 use recto_model::{Type, Value, cell, json};
 use serde_json::value::RawValue;
@@ -19,8 +19,8 @@ const MAX_SHOWN_CHARS: usize = 60;
 /// dozens of bytes.
 const MAX_NESTED_VALUES: usize = 1 << 20;
 
-/// Reason why a value does not fit its field. The beginning of the text, up to `class_length`, is
-/// the same for all values that are rejected for this kind of reason.
+/// Reason why a value does not fit its field. Rejections are counted by the first `class_length`
+/// bytes of the text, which contain no details of a single value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
     text: String,
@@ -152,7 +152,8 @@ impl CellRules {
                 .map(Value::Blob)
                 .ok_or_else(|| expected("a blob in hex such as \"0xdeadbeef\""));
         }
-        // One of 4,096 base64 texts begins with `0x`, so reject text that is valid in both forms.
+        // One of 4,096 base64 texts begins with `0x`. So reject text that is valid both as hex and
+        // as base64.
         if self.blobs.is_none() && text.starts_with("0x") && unprefixed.and_then(hex).is_some() {
             let class = format!("{field}: a blob that may be hex or base64 (hint: --blobs hex)");
             return Err(Reason::with_details(class, &format!(": {}", shown(text))));
@@ -185,15 +186,15 @@ impl CellRules {
         }
     }
 
-    /// Returns a text that these rules convert to `value`.
+    /// Returns a text that [`value`](Self::value) converts back to `value`.
     pub(super) fn write(&self, ty: &Type, value: &Value) -> String {
         match (ty, value) {
             (Type::Blob, Value::Blob(bytes)) if self.blobs == Some(BlobFormat::Hex) => {
                 let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
                 format!("0x{}", digits.collect::<String>())
             }
-            // Base64 that begins with `0x` would be rejected as doubtful, so write
-            // these bytes as hex.
+            // The conversion rejects base64 that begins with `0x`, because it may be hex. So write
+            // the bytes as hex.
             (Type::Blob, Value::Blob(bytes)) => {
                 let text = json::to_text(ty, value);
                 if text.starts_with("0x") {
@@ -302,8 +303,8 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Rejects the text of a nested value (such as a list) whose conversion would take too much memory.
 pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
-    // Every nested value follows a comma or an opening bracket, so the number of these
-    // bytes is an upper bound.
+    // Every nested value follows a comma or an opening bracket, so the number of commas and
+    // brackets is an upper bound.
     let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
     if values.count() > MAX_NESTED_VALUES {
         return Err(Reason::general(format!(
@@ -326,8 +327,8 @@ pub(super) fn json_cell(field: &str, ty: &Type, json: &RawValue, out: &mut Vec<u
     }
 }
 
-/// Returns the plain text of a JSON value, if both have the same meaning: the value is a string
-/// without escapes, or a number.
+/// Returns the text of a JSON value without quotes, if the fast path can read it: the value is a
+/// string without escapes, or a number.
 fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
     let string = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match (ty, string) {
@@ -514,7 +515,7 @@ mod tests {
                     ..CsvOptions::default()
                 };
                 let rules = CellRules::new(&options).unwrap();
-                // The base64 of these bytes begins with `0x`, so it looks like hex.
+                // The base64 of the bytes D3 1C begins with `0x`, so it looks like hex.
                 let doubtful = [&[0xD3, 0x1C], &tail[..]].concat();
                 for (ty, value) in [
                     (Type::Timestamp, Value::Timestamp(millis)),

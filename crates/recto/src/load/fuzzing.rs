@@ -1,4 +1,5 @@
-//! Properties that hold for any loaded text. The crate `recto-fuzz` calls these functions.
+//! Properties that hold for any loaded text. The crate `recto-fuzz` calls the functions of this
+//! module.
 
 use std::io::{self, Read};
 
@@ -18,7 +19,7 @@ const BATCH_BYTES: [usize; 2] = [64 << 10, 5];
 /// Record of an input: its line, its text, and its cells unless it is unreadable.
 type Found = (u64, Vec<u8>, Option<Vec<String>>);
 
-/// Reader that returns a few bytes at a time.
+/// Reader that returns a few bytes at a time, so that records span several reads.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {

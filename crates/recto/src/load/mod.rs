@@ -1,8 +1,9 @@
 //! Loads of files into collections.
 //!
-//! One thread decompresses the file and splits it into records. A second thread converts them to rows, and sorts each
-//! buffer of rows by key. The load writes one buffer after another, and records its progress after each. While one
-//! buffer is written, the next one is filled.
+//! One thread decompresses the file and splits it into records. A second thread converts the
+//! records to rows, and sorts each buffer of rows by key. The load writes one buffer after another,
+//! and records its progress after each. While the load writes one buffer, the second thread fills
+//! the next one.
 //!
 //! | module | content |
 //! |---|---|
@@ -17,19 +18,20 @@
 //! | `rows` | conversion of records to rows and rejects |
 //! | `buffer` | rows in key order, and their writes |
 //! | `pipeline` | the two threads |
-//! | `room` | splits of buckets for rows before they are written |
-//! | `survey` | sample of all rows of a file, for splits in advance |
+//! | `room` | splits of buckets (partitions of a table) before the load |
+//! | `survey` | sample of a file's rows, from which `room` predicts the sizes of buckets |
 //! | `write` | writes, repeated until their outcome is known |
-//! | `whole` | writes of rows with their entries in views |
-//! | `part` | execution of the writes of `whole`, on condition of the stored records |
+//! | `whole` | creation of the writes of rows and of their entries in views |
+//! | `part` | execution of the writes that `whole` creates |
 //! | `changes` | rows that are written as separate changes |
 //! | `rejects` | the reject file |
 //! | `checkpoint` | progress of the load, kept in the store |
 //!
-//! **Guarantees for a resumed load.** The checkpoint is written durably. Before it, the rows that it
-//! counts are acknowledged, and their rejects are synced to disk. Rows that were written relaxed before
-//! the checkpoint become durable with it. The timestamp of a row is the timestamp at the beginning of the
-//! load plus the number of the row. This has three effects:
+//! **Guarantees for a resumed load.** A checkpoint is written durably, after the rows that it
+//! counts are acknowledged and their rejects are synced to disk. Rows can be written relaxed:
+//! acknowledged before they are on disk. The next checkpoint makes such rows durable. The write
+//! timestamp of a row, in microseconds, is the timestamp of the load's beginning plus the index of
+//! the row. This has three effects:
 //!
 //! - A repeated write of a row changes nothing.
 //! - The last of several rows with one key wins.
@@ -94,53 +96,55 @@ pub use source::{check_load_file, check_load_name, detect_load_ending};
 use survey::Survey;
 use write::ChunkWriter;
 
-/// Default memory for rows that are sorted and written, in bytes.
+/// Default memory of a load for rows that are being sorted and written, in bytes.
 pub(crate) const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 
-/// Minimum memory of a load in bytes.
+/// Minimum memory of a load in bytes. A request with a smaller value is rejected.
 pub(crate) const MIN_BUFFER_BYTES: u64 = 64 << 10;
 
-/// Maximum memory of a load in bytes. A larger request is reduced to it, because buffers count in 32 bits.
+/// Maximum memory of a load in bytes. A request with a larger value is rejected.
 pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
-/// Maximum number of concurrent calls to the store. The first is being committed, the second waits for the commit, and
-/// the third is being prepared.
+/// Maximum number of concurrent calls to the store. Of three calls, the first is being committed,
+/// the second waits for the commit, and the third is being prepared.
 const CALLS_IN_FLIGHT: usize = 3;
 
-/// Unit in which the memory for calls in flight is reserved, in bytes.
+/// Unit in which a load reserves memory for its calls to the store, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
 /// Maximum memory of the rows of one call in bytes, unless a single row is larger.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
 
-/// Maximum memory for rows that are written as separate changes, in bytes. It is small, so that a resumed
-/// load has to check few rows again.
+/// Maximum memory in bytes for the rows of a load that writes each row as a separate change. It is
+/// small, so that a resumed load has to check few rows again.
 const MAX_CHANGES_BUFFER_BYTES: u64 = 8 << 20;
 
 /// Maximum memory of the rows of one call to a remote store, in bytes.
 const MAX_REMOTE_CHUNK_BYTES: usize = 1 << 20;
 
-/// Maximum size of the write of one partition in bytes. It is well below the limit of each store.
+/// Maximum size in bytes of one write to one partition of a local store. It is well below the limit
+/// of the store.
 const MAX_PARTITION_BYTES: usize = 1 << 20;
 
-/// Maximum size of the write of one Cassandra partition in bytes. Cassandra warns of batches from 5 KiB on, and works
-/// best with small ones.
+/// Maximum size in bytes of one write to one Cassandra partition. Cassandra warns of batches from 5
+/// KiB on, and works best with small batches.
 const MAX_REMOTE_PARTITION_BYTES: usize = 16 << 10;
 
-/// Maximum number of rows of the write of one Cassandra partition.
+/// Maximum number of rows in one write to one Cassandra partition.
 const MAX_REMOTE_PARTITION_ROWS: usize = 50;
 
-/// Interval between two progress reports.
+/// Interval between two progress reports of a load.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Loads a file into collections of one store. Each row is stored in all of them.
 ///
-/// Rows that a collection rejects are written to the reject file, and do not stop the load. An interrupted load
-/// continues where it stopped. A finished load does nothing, unless `request.again` is set.
+/// Rows that a collection rejects are written to the reject file, and do not stop the load. An
+/// interrupted load continues where it stopped. If the same load has finished before, it does
+/// nothing, unless `request.again` is set.
 ///
 /// # Errors
-/// The file cannot be read or has an unsupported format, its columns do not fit, the reject file cannot be written, or
-/// the store failed. Stored rows remain, and the same load continues from there.
+/// The file cannot be read or has an unsupported format, its columns do not fit, the reject file
+/// cannot be written, or the store failed. Stored rows remain. Run the same load again to continue.
 pub(crate) async fn load(
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,
@@ -221,7 +225,8 @@ pub(crate) async fn load(
     Ok(load.report(rows_resumed, path))
 }
 
-/// Returns the file and the hash of its content.
+/// Opens the file of a request and verifies that a compressed file is complete. Returns the file
+/// and the hash of its content.
 async fn find(request: &LoadRequest) -> Result<(Arc<Source>, blake3::Hash)> {
     let guard = CancelOnDrop::default();
     let cancelled = guard.cancelled();
@@ -282,8 +287,8 @@ async fn begin(
             let stamp = shared.stamps.next().max(state.next_stamp());
             return Ok((state.anew(stamp, tables), rejects));
         }
-        // A table was added after the earlier load, and it lacks the stored rows. Load them again
-        // with the same timestamps, so that existing rows stay as they are.
+        // A table was added after the earlier load, and it lacks the stored rows. Load all rows
+        // again with their earlier timestamps, so that rows in the other tables stay as they are.
         Some(state) if !state.is_in(&tables) => return Ok((state.anew(state.stamp, tables), rejects)),
         Some(state) => state,
     };
@@ -296,12 +301,12 @@ async fn begin(
     if whole {
         return Ok((state, rejects));
     }
-    // The reject file is missing, so the load must find the rejected rows again. The stored rows
-    // stay as they are, because they are loaded with the same timestamps.
+    // The reject file is missing, so load all rows again to find the rejected rows. The stored rows
+    // stay as they are, because they get their earlier timestamps again.
     Ok((state.anew(state.stamp, tables), rejects))
 }
 
-/// Division of a load's memory into buffers and calls in flight.
+/// Division of a load's memory into buffers of rows and calls to the store.
 struct Sizes {
     full_bytes: usize,
     worth_bytes: usize,
@@ -309,7 +314,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Divides the memory: two buffers take three quarters, and the rows of the calls in flight take the rest.
+    /// Divides the memory: two buffers of rows take three quarters, and calls to the store take the
+    /// rest.
     fn of(buffer_bytes: u64, limits: Limits) -> Self {
         let all = usize::try_from(buffer_bytes).unwrap_or(usize::MAX);
         let full_bytes = all / 8 * 3;
@@ -383,7 +389,8 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Memory that calls in flight share. A call with a row that is larger than all of it runs alone.
+/// Memory that concurrent calls to the store share. A call that needs more than all of this memory
+/// runs alone.
 struct CallMemory {
     pages: Semaphore,
     all: u32,
@@ -410,7 +417,6 @@ impl CallMemory {
     }
 }
 
-/// Load that is running.
 struct Load<'a> {
     telling: Telling<'a>,
     source: Arc<Source>,
@@ -420,13 +426,13 @@ struct Load<'a> {
     state: State,
     /// The reject file. `None` while a blocking task writes it.
     rejects: Option<RejectFile>,
-    /// Number of bytes of the file up to the last row of `state`.
+    /// Number of bytes of the file, as stored on disk, up to the last row that `state` counts.
     bytes_done: u64,
 }
 
 impl Load<'_> {
-    /// Splits buckets before the load, as far as the sample of the file's rows shows that they will be too
-    /// large.
+    /// Splits buckets (partitions of a table) before the load, if a sample of the file's rows shows
+    /// that they will become too large.
     async fn make_room(&mut self, survey: Survey) -> Result<()> {
         let writer = Arc::clone(&self.writer);
         let making = async {
@@ -458,7 +464,8 @@ impl Load<'_> {
         }
     }
 
-    /// Stores the rows and rejects of a buffer, and records the progress.
+    /// Stores the rows of a buffer, appends its rejected rows to the reject file, and writes a
+    /// checkpoint.
     async fn write(&mut self, buffer: Arc<Buffer>, bytes_end: u64) -> Result<()> {
         let mut state = self.state.clone();
         let refused = self.write_rows(&buffer, bytes_end, &mut state).await?;
@@ -489,7 +496,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Stores the rows of a buffer. Returns the rows that the store rejects.
+    /// Stores the rows of a buffer. Returns the rows that the store rejected.
     async fn write_rows(
         &mut self,
         buffer: &Arc<Buffer>,
@@ -517,7 +524,8 @@ impl Load<'_> {
         Ok(refused)
     }
 
-    /// Renames the reject file to its final name, and records that the load is finished.
+    /// Renames the reject file to its final name, and records that the load is finished. Returns
+    /// the final name; `None` if no row was rejected.
     async fn finish(&mut self) -> Result<Option<PathBuf>> {
         let source = Arc::clone(&self.source);
         let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
@@ -540,7 +548,7 @@ impl Load<'_> {
     }
 }
 
-/// Appends the rejected rows of a buffer to the reject file, in the order of their rows.
+/// Appends the rejected rows of a buffer to the reject file, in the order of the loaded file.
 async fn append_rejects(
     mut file: RejectFile,
     plan: Arc<LoadPlan>,
@@ -576,7 +584,7 @@ fn report(state: &State, plan: &LoadPlan, rows_resumed: u64) -> LoadReport {
     }
 }
 
-/// Returns the report of a load that had finished before, with its earlier results.
+/// Returns the report of a load that an earlier run has finished, with the results of that run.
 fn already_loaded(state: &State, plan: &LoadPlan, rejects: &RejectFile) -> LoadReport {
     LoadReport {
         already_loaded: true,

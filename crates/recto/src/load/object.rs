@@ -15,10 +15,11 @@ use super::plan::LoadPlan;
 /// Maximum number of characters of an unknown name that an error message repeats.
 const MAX_TOLD_CHARACTERS: usize = 100;
 
-/// Record in a line of NDJSON.
+/// Record in a line of NDJSON, split into the texts of its values.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
-    /// For each column of the plan, the text of its value; `None` if it is missing or null.
+    /// For each column of the plan, the JSON text of its value; `None` if the value is missing or
+    /// null.
     pub(super) values: Vec<Option<&'a RawValue>>,
     /// For each collection, the first name in the record that is not a field of the collection.
     /// Empty if all names are fields of all collections.
@@ -110,7 +111,8 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
     }
 }
 
-/// Deserializer of a name in a record. The result is the column with this name, if there is one.
+/// Deserializer of a name in a JSON record. It returns the index of the column with this name, if
+/// there is one. It also records which collections have no field with this name.
 struct Name<'p> {
     plan: &'p LoadPlan,
     foreign: &'p mut Vec<Option<String>>,

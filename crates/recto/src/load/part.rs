@@ -1,5 +1,5 @@
-//! Writes of parts of chunks, for collections that have views or whose records change. Each row is
-//! written with its entries in views or not at all.
+//! Writes of parts of chunks (ranges of a collection's rows), for collections that have views or
+//! whose records change. Each row is written with its entries in views or not at all.
 //!
 //! On a store with transactions, a part is one transaction. The first attempt assumes that none of
 //! the records exists, as in the first load of a file. If a record exists, nothing is written. The
@@ -34,10 +34,12 @@ use crate::writes::mutation;
 /// Maximum number of records of a part that are read concurrently.
 const MAX_READS: usize = 32;
 
-/// Maximum number of logged batches of a part that are sent concurrently.
+/// Maximum number of logged batches (atomic writes of Cassandra) of a part that are sent
+/// concurrently.
 const MAX_BATCHES: usize = 16;
 
-/// Part of a chunk that is being written.
+/// Rows of a chunk (a range of a collection's rows) that are being written with their entries in
+/// views.
 pub(super) struct WholePart<'a> {
     pub(super) writer: &'a ChunkWriter,
     pub(super) buffer: &'a Arc<Buffer>,
@@ -69,7 +71,7 @@ impl WholePart<'_> {
         &self.writer.plan.targets[self.chunk.target].core
     }
 
-    /// Reads the stored record of each row.
+    /// Reads the stored record of each row of the part. A result is `None` if no record is stored.
     async fn look(&self) -> Result<Vec<Option<StoredRow>>> {
         let shared = &self.writer.shared;
         let target = &self.writer.plan.targets[self.chunk.target];
@@ -171,7 +173,8 @@ impl WholePart<'_> {
         }))
     }
 
-    /// Writes the part in logged batches of several rows each.
+    /// Writes the part to a store without transactions: as separate changes if records can change,
+    /// otherwise in logged batches of several rows each.
     async fn send(&self) -> Result<Settled<Part>> {
         if self.viewed.base.is_some() {
             return self.change().await;

@@ -1,7 +1,7 @@
 //! Threads of a load: one reads and splits the file, and one converts and sorts rows.
 //!
-//! All queues between the threads are bounded. A thread ends soon after the receiver of its channel is
-//! dropped. Dropping a load drops all of these receivers.
+//! All channels that carry rows are bounded. A thread ends soon after the receiver of its channel
+//! is dropped. Dropping a load drops all receivers, so both threads end.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Counters of the progress of the threads.
+/// Progress of the threads of a load: numbers of rows and of bytes of the file that were read.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) rows_read: AtomicU64,
@@ -94,24 +94,27 @@ pub(super) struct Beginning {
     pub(super) header: Option<(Vec<u8>, Record)>,
 }
 
-/// Message of the reading thread: the records of the file in batches, and then its end.
+/// Message of the reading thread to the converting thread: a batch of records, or the end of the
+/// file.
 enum Piece {
     Batch(RecordBatch, Waiting),
     End(Result<()>),
 }
 
-/// Number of bytes of text that wait for the converting thread.
+/// Counter of the bytes of text that wait for the converting thread. The reading thread waits while
+/// the counter is at its limit.
 #[derive(Default)]
 struct WaitingRoom(Arc<(Mutex<usize>, Condvar)>);
 
-/// Reservation of bytes of waiting text. Dropping it releases the bytes.
+/// Reservation of bytes in a [`WaitingRoom`]. Dropping the reservation releases the bytes.
 struct Waiting {
     room: Arc<(Mutex<usize>, Condvar)>,
     bytes: usize,
 }
 
 impl WaitingRoom {
-    /// Waits until `bytes` fit, and reserves them.
+    /// Waits until the text of a batch with `bytes` bytes may wait for conversion, and reserves the
+    /// bytes.
     fn take(&self, bytes: usize) -> Waiting {
         let (taken, changed) = &*self.0;
         let guard = taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +138,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Handle of a file that the reading thread reads.
+/// Receiver of the batches of records from the reading thread.
 pub(super) struct Reading {
     pieces: Receiver<Piece>,
 }
@@ -220,7 +223,8 @@ fn read_records(
     Ok(())
 }
 
-/// Sorted rows for the writer. The last delivery also has the result of the reading.
+/// Buffer of sorted rows that the converting thread passes to the load. The last delivery also has
+/// the result of reading the file.
 pub(super) struct Delivery {
     pub(super) buffer: Arc<Buffer>,
     /// Approximate number of bytes of the file that were read up to the last row.
@@ -229,12 +233,13 @@ pub(super) struct Delivery {
     pub(super) end: Option<Result<()>>,
 }
 
-/// Parameters of the converting thread.
+/// Parameters of the thread that converts records to rows.
 pub(super) struct Conversion {
     pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
     pub(super) counters: Arc<Counters>,
-    /// Number of rows that an earlier load has processed.
+    /// Number of rows at the beginning of the file that an earlier run of the load has processed.
+    /// They are skipped.
     pub(super) rows_done: u64,
     /// Size in bytes at which a buffer is full and waits for the writer.
     pub(super) full_bytes: usize,
@@ -242,15 +247,15 @@ pub(super) struct Conversion {
     pub(super) worth_bytes: usize,
 }
 
-/// Source of sorted rows from the converting thread.
+/// Receiver of buffers of sorted rows from the converting thread.
 pub(super) struct Deliveries {
     demands: Sender<()>,
     deliveries: mpsc::Receiver<Delivery>,
 }
 
 impl Deliveries {
-    /// Returns the next rows. Two buffers exist at any time: the buffer that was returned last, and the
-    /// buffer that is being filled.
+    /// Returns the next buffer of sorted rows. At most two buffers exist at any time: the buffer
+    /// that was returned last, and the buffer that is being filled.
     pub(super) async fn next(&mut self) -> Result<Delivery> {
         // Ignore the error of a thread that has ended, because then `recv` fails.
         let _ = self.demands.send(());
@@ -286,7 +291,7 @@ struct ConvertingThread {
     demanded: Receiver<()>,
     is_demanded: bool,
     sender: mpsc::Sender<Delivery>,
-    /// Number of the next row of the file.
+    /// Index of the next row in the file, from 0, without the header.
     row: u64,
 }
 

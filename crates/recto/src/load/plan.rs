@@ -20,8 +20,8 @@ const MAX_COLUMNS: usize = 10_000;
 /// Maximum number of columns that an error message lists.
 const MAX_LISTED_COLUMNS: usize = 10;
 
-/// Column of the file that is converted to a type. A converted row has one cell for it, even if
-/// several collections store this cell.
+/// Column of the file, with the type to which it is converted. A converted row has one cell for
+/// each slot. Several collections can store this cell.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     /// Index of the column in the file.
@@ -30,18 +30,21 @@ pub(super) struct Slot {
     /// another field.
     pub(super) field: String,
     pub(super) ty: Type,
-    /// True if the cell must be converted to the form that keys use.
+    /// True if the cell must have the canonical form of key cells, in which equal values have equal
+    /// bytes.
     pub(super) canonical: bool,
 }
 
-/// Collection into which the file is loaded.
+/// Collection into which a file is loaded, and the converted values that fill the columns of its
+/// table.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) core: Arc<CollectionCore>,
     pub(super) table: Arc<Table>,
-    /// For each column of the table, the slot that fills it; `None` fills it with null.
+    /// For each column of the table, the index of the slot (converted column of the file) that
+    /// fills it; `None` fills it with null.
     pub(super) slots: Vec<Option<usize>>,
-    /// For each slot of the plan, true if the slot fills a column of the table.
+    /// For each slot (converted column of the file), true if the slot fills a column of the table.
     uses: Vec<bool>,
 }
 
@@ -76,7 +79,7 @@ pub(super) struct LoadPlan {
     /// Header row as it is in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
     column_of_name: HashMap<String, usize>,
-    /// For each column, true if every collection has a field of this name.
+    /// For each element of `columns`, true if every collection has a field of this name.
     everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,

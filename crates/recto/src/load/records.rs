@@ -28,7 +28,7 @@ pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
 /// Number of bytes that are kept of a record that is too long, for the reject file.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Syntax of a record, which is known before its cells are split.
+/// Syntax of a record, by which the record is split into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The record has cells without quotes between separators, or is a line of JSON.
@@ -56,13 +56,13 @@ pub(super) struct RecordBatch {
     pub(super) records: Vec<Record>,
 }
 
-/// Message for a file that is not UTF-8 text.
+/// Error message for a file that is UTF-16 text.
 pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be loaded";
 
 /// Characters that have a meaning in a CSV file, in addition to quotes and line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// Character between two cells.
+    /// Character that separates two cells of a record, such as a comma.
     pub(super) delimiter: u8,
     /// Escape character: the character after it loses its special meaning.
     pub(super) escape: Option<u8>,
@@ -78,7 +78,8 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns the characters that the options of a request set.
+    /// Returns the separator and the escape character that the options of a request set. Without
+    /// options, the separator is a comma, and there is no escape character.
     pub(super) fn new(options: &CsvOptions) -> Self {
         let default = Self::default();
         Self {
@@ -229,8 +230,8 @@ impl Splitter {
         Ok(())
     }
 
-    /// Removes whole records from the beginning of the text that was read. Returns at most a batch
-    /// of them.
+    /// Splits whole records from the beginning of the text that was read, up to the limits of one
+    /// batch.
     fn split(&mut self) -> RecordBatch {
         let mut records = Vec::new();
         let begin = self.start;
@@ -295,8 +296,8 @@ impl Splitter {
             return;
         };
         match line_end(&rest[at..], self.ended) {
-            // The text ends within the end of the line, so keep its beginning
-            // until more text is read.
+            // The text ends within a line end, for example between CR and LF. Keep the beginning of
+            // the line end until more text is read.
             None => self.start += at,
             Some(length) => {
                 self.start += at + length;
@@ -307,7 +308,7 @@ impl Splitter {
     }
 }
 
-/// Returns the number of lines in the text of a record.
+/// Returns the number of lines of a record. `consumed` is its text with the line end.
 fn lines(consumed: &[u8], shape: Shape) -> u64 {
     if shape != Shape::Quoted {
         return 1;
@@ -358,7 +359,8 @@ fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
 
 const UNCLOSED: &str = "a quote that is opened and never closed";
 const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
-/// Reason for an unreadable record if a backslash may escape the quote, as in files of cqlsh.
+/// Reason why a record is unreadable, with a hint for files of cqlsh, where a backslash escapes a
+/// quote.
 const AFTER_ESCAPED_QUOTE: &str =
     r"text between a closing quote and the next separator (hint: --escape '\' if cells escape quotes by it)";
 

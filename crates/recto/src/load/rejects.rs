@@ -26,13 +26,14 @@ use super::records::Dialect;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// Size in bytes of one write to the reject file.
+/// Size in bytes at which collected text is written to the reject file.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Memory in bytes of a rejected row, in addition to its text.
+/// Estimated memory in bytes of a rejected row, and of each of its reasons, in addition to the
+/// texts.
 const REJECT_OVERHEAD_BYTES: usize = 128;
 
-/// Row that one or more collections rejected.
+/// Row of the loaded file that one or more collections rejected, with the reasons.
 #[derive(Debug, Clone)]
 pub(super) struct Reject {
     pub(super) origin: Origin,
@@ -88,8 +89,8 @@ impl RejectFile {
     }
 
     /// Rejects a path at which something exists that this load did not create: the loaded file
-    /// itself, a device, a link, or another file. `made_bytes` is the length of the reject file
-    /// that an earlier, finished run of this load created. A file of that length may be replaced.
+    /// itself, a device, a link, or another file. `made_bytes` is the length of the reject file of
+    /// an earlier run of this load, if there was one. A file of that length may be replaced.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]; nothing is changed.
@@ -134,7 +135,7 @@ impl RejectFile {
         }
     }
 
-    /// Returns the path of the finished reject file, if the file exists.
+    /// Returns the final path of the reject file, if a file exists there.
     pub(super) fn finished_path(&self) -> Option<PathBuf> {
         self.path.exists().then(|| self.path.clone())
     }
@@ -143,7 +144,7 @@ impl RejectFile {
         self.length
     }
 
-    /// Appends rejected rows in writes of bounded size, and makes them durable.
+    /// Appends rejected rows in writes of bounded size, and syncs the file to disk.
     pub(super) fn append<'a>(
         &mut self,
         plan: &LoadPlan,

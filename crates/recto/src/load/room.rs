@@ -19,15 +19,16 @@ use crate::viewed::Viewed;
 pub(super) struct Sampled {
     /// Rows of the sample in key order, for each collection.
     pub(super) buffer: Arc<Buffer>,
-    /// Step by which the sample takes rows from the buffer: one of `step` rows.
+    /// Interval between the sampled rows of `buffer`: the sample contains one of each `step` rows.
     pub(super) step: usize,
-    /// Number of rows that each row of the sample represents.
+    /// Number of rows of the file that each row of the sample represents.
     pub(super) each: u32,
 }
 
 impl ChunkWriter {
-    /// Splits the buckets of the store's tables for the rows that `sampled` represents. If a split fails,
-    /// the rows are written anyway, and the buckets are split later.
+    /// Splits buckets (partitions of a table) that would become too large with the rows that
+    /// `sampled` represents. If a split fails, the rows are written anyway, and the store splits
+    /// the buckets later.
     ///
     /// # Errors
     /// The writes of the rows cannot be created.
@@ -60,7 +61,7 @@ impl ChunkWriter {
     }
 }
 
-/// Parameters of a sample of the rows of a buffer.
+/// Parameters for the creation of the writes of sampled rows.
 struct Sample<'a> {
     plan: &'a LoadPlan,
     buffer: &'a Buffer,
@@ -72,7 +73,8 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Returns the writes of one row in `step` of a collection, restricted to tables that have buckets.
+    /// Returns the writes of one of each `step` rows of the collection with index `target`. Leaves
+    /// out writes to tables without buckets.
     fn writes(&self, target: usize, step: usize) -> Result<Vec<PartitionWrite>> {
         let mut sample = Vec::new();
         let rows = self.buffer.entries_of(target);

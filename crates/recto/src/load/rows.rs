@@ -20,14 +20,15 @@ use super::source::Format;
 /// buffered. Smaller writes need no check, because the limits of every store are higher.
 const SURELY_SMALL_BYTES: usize = 32 << 10;
 
-/// Converter of the file's records to rows.
+/// Converter of a file's CSV or JSON records to rows of cells.
 pub(super) struct Converter {
     plan: Arc<LoadPlan>,
     limits: Limits,
     cells: Vec<CsvCell>,
     scratch: String,
     canonical: Vec<u8>,
-    /// Slots of the current row whose value could not be converted, with the reasons.
+    /// Indexes of the slots (converted columns) of the current row whose value could not be
+    /// converted, with the reasons.
     failed: Vec<(usize, Reason)>,
 }
 
@@ -79,7 +80,9 @@ impl Converter {
         rejected
     }
 
-    /// Converts a CSV record to a row of `buffer`, or returns the reason why that fails.
+    /// Converts a CSV record to a row of `buffer`, or returns the reason why that fails. The
+    /// returned list of unknown names is empty, because the names in the header were checked
+    /// before.
     fn make_from_csv(
         &mut self,
         plan: &LoadPlan,
@@ -145,8 +148,8 @@ impl Converter {
         Ok(object.foreign)
     }
 
-    /// Adds the cell that `write` creates for a slot. If `write` fails, adds null and records the
-    /// reason.
+    /// Adds the cell that `write` creates for a slot (converted column). If `write` fails, adds
+    /// null and stores the reason.
     fn push(
         &mut self,
         rows: &mut RowSet,
@@ -169,8 +172,8 @@ impl Converter {
         }
     }
 
-    /// Adds the row to every collection that accepts it. Returns the reasons of the collections
-    /// that reject it.
+    /// Adds the last row of `buffer` to every collection that accepts the row. Returns the indexes
+    /// of the other collections, with their reasons.
     fn distribute(
         &mut self,
         plan: &LoadPlan,

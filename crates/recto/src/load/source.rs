@@ -67,7 +67,8 @@ impl Packing {
     }
 }
 
-/// Returns the packing and the format that a file name implies. Errors call the file `shown`.
+/// Returns the compression and the format that a file name implies. Error messages call the file
+/// `shown`.
 fn packing(name: &str, shown: &str) -> Result<Packing> {
     Packing::of_name(name).ok_or_else(|| {
         Error::new(
@@ -135,10 +136,10 @@ pub fn detect_load_ending(path: &Path) -> Result<String> {
     Ok(found(&start).to_owned())
 }
 
-/// Number of bytes of text from which the format is detected.
+/// Number of bytes at the beginning of a text from which its format, CSV or NDJSON, is detected.
 const DETECTED_BYTES: u64 = 4 << 10;
 
-/// File to load, with its packing, size and time of modification.
+/// File to load, with its compression, size and time of modification.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
@@ -257,7 +258,7 @@ impl Source {
         }
     }
 
-    /// Converts an error of reading the text.
+    /// Converts an error that occurred while the text of the file was read or unpacked.
     pub(super) fn read_error(&self, error: io::Error) -> Error {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
@@ -319,8 +320,8 @@ impl Read for Counted {
 
 impl Seek for Counted {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // The directory of an archive is read twice. Set the count to the position, so that its
-        // bytes count only once.
+        // The directory of a .zip archive is read twice. Set the count to the position, so that the
+        // bytes of the directory count only once.
         let position = self.file.seek(to)?;
         self.consumed.store(position, Ordering::Relaxed);
         Ok(position)

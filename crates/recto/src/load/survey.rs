@@ -1,5 +1,6 @@
-//! Sample of the whole file, taken before its first row is loaded. It serves stores where splits of
-//! buckets take long: the load waits once for all splits, instead of waiting for each buffer.
+//! Samples the whole file before its first row is loaded. Splits of buckets (partitions of a table)
+//! take long on some stores. With the sample, the load waits once for all splits, instead of
+//! waiting for each buffer.
 
 use std::sync::Arc;
 
@@ -15,17 +16,18 @@ use super::source::{Format, Source};
 use crate::error::Result;
 use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn};
 
-/// Divisor of a buffer's memory. The sample takes at most this fraction of it.
+/// Divisor of the size of a full buffer, which gives the maximum size of a sample.
 const DRAWN_SHARE: usize = 4;
 
-/// Sampling of a file that is to be loaded.
+/// Sampler of the rows of a file, before the file is loaded.
 pub(super) struct Survey {
     pub(super) source: Arc<Source>,
     pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
-    /// Number of rows that an earlier run of the load has processed.
+    /// Number of rows at the beginning of the file that an earlier run of the load has processed.
+    /// The sample skips them.
     pub(super) rows_done: u64,
-    /// Size of a full buffer in bytes.
+    /// Size in bytes of a full buffer of rows. The sample may take a share of this size.
     pub(super) full_bytes: usize,
 }
 
@@ -55,7 +57,8 @@ impl Survey {
         .await
     }
 
-    /// Samples one of each `each` consecutive rows. Returns `None` if the sample is too large.
+    /// Samples one of each `each` consecutive rows of the file. Returns `None` if the sample has
+    /// too many rows or bytes.
     fn drawn(&self, each: u32, cancelled: &Cancelled) -> Result<Option<Buffer>> {
         let mut drawing = Drawing {
             survey: self,
@@ -88,7 +91,7 @@ struct Drawing<'s> {
     converter: Converter,
     buffer: Buffer,
     each: u32,
-    /// Number of the next row in the file.
+    /// Index of the next row in the file, from 0, without the header.
     row: u64,
 }
 

@@ -20,7 +20,7 @@ const MILLIS_PER_DAY: i64 = SECONDS_PER_DAY * MILLIS_PER_SECOND;
 /// Maximum number of hours of an offset from UTC.
 const MAX_OFFSET_HOURS: i64 = 23;
 
-/// Codes that a pattern of dates and times may have.
+/// Codes that are allowed in a pattern of dates and times.
 const CODES: &str = "%Y %y %m %b %B %d %e %H %I %p %M %S %f %z %Z %a %A %s %F %T %R %%";
 
 const MONTHS: [&str; 12] = [
@@ -38,7 +38,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Names of weekdays, beginning with that of 1970-01-01.
+/// Names of weekdays, beginning with the weekday of 1970-01-01.
 const WEEKDAYS: [&str; 7] = [
     "Thursday",
     "Friday",
@@ -55,7 +55,7 @@ const SHORT_NAME: usize = 3;
 /// Reason why a text is not a date or time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TimeError {
-    /// The text has another form, or the time does not exist.
+    /// The text does not have the expected form, or the time does not exist.
     Form,
     /// The text has no offset from UTC, and the options name no time zone.
     NoOffset,
@@ -85,8 +85,8 @@ impl Times {
     fn pattern_of(&self, ty: &Type) -> Option<&Pattern> {
         self.pattern.as_ref().filter(|pattern| match ty {
             Type::Timestamp | Type::Date => pattern.has_date || pattern.has_epoch,
-            // A pattern with a date applies to dates and timestamps only, so a time of day
-            // is read without it.
+            // A pattern with a date applies to dates and timestamps only, so a time of day is read
+            // as ISO 8601.
             Type::Time => pattern.has_time && !pattern.has_date,
             _ => false,
         })
@@ -225,7 +225,7 @@ impl Times {
     }
 }
 
-/// Parses text in ISO 8601.
+/// Parses a date, a time or a timestamp in ISO 8601.
 fn iso(ty: &Type, text: &str) -> Result<Value, TimeError> {
     json::from_text(ty, text).map_err(|_| TimeError::Form)
 }
@@ -505,8 +505,8 @@ fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str
     Some(rest)
 }
 
-/// Parses a number of `least` to `most` digits at the beginning of `text`. Returns it with the rest
-/// of the text.
+/// Parses a number of `least` to `most` digits at the beginning of `text`. Returns the number and
+/// the rest of the text.
 fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let digits = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if digits < least {

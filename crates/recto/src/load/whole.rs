@@ -28,13 +28,14 @@ pub(super) type StoredRow = RowOf<ViewedCollection>;
 /// Writes of a chunk's rows, and the counts that become valid when the writes are applied.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// Conditions that the stored records have not changed, in collections whose records change.
+    /// Conditions under which the store applies the writes: the stored records have not changed.
+    /// Empty for collections whose records never change.
     pub(super) conditions: Vec<Cas>,
     pub(super) writes: Vec<PartitionWrite>,
-    /// For each written row, the number of writes up to and including its last write.
+    /// For each written row, the index in `writes` after its last write.
     pub(super) row_ends: Vec<usize>,
     pub(super) became: Tally,
-    /// Rows that are rejected and not written.
+    /// Rows of the chunk that are rejected and not written, with the reasons.
     pub(super) refused: Vec<RefusedRow>,
 }
 
@@ -62,7 +63,7 @@ impl Whole {
     }
 }
 
-/// Result of writing a row.
+/// Result of writing one row of the file to a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowResult {
     Stored,
@@ -72,7 +73,7 @@ pub(super) enum RowResult {
     Conflicts,
 }
 
-/// Parameters of the writes of a chunk's rows.
+/// Parameters for the creation of the writes of rows in a collection with views.
 pub(super) struct Writing<'a> {
     target: &'a Target,
     viewed: &'a Viewed,
@@ -92,7 +93,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// Creates the parameters. `recorded` provides the names of the views.
+    /// Creates the parameters for writes. `recorded` provides the names of the views.
     pub(super) fn new(target: &'a Target, viewed: &'a Viewed, recorded: &'a Recorded, now: i64) -> Self {
         let views = viewed.views.views().iter();
         Self {
@@ -106,8 +107,9 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Returns the writes of a chunk. The timestamps of its rows count from `base`. `there` has the
-    /// stored record of each row; without it, the records are assumed not to exist.
+    /// Returns the writes of a chunk, a range of a collection's rows. `base` is the write timestamp
+    /// of the first row of the file. `there` has the stored record of each row; without it, the
+    /// records are assumed not to exist.
     pub(super) fn writes(
         &self,
         buffer: &Buffer,
@@ -179,13 +181,14 @@ impl<'a> Writing<'a> {
     }
 
     /// Returns a misfit that a row would create: a view or constraint that cannot store the new
-    /// record. Returns `None` if it already cannot store the stored record.
+    /// record. Returns `None` if the stored record already is a misfit of the same view or
+    /// constraint.
     fn new_misfit(&self, row: &Row<'_>, there: Option<&StoredRow>) -> Option<Misfit> {
         let there = there.and_then(|there| there.record_at(self.now));
         self.viewed.views.new_misfit(there, &row.record)
     }
 
-    /// Adds the writes that put the row and its entries.
+    /// Appends to `writes` the writes that store the row and its entries in views.
     fn put(&self, row: &Row<'_>, stamp: Stamp, writes: &mut Vec<PartitionWrite>) {
         let core = &self.target.core;
         writes.push(PartitionWrite {
@@ -205,8 +208,8 @@ impl<'a> Writing<'a> {
         }));
     }
 
-    /// Adds the writes of a row in a collection whose records change. They also remove the entries
-    /// of the stored record.
+    /// Adds the writes of a row in a collection whose records change. The writes also remove the
+    /// entries that the stored record has in views.
     fn add_change(&self, row: &Row<'_>, there: Option<&StoredRow>, whole: &mut Whole) -> Result<RowResult> {
         let (core, becomes) = (&self.target.core, row.becomes(there, self.now));
         let Some(base) = &self.viewed.base else {
@@ -254,7 +257,7 @@ impl<'a> Writing<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the result of the row if it is written over the stored record.
+    /// Returns the result that writing the row over the stored record `there` has.
     pub(super) fn becomes(&self, there: Option<&StoredRow>, now: i64) -> RowResult {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
@@ -266,8 +269,9 @@ impl Row<'_> {
         }
     }
 
-    /// Returns whether a row in a collection whose records change needs no write. An earlier
-    /// attempt or a later change wrote the stored record, or the stored record is equal.
+    /// Returns whether a row needs no write, in a collection whose records change. Either an
+    /// earlier attempt of the load or a later change wrote the stored record, or the record is
+    /// equal and has no TTL.
     pub(super) fn stays(&self, there: Option<&StoredRow>, becomes: RowResult) -> bool {
         there.is_some_and(|there| {
             there.version.0 >= self.stamp.0 || (becomes == RowResult::Repeated && there.expires_at.is_none())
@@ -276,7 +280,7 @@ impl Row<'_> {
 }
 
 /// Returns the error that fields were added to the collection during its load. The load does not
-/// know the values of these fields.
+/// know the values of the added fields.
 #[cold]
 pub(super) fn fields_added(core: &CollectionCore) -> Error {
     Error::new(

@@ -1,4 +1,5 @@
-//! Writes of chunks to the store, which are repeated until their outcome is known.
+//! Writes of chunks (ranges of a collection's rows), which are repeated until their outcome is
+//! known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,28 +23,28 @@ use crate::shared::{Shared, Writing};
 /// Maximum time of one attempt to write, unless the store was opened with its own limit.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum number of attempts to write the rows of a chunk, if others change the records or the
-/// schema meanwhile.
+/// Maximum number of repeated attempts to write the rows of a chunk, while other clients change the
+/// records or the schema.
 pub(super) const MAX_LOST: u32 = 100;
 
 /// Reason of the rejection of a row that differs from an existing record with its key.
 pub(super) const CONFLICT: &str = "another record with its key is there already";
 
-/// Known outcome of a write.
+/// Known outcome of a write: the store applied or rejected the write.
 pub(super) enum Settled<T> {
     Done(T),
     Refused(StoreError),
 }
 
-/// Response of a store to a write.
+/// Response of a store to one attempt of a write. The outcome of the attempt may be unknown.
 pub(super) enum Answer<T> {
     Known(T),
     Unknown(StoreError),
     Refused(StoreError),
 }
 
-/// Response of a store to a write. The outer error stops the load; the inner error is that of the
-/// store.
+/// Result of one attempt of a write. The outer error stops the load. The inner error is an error of
+/// the store, after which the attempt may be repeated.
 pub(super) type RequestResult<T> = Result<Result<Answer<T>, StoreError>>;
 
 impl From<WriteOutcome> for Answer<RowsMet> {
@@ -62,7 +63,7 @@ impl From<WriteOutcome> for Answer<RowsMet> {
 }
 
 /// Repeats a request until its outcome is known. Before each attempt, `check` decides whether the
-/// request may be sent, and `ask` creates it.
+/// request may be sent. Then `ask` creates and sends the request.
 ///
 /// # Errors
 /// The store failed, or the outcome was still unknown after the time of [`Policy::LOAD`].
@@ -98,8 +99,8 @@ fn passes(kind: StoreErrorKind) -> bool {
     matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
 
-/// Returns the error of a load that stops. Stored rows remain, and running the same load again
-/// continues after them.
+/// Converts an error of the store to the error of a load that stops. Stored rows remain, and
+/// running the same load again continues after them.
 #[cold]
 fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -110,7 +111,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
         .with_source(error)
 }
 
-/// Writer of chunks of rows to the store.
+/// Writer of chunks (ranges of a collection's rows) to the store.
 pub(super) struct ChunkWriter {
     pub(super) shared: Arc<Shared>,
     pub(super) plan: Arc<LoadPlan>,
@@ -119,7 +120,7 @@ pub(super) struct ChunkWriter {
     pub(super) stamp: Stamp,
 }
 
-/// Result of writing a chunk.
+/// Result of writing a chunk (a range of a collection's rows).
 pub(super) struct Written {
     pub(super) target: usize,
     pub(super) became: Tally,
@@ -127,18 +128,20 @@ pub(super) struct Written {
     pub(super) refused: Vec<RefusedRow>,
 }
 
-/// Result of writing a part of a chunk.
+/// Result of writing a part of a chunk (a range of a collection's rows).
 pub(super) enum Part {
-    /// Counts of the rows, in a collection that has no views.
+    /// The rows were written to a collection without views. Counts the rows that met a stored row
+    /// with their key.
     Met(RowsMet),
     Whole(Tally, Vec<RefusedRow>),
-    /// Nothing was written, because the stored records differ from the assumption about them.
+    /// Nothing was written, because the stored records are not as the write expected.
     Lost,
 }
 
 impl ChunkWriter {
-    /// Writes a chunk. If the store rejects it, writes its halves separately, and finally single
-    /// rows. A rejected row does not prevent the writes of other rows.
+    /// Writes a chunk, a range of a collection's rows. If the store rejects the chunk, writes its
+    /// halves separately, and finally single rows. A rejected row does not prevent the writes of
+    /// other rows.
     pub(super) async fn write(&self, buffer: Arc<Buffer>, chunk: Chunk) -> Result<Written> {
         let mut written = Written {
             target: chunk.target,
@@ -165,8 +168,8 @@ impl ChunkWriter {
                 Settled::Done(Part::Lost) if lost < MAX_LOST => {
                     lost += 1;
                     self.shared.look_for_schema().await?;
-                    // Try the same part once more. After that, write its halves, because others
-                    // change fewer of their records in the meantime.
+                    // Try the same rows once more. After that, write their halves, because a
+                    // smaller write is less likely to meet a change by another client.
                     left.extend(if lost == 1 { vec![chunk] } else { halves(chunk) });
                 }
                 Settled::Done(Part::Lost) => return Err(busy()),
@@ -182,8 +185,8 @@ impl ChunkWriter {
     }
 
     async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
-        // Until the outcome is known, no view may be added that this write does not
-        // maintain, so hold the guard.
+        // Hold the guard `writing` until the outcome is known, so that no view can be added which
+        // this write does not maintain.
         loop {
             let mode = self.plan.targets[chunk.target].core.definition.writes;
             let mut writing = match mode {

@@ -18,7 +18,8 @@ pub(super) fn reader<R: BufRead>(source: R) -> io::Result<ZstdReader<R>> {
     Ok(ZstdReader::new(source))
 }
 
-/// Text of consecutive Zstandard frames (RFC 8878), with verified checksums.
+/// Reader of the unpacked text of consecutive Zstandard frames (RFC 8878). It verifies the
+/// checksums of the frames.
 pub(super) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,

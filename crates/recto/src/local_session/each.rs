@@ -1,5 +1,5 @@
-//! Independent changes of records in collections with `writes = "update"`, whose records have
-//! versions.
+//! Independent changes of records that have versions (collections with `writes = "update"`), in a
+//! session on an open store.
 
 use std::future::IntoFuture as _;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::writes::{
 struct Ready<'c> {
     collection: &'c Collection<DynamicRecord>,
     definition: Arc<Definition>,
-    /// Text of each field of the key. `key_cells` has the same values as cells.
+    /// Text of each field of the key. `key_cells` has the same values in encoded form.
     key: Vec<String>,
     key_cells: Cells,
     what: PreparedChange,
@@ -42,13 +42,13 @@ struct Ready<'c> {
 enum PreparedChange {
     Insert(DynamicRecord, Option<Duration>),
     Put(DynamicRecord, Option<Duration>),
-    /// Record with the new values, and the names of the fields to update.
+    /// Record with the new values, and the names of the fields to set.
     Update(DynamicRecord, Vec<String>),
     Delete,
 }
 
 impl LocalSession {
-    /// Makes each change independently. Changes of one record are made in the given order.
+    /// Makes each change independently. Changes of one record are made in the order of `changes`.
     pub(super) async fn write_each(
         &self,
         collections: &Collections,
@@ -135,8 +135,8 @@ impl LocalSession {
     }
 
     /// Makes a change if the session may see the stored record, on condition that the record still
-    /// has the version that was read. A hidden record is treated as if it did not exist, except
-    /// that no other record can get its key.
+    /// has the version that was read. A hidden record behaves as if it did not exist, except that
+    /// no other record can get its key.
     async fn make_if_seen(&self, ready: &Ready<'_>) -> Result<Outcome> {
         let core = ready.collection.now()?;
         let refused = |refusal| refusal_of(&core, &ready.key_cells, refusal);
@@ -194,7 +194,7 @@ impl LocalSession {
 }
 
 impl Ready<'_> {
-    /// Returns the collection and the key of the record.
+    /// Returns the name of the collection, and the key of the record to change.
     fn record(&self) -> (String, Cells) {
         (self.definition.name.clone(), self.key_cells.clone())
     }
@@ -237,8 +237,8 @@ fn prepare(definition: &Arc<Definition>, action: &Action, if_version: Option<i64
     })
 }
 
-/// Returns the key of a record as texts. A null field has no text; the record is rejected later,
-/// when it is encoded.
+/// Returns the key of a record as texts. Omits a null field; the record is rejected later, when it
+/// is encoded.
 fn key_of(definition: &Definition, what: &PreparedChange) -> Vec<String> {
     let (PreparedChange::Insert(record, _) | PreparedChange::Put(record, _)) = what else {
         return Vec::new();

@@ -82,8 +82,8 @@ impl Pages for LocalSession {
         let spec = query.spec(&prepared).await;
         let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
-            // The position of a page that ended among hidden rows is the key of a hidden row, so do
-            // not show the position.
+            // If the previous page ended among hidden rows, its position is the key of a hidden
+            // row. So do not show the position.
             spec.place = Place::First;
         }
         if !run || planned.hides {
@@ -175,7 +175,7 @@ impl LocalSession {
     }
 }
 
-/// Converts the number of rows to skip, and rejects a negative number.
+/// Converts the number of rows to skip. Rejects a negative number.
 fn not_negative(rows: i64) -> Result<u64> {
     u64::try_from(rows).map_err(|_| {
         Error::new(
@@ -199,8 +199,8 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
     }
 }
 
-/// Converts an error of a cursor to the terms of this interface, which calls cursors page tokens or
-/// row tokens.
+/// Converts an error about a cursor to the terms of sessions, which call cursors page tokens or row
+/// tokens.
 fn told(error: Error, request: &PageRequest) -> Error {
     let name = match request.around {
         Some(_) => CursorName::RowToken,
@@ -229,7 +229,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
             .versions
             .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
         row_count: page.row_count(),
-        // The number of records that the view lacks would also count hidden records.
+        // Do not report how many records the view lacks, because hidden records count too.
         lacks: if page.hides() { 0 } else { page.lacks() },
         shape: Some(page.shape()),
         cost: page.cost(),

@@ -75,7 +75,8 @@ impl Queues for LocalTools {
                 Err(error) => results.push(Some(Err(error))),
             }
         }
-        // Give each error the position of its message among all messages, not among the valid ones.
+        // Give each error the index of its message among all messages, not among the valid
+        // messages.
         for (number, sent) in numbers.into_iter().zip(queue.send_all(right).await) {
             let sent = sent.map(sent_words).map_err(|error| error.with_change(number));
             results[number] = Some(sent);
@@ -113,8 +114,8 @@ impl Queues for LocalTools {
                 queue.extend(&receipts, seconds(*visibility_seconds)).await?
             }
         };
-        // Only well-formed receipts were sent to the queue, so a malformed receipt takes no
-        // result and fails alone.
+        // Only well-formed receipts were sent to the queue. So a malformed receipt takes no result,
+        // and only this receipt fails.
         let mut settled = settled.into_iter();
         let is_done = |receipt: Option<_>| receipt.and_then(|_| settled.next()) == Some(Settled::Done);
         Ok(read.into_iter().map(is_done).collect())
@@ -196,7 +197,8 @@ impl LocalTools {
         self.recto.queues_as_they_are().await?.get(name).await
     }
 
-    /// Returns the queue whose dead letters go to `dead_letters`, if there is exactly one.
+    /// Returns the queue whose dead letters go to `dead_letters`. Fails if there is not exactly one
+    /// such queue.
     async fn source_of(&self, dead_letters: &Queue) -> Result<Queue> {
         let mut sources = self.recto.queues().await?.list().await?;
         sources.retain(|queue| {

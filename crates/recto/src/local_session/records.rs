@@ -19,7 +19,7 @@ use crate::row_filter::RowFilter;
 use crate::session::{Action, JsonRecord, RecordChange, Records, Written};
 use crate::writes::not_changed;
 
-/// Collections that a request changes, in their current state, by name.
+/// Collections that a request changes, fixed to their current state, by name.
 pub(super) type Collections = BTreeMap<String, Collection<DynamicRecord>>;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl Records for LocalSession {
 }
 
 impl LocalSession {
-    /// Returns a record if it exists and the session may see it.
+    /// Returns the record with the given key, if it exists and the session may see it.
     pub(super) async fn visible(
         &self,
         collection: &Collection<DynamicRecord>,
@@ -67,7 +67,7 @@ impl LocalSession {
         Ok(Some(found))
     }
 
-    /// Makes all changes in one batch: all or none.
+    /// Makes all changes in one batch: all are applied or none.
     async fn write_together(&self, collections: &Collections, changes: &[RecordChange]) -> Result<Written> {
         let mut batch = self.recto().batch();
         for (index, change) in changes.iter().enumerate() {
@@ -143,11 +143,10 @@ fn are_each_for_itself(collections: &Collections) -> Result<bool> {
     .with_hint("write the records of each collection in a request of their own; nothing was written"))
 }
 
-/// Adds the position of a change in the request to its error.
+/// Adds to an error the index of its change in the request.
 pub(super) fn of_change(error: Error, index: usize) -> Error {
     match error.kind() {
-        // The error concerns the permissions of the session, and not one change, so
-        // it gets no position.
+        // An error about permissions concerns the session, and not one change, so it gets no index.
         ErrorKind::Forbidden => error,
         _ => error.with_change(index),
     }
@@ -160,7 +159,6 @@ pub(super) fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<Dyn
         let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));
         value.map(|(field, value)| (name.clone(), json::to_json(&field.ty, &value)))
     });
-    // A value that cannot be parsed is left out here. The request is rejected later,
-    // when it reads the key.
+    // Omit a value that cannot be parsed. The request is rejected later, when it encodes the key.
     DynamicRecord::from_json(Arc::clone(definition), &json.flatten().collect())
 }

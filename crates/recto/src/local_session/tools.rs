@@ -1,4 +1,4 @@
-//! Administration of an open store, for sessions.
+//! Maintenance of an open store, for sessions.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::session::{
     VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 
-/// Administration tools of an open store. Only an unrestricted session offers them.
+/// Maintenance operations of an open store. Only an unrestricted session offers them.
 #[derive(Debug, Clone)]
 pub(super) struct LocalTools {
     pub(super) recto: Recto,

@@ -9,8 +9,8 @@ use recto_store::{ColumnSet, PartitionWrite, ReadOptions, RowsRead};
 /// Number of rows after which a read yields to other tasks.
 const ROWS_PER_TURN: u64 = 256;
 
-/// Maximum number of stale rows of a view that a page removes. Further stale rows are removed by
-/// later pages that read them.
+/// Maximum number of stale rows of a view (rows whose record has changed) that a page removes.
+/// Further stale rows are removed by later pages that read them.
 const MAX_STALE: usize = 64;
 /// Maximum number of buckets that a page reports. The search for duplicates among so few buckets
 /// takes negligible time.
@@ -23,7 +23,7 @@ pub(crate) struct Budget {
     pub(crate) bytes: u64,
     /// Maximum number of rows that are checked one by one.
     pub(crate) scanned: u64,
-    /// Maximum time for the page.
+    /// Maximum time for reading the page.
     pub(crate) time: Duration,
 }
 
@@ -59,7 +59,8 @@ pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
     (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
 }
 
-/// Bucket from which rows were read: the number of the plan's source, and the number of the bucket in it.
+/// Bucket (partition of a table) from which rows were read: the index of the source in the plan,
+/// and the id of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AskedBucket {
     pub(crate) source: usize,
@@ -82,7 +83,7 @@ impl Stale {
         }
     }
 
-    /// Returns the writes that remove the stale rows.
+    /// Returns the writes that remove the stale rows of a view.
     fn removals(self) -> Vec<PartitionWrite> {
         self.0.map(|removals| removals.0).unwrap_or_default()
     }
@@ -97,7 +98,7 @@ pub(crate) struct Meter {
     scanned: u64,
     kept_bytes: u64,
     cost: PageCost,
-    /// Buckets in the order of the reads, each once.
+    /// Buckets from which rows were read, in the order of the reads, each once.
     buckets: Vec<AskedBucket>,
     /// Number of base rows that were read for rows of a view. They do not count against the budget.
     base_rows: u64,
@@ -160,7 +161,7 @@ impl Meter {
         }
     }
 
-    /// Returns the options of the next read, or `None` if the time is over.
+    /// Returns the options of the next read, or `None` if the time of the page is over.
     pub(crate) fn read_options(&self) -> Option<ReadOptions> {
         let timeout = self.budget.time.checked_sub(self.elapsed())?;
         if timeout.is_zero() {
@@ -193,12 +194,12 @@ impl Meter {
         self.budget.scanned.saturating_sub(self.cost.rows_read)
     }
 
-    /// Returns the budget of the read.
+    /// Returns the budget of the read: its limits of bytes, rows and time.
     pub(crate) fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// Counts a read of a source, without its round trips.
+    /// Counts the cost of a read of a source, without its round trips.
     pub(crate) fn count_read(&mut self, source: usize, read: &RowsRead) {
         self.cost.rows_read += read.rows.len() as u64;
         self.cost.bytes_read += read.bytes;
@@ -213,7 +214,7 @@ impl Meter {
         }
     }
 
-    /// Counts one read of a view in an intersection of views.
+    /// Counts one seek: one read of a view in an intersection of views.
     pub(crate) fn count_seek(&mut self) {
         self.cost.seeks += 1;
     }
@@ -227,7 +228,7 @@ impl Meter {
         }
     }
 
-    /// Counts base rows that were read concurrently.
+    /// Adds the cost of rows of the base table that were read concurrently.
     pub(crate) fn count_base_reads(&mut self, reads: &[RowsRead]) {
         for read in reads {
             self.base_rows += read.rows.len() as u64;
@@ -240,7 +241,7 @@ impl Meter {
         self.count_round_trips(most.unwrap_or(0));
     }
 
-    /// Records the write that removes a stale row of a view.
+    /// Stores the write that removes a stale row of a view: a row whose record has changed.
     pub(crate) fn note_stale(&mut self, removal: PartitionWrite) {
         self.stale.note(removal);
     }
@@ -250,7 +251,7 @@ impl Meter {
         (self.buckets, self.stale.removals())
     }
 
-    /// Adds sequential round trips to the cost.
+    /// Adds sequential network round trips to the cost of the read.
     pub(crate) fn count_round_trips(&mut self, round_trips: u32) {
         self.cost.round_trips += round_trips;
     }

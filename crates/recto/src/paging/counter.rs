@@ -8,8 +8,8 @@ use super::budget::{Budget, Meter};
 use super::reader::{Reader, Run};
 use crate::error::{ErrorKind, Result};
 
-/// Maximum number of rows of one read. An embedded store reads them without yielding to other
-/// tasks.
+/// Maximum number of rows of one read of a count. An embedded store reads them without yielding to
+/// other tasks.
 const MAX_CHUNK_ROWS: u32 = 2_500;
 
 /// Counts the rows of a query from its first row, until there are more than `limit`. Stops early if

@@ -16,7 +16,7 @@ use super::page::Share;
 use super::selecting::{MAX_SOURCES_AT_ONCE, key_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Inputs of estimates.
+/// Estimator of the number of rows of a plan, and of the position of a row with a given rank.
 pub(super) struct Estimator<'e> {
     pub(super) plan: &'e Plan,
     pub(super) snapshot: &'e Arc<dyn Snapshot>,

@@ -7,9 +7,9 @@ use recto_model::{RowRef, RowSet};
 pub(crate) struct FoundRows {
     /// Rows as the table of the sort order stores them. They determine positions in the order.
     pub(crate) rows: RowSet,
-    /// Base rows of the same records, in the same order, if the rows were joined with base rows.
-    /// They contain the fields of the records. Boxed, because most pages have no base rows, and a
-    /// page contains many of these values while it is read.
+    /// Base rows of the records of `rows`, in the order of `rows`; `None` if the rows were not
+    /// joined with base rows. They contain the fields of the records. Boxed, because most pages
+    /// have no base rows.
     pub(crate) bases: Option<Box<RowSet>>,
 }
 

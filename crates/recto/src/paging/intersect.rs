@@ -5,8 +5,8 @@
 //! - If the rows contain the fields of all conditions, only one view is read, the view with the
 //!   fewest rows. Other views are read to find this view ([`sparsest`]).
 //! - Otherwise, the view whose current row is furthest determines the earliest position of the next
-//!   record, and all other views seek to it (a leapfrog join, or zigzag merge join;
-//!   docs/design/intersect.md).
+//!   record. All other views seek to this position. The method is a leapfrog join, or zigzag merge
+//!   join (docs/design/intersect.md).
 //!
 //! Views are read in chunks. All views that need rows are read concurrently. A seek within the rows
 //! that were already read costs nothing.
@@ -31,8 +31,8 @@ use crate::error::Result;
 /// Maximum number of rows of one read of a view, unless each read is a round trip and only one view
 /// is read.
 pub(super) const MAX_CHUNK_ROWS: u32 = 256;
-/// Number of rows of the first read of each view. They suffice to see which view has the fewest
-/// rows.
+/// Number of rows of the first read of each view of an intersection. They suffice to see which view
+/// has the fewest rows.
 pub(super) const FIRST_CHUNK_ROWS: u32 = 16;
 /// Minimum number of rows of one read. Reads become this small if most rows of earlier reads were
 /// skipped.
@@ -44,18 +44,18 @@ pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 /// enlarged. Larger first reads avoid a second round trip to a remote store.
 const MAX_FIRST_ROWS: u64 = 640;
 
-/// Divisor of the page's row budget. One stage (concurrent reads of all views) reads at most this
-/// fraction.
+/// Divisor of the page's row budget. Concurrent reads of all views together read at most this
+/// fraction of it.
 const STAGE_SHARE: u64 = 4;
 
-/// Cursor in a view of the intersection, with the rows that were read and not yet passed.
+/// Cursor in one of the intersected views, with the rows that were read and not yet passed.
 pub(super) struct Walk {
     source: usize,
     pub(super) rows: RowSet,
     next: usize,
-    /// True if the view has no rows beyond the rows that were read.
+    /// True if the view has no rows beyond `rows`.
     pub(super) exhausted: bool,
-    /// Number of rows of the next read.
+    /// Maximum number of rows of the next read of the view.
     pub(super) chunk: u32,
     /// Number of rows of the last read that were checked and not skipped.
     seen: u32,
@@ -83,8 +83,8 @@ impl Walk {
         self.next += rows;
     }
 
-    /// Enlarges the next read if most rows of the last read were checked. Reduces it if most rows
-    /// were skipped.
+    /// Adapts the size of the next read. Enlarges it if most rows of the last read were checked.
+    /// Reduces it if most rows were skipped, but not below `least` rows.
     fn adapt(&mut self, least: u32) {
         let read = self.rows.len() as u32;
         if read == 0 {
@@ -112,7 +112,7 @@ impl Walk {
     }
 }
 
-/// Reads the first `want` records beyond `edge` that are in all views.
+/// Reads the first `want` records beyond the position `edge` that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -216,9 +216,9 @@ fn least_rows(remote: bool) -> u32 {
     }
 }
 
-/// Returns the maximum number of rows that one stage reads of each view. The views request `asked`
-/// rows each, and the stage may read `rows` rows in total. The maximum is an even share, or
-/// unlimited if all requests fit.
+/// Returns the maximum number of rows to read of each view in one round of concurrent reads. The
+/// views request `asked` rows each, and the round may read `rows` rows in total. The maximum is an
+/// even share, or unlimited if all requests fit.
 fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     let count = asked.len().max(1) as u64;
     if asked.map(u64::from).sum::<u64>() <= rows {
@@ -227,8 +227,8 @@ fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     u32::try_from(rows / count).unwrap_or(u32::MAX).max(1)
 }
 
-/// Reads more rows of all views that have none left, concurrently. The reads start at the earliest
-/// position of the next record. Returns false if the time is over.
+/// Reads more rows of all views whose read rows are all passed, concurrently. The reads start at
+/// `from`, the earliest position of the next record. Returns false if the time of the page is over.
 pub(super) async fn fill(
     reader: &Reader<'_>,
     walks: &mut [Walk],
@@ -251,7 +251,8 @@ pub(super) async fn fill(
     Ok(true)
 }
 
-/// Reads the next rows of each view that needs rows. Returns `None` if the time is over.
+/// Reads the next rows of each view whose read rows are all passed. Returns them with the index of
+/// the view; `None` if the time of the page is over.
 async fn chunks(
     reader: &Reader<'_>,
     walks: &mut [Walk],
@@ -312,18 +313,18 @@ fn nothing_left(rows: RowSet) -> RowsRead {
     }
 }
 
-/// Result of the comparison of the views' current rows.
+/// Result of comparing the current rows of the intersected views.
 enum Step {
     /// A view has no rows left, so no further record is in all views.
     Ended,
     /// The current rows of all views belong to the same record.
     Found,
-    /// Some views need more rows. No unread record is before this position. `None`: nothing was
-    /// read yet.
+    /// Some views need more rows. No unread record is before the contained position. `None`:
+    /// nothing was read yet.
     Dry(Option<Position>),
 }
 
-/// Passes rows until the current rows of all views belong to the same record, or a view has no rows
+/// Skips rows until the current rows of all views belong to the same record, or a view has no rows
 /// left.
 fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     loop {
@@ -354,7 +355,7 @@ fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     }
 }
 
-/// Returns the next step if a view has none of its read rows left. If such a view has ended, the
+/// Returns the next step if all read rows of a view are passed. If this view has no more rows, the
 /// intersection ends. Otherwise, all views seek to the furthest position that any view has reached.
 fn dry(reader: &Reader<'_>, walks: &[Walk]) -> Step {
     if walks.iter().any(|walk| walk.head().is_none() && walk.exhausted) {
@@ -386,7 +387,7 @@ fn place(reader: &Reader<'_>, walk: &Walk) -> Option<Position> {
     Some(reader.plan.position_beyond(source, row, reader.travel))
 }
 
-/// Passes rows of a view that do not satisfy the view's own conditions.
+/// Skips rows of a view that do not satisfy the view's own conditions.
 fn skip_others(reader: &Reader<'_>, walk: &mut Walk) {
     let view = &reader.plan.views[walk.source];
     while walk.head().is_some_and(|(_, row)| !view.accepts(row)) {

@@ -37,13 +37,14 @@ pub(crate) trait Judge: Debug + Send + Sync {
     fn removal(&self, row: RowRef<'_>, now_micros: i64) -> Option<PartitionWrite>;
 }
 
-/// Parameters of the join of a view's rows with base rows.
+/// Join of the rows of a view with the base rows of their records.
 #[derive(Debug)]
 pub(crate) struct Joining {
     definition: Arc<Collection>,
     base: Arc<SortOrder>,
     presence: Option<Presence>,
-    /// For each key column of the base table, the view's column of the same field.
+    /// For each key column of the base table, the index of the view's column that stores the same
+    /// field.
     key: Vec<usize>,
     /// Judge of the view's rows. `None` if the view always matches its base table.
     judge: Option<Arc<dyn Judge>>,
@@ -89,8 +90,8 @@ impl Joining {
         query.matches(&self.definition, cell)
     }
 
-    /// Returns the base row that confirms each row of the view, or nothing for a row that is not
-    /// confirmed. Returns `None` if the time is over.
+    /// Returns, for each row of the view, the base row that confirms it, or nothing if the row is
+    /// not confirmed. Returns `None` if the time of the page is over.
     pub(super) async fn base_rows(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -155,7 +156,8 @@ impl Joining {
         Ok(if is_there { Verdict::True } else { Verdict::Stale })
     }
 
-    /// Reads the base rows of the rows with the indexes `which`, concurrently.
+    /// Reads the base rows of the rows with the indexes `which` in `rows`, concurrently. Returns
+    /// `None` if the time of the page is over.
     async fn read(
         &self,
         snapshot: &Arc<dyn Snapshot>,

@@ -1,8 +1,8 @@
 //! Selection of the rows that belong to a page, within the page's budget.
 //!
-//! Rows are offered in the order of travel. If rows must be joined with base rows, rows that pass
-//! the conditions on themselves wait first. When as many rows wait as the page lacks, their base
-//! rows are read concurrently.
+//! Rows are offered in the order of travel. If rows must be joined with base rows, rows that
+//! satisfy the conditions on their own columns wait first. When enough rows wait to complete the
+//! page, their base rows are read concurrently.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use super::joined::Joining;
 use super::reader::{FILTER_SCAN_CHUNK_ROWS, Reader, Run, out_of_time};
 use crate::error::Result;
 
-/// Selects the rows of a read, and enforces its budget.
+/// Collects the rows of a read that belong to the page, and enforces the budget of the page.
 pub(super) struct Keeper<'a> {
     reader: &'a Reader<'a>,
     want: u32,
@@ -39,14 +39,14 @@ struct Waiting<'a> {
     records: HashSet<Cells>,
 }
 
-/// Reason why reading pauses.
+/// Reason why a page stops reading rows, for now or for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pause {
     /// There are enough rows to return, or to join with base rows.
     Enough,
-    /// A budget is used up.
+    /// A budget of the page (bytes, rows or time) is used up.
     Stop(Stop),
-    /// The sources have no more rows.
+    /// The sources of the plan have no more rows.
     End,
 }
 
@@ -69,7 +69,8 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Returns the number of further rows that are needed, to return or to join with base rows.
+    /// Returns the number of further rows that the page needs, or that must wait before base rows
+    /// are read.
     pub(super) fn missing(&self) -> u32 {
         match &self.waiting {
             Some(waiting) => waiting.enough - waiting.rows.len() as u32,
@@ -124,7 +125,7 @@ impl<'a> Keeper<'a> {
         self.decide_to(self.reader.position_beyond(row));
     }
 
-    /// Records that no row before `position` remains to be found. The position is beyond all rows
+    /// Records that the page has found all its rows before `position`, which is beyond all rows
     /// that were offered.
     pub(super) fn decide_to(&mut self, position: Position) {
         let position = Some(position);
@@ -148,7 +149,8 @@ impl<'a> Keeper<'a> {
         is_over.then_some(Pause::Stop(Stop::Bytes))
     }
 
-    /// Joins the waiting rows. Returns the result of the read if the read ends here.
+    /// Joins the waiting rows with their base rows. Returns the result of the read if the read ends
+    /// here; `None` if it must continue.
     pub(super) async fn pause(&mut self, pause: Pause, meter: &mut Meter) -> Result<Option<Run>> {
         let mut pause = pause;
         if self

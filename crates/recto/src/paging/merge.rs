@@ -15,24 +15,23 @@ use crate::error::{Error, Result};
 /// Number of sources after which reading yields to other tasks, if no read had to wait.
 const SOURCES_PER_TURN: usize = 16;
 
-/// Number of rows that are requested from a source beyond its even share of the page, if a further
-/// request is cheap.
+/// Number of rows that the first read of a source requests beyond the source's even share of the
+/// page.
 const SHARE_SLACK_ROWS: u32 = 4;
 
-/// Minimum limit of bytes for one source, whatever the number of sources that share the page's
-/// limit.
+/// Minimum limit of bytes for one read of a source, even if many sources share the limit of the
+/// page.
 pub(super) const MIN_SOURCE_BYTES: u64 = 32 << 10;
 
 /// Divisor of the page's row budget. The rows that are read ahead from all sources together take at
-/// most this fraction.
+/// most this fraction of it.
 const AHEAD_SHARE: u64 = 4;
 
-/// Minimum number of rows that are read ahead from a source at a time. `MIN_REMOTE_AHEAD_ROWS` is
-/// larger, because each read of a remote store is a round trip.
+/// Minimum number of rows that are read ahead from a source of a local store at a time.
 const MIN_AHEAD_ROWS: u64 = 16;
 const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
 
-/// Source of a merge, with the rows that were read and not yet taken.
+/// Source (range of a table) of a merge, with the rows that were read and not yet taken.
 struct Stream {
     source: usize,
     rest: Rest,
@@ -47,7 +46,8 @@ impl Stream {
     }
 }
 
-/// Reads the first `want` rows of all sources together, beyond `edge`.
+/// Reads the first `want` rows beyond the position `edge` in the merged order of all sources
+/// (ranges of a table).
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -101,7 +101,8 @@ fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
     u32::try_from(share.max(least)).unwrap_or(u32::MAX)
 }
 
-/// Inserts a stream into the sorted list of ready streams, unless it has no rows left.
+/// Inserts the stream (source with its read rows) `index` into the sorted list of ready streams,
+/// unless it has no rows left.
 fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index: usize) {
     let stream = &streams[index];
     if stream.next == stream.rows.len() {
@@ -118,7 +119,7 @@ fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index
     ready.insert(place, index);
 }
 
-/// Reads the first rows of every source concurrently.
+/// Reads the first rows of every source of the plan concurrently.
 async fn open(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -162,7 +163,7 @@ async fn open(
     Ok(streams)
 }
 
-/// Reads the first rows of every source that can have rows. Returns them with the number of their
+/// Reads the first rows of every source that can have rows. Returns each read with the index of its
 /// source, in the order of the plan.
 async fn first_reads(
     reader: &Reader<'_>,
@@ -199,7 +200,8 @@ async fn first_reads(
     Ok(reads)
 }
 
-/// Reads more rows of a source whose rows were all taken. Returns false if the time is over.
+/// Reads more rows of a source whose read rows were all taken. Returns false if the time of the
+/// page is over.
 async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
     if let Some(last) = stream.rows.iter().next_back() {
         stream.rest.pass(last);

@@ -2,8 +2,8 @@
 //!
 //! [`Reader`] reads the rows beyond an edge in one direction, for plans of every shape. [`fetch`]
 //! makes a page of these rows: it reads one row more, determines whether rows exist beyond both
-//! ends, and applies budgets. A [`Keeper`](keeper::Keeper) decides which rows belong to the page.
-//! [`Joining`] reads the base rows if the rows of a view are not sufficient.
+//! ends, and applies budgets. A [`Keeper`](keeper::Keeper) collects the rows that belong to the
+//! page. [`Joining`] reads the base rows if the rows of a view are not sufficient.
 
 mod budget;
 mod counter;

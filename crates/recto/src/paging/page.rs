@@ -22,18 +22,18 @@ use crate::present::Presence;
 /// Position of a page in its query's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The first rows of the query.
+    /// The page has the first rows of the query.
     First,
-    /// The last rows of the query.
+    /// The page has the last rows of the query.
     Last,
-    /// The rows after or before a position, in the direction of travel.
+    /// The page has the rows after or before a position, in the direction of travel.
     Beyond(Position, Travel),
-    /// Rows around a position: half of the rows before the position, the other half from the
+    /// The page has rows around a position: half of them before the position, the others from the
     /// position on.
     Around(Position),
-    /// Rows around the position where a share of the query's rows ends.
+    /// The page has rows around the position where a share of the query's rows ends.
     AroundShare(Share),
-    /// The rows after this number of rows of the query.
+    /// The page begins after the contained number of rows of the query.
     AtRank(u64),
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Place {
 pub(crate) struct Share(pub(crate) u32);
 
 impl Share {
-    /// All rows.
+    /// Share that contains all rows: one million millionths.
     pub(crate) const WHOLE: Self = Self(1_000_000);
 
     /// Returns the number of rows that this share of `rows` rows is.
@@ -56,20 +56,20 @@ impl Share {
 #[derive(Debug, Clone)]
 pub(crate) struct PageSpec {
     pub(crate) place: Place,
-    /// Maximum number of rows, at least 1.
+    /// Maximum number of rows of the page, at least 1.
     pub(crate) size: u32,
     pub(crate) budget: Budget,
-    /// True if the page must also determine whether rows exist behind the edge at which the read
-    /// starts.
+    /// True if the page must also determine whether rows exist before the position at which the
+    /// read starts, in the direction of travel.
     pub(crate) both_edges: bool,
     /// Method of counting the rows of the query. `None`: they are not counted.
     pub(crate) count: Option<Count>,
 }
 
-/// Page before its rows are decoded.
+/// Page with the rows as the store returned them, before they are decoded.
 #[derive(Debug)]
 pub(crate) struct RawPage {
-    /// Rows in the query's order.
+    /// Rows of the page in the query's order.
     pub(crate) rows: FoundRows,
     /// True if rows of the query exist before the page. `None`: unknown.
     pub(crate) before: Option<bool>,
@@ -110,7 +110,8 @@ fn purposes(spec: &PageSpec) -> impl Iterator<Item = Purpose> {
     of_count.into_iter().chain(of_place)
 }
 
-/// Reads a page. Also returns the writes that remove the stale rows that the page found.
+/// Reads a page. Also returns the writes that remove the stale rows (view rows whose record has
+/// changed) that the page found.
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
@@ -366,8 +367,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Returns `run` without the rows of records that `other`, the second read of the page,
-    /// contains. A record is in both reads if it moved between them.
+    /// Returns `run`, one of the two reads of a page, without the rows of records that the other
+    /// read contains. A record is in both reads if it moved between them.
     fn without_those_of(&self, other: &Run, mut run: Run) -> Run {
         let Some(joining) = self.truth.joining.filter(|joining| joining.may_repeat()) else {
             return run;
@@ -389,7 +390,8 @@ impl Fetcher<'_> {
         Run { rows, ..run }
     }
 
-    /// Returns an empty run instead of a timeout. The other read of the page may be sufficient.
+    /// Replaces a timeout of one of the two reads of a page by an empty result, because the other
+    /// read may be sufficient.
     fn unless_late(&self, run: Result<Run>) -> Result<Run> {
         match run {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(self.reader(Travel::Forward).late()),
@@ -412,8 +414,8 @@ fn reversed(travel: Travel) -> Travel {
     }
 }
 
-/// Returns whether rows exist beyond the rows of a run that were taken; `None` if that is unknown.
-/// `seen_more` means that the run has rows that were not taken.
+/// Returns whether rows exist beyond the rows that were taken from `run`, the result of a read;
+/// `None` if that is unknown. `seen_more` means that `run` has rows that were not taken.
 fn known(run: &Run, seen_more: bool) -> Option<bool> {
     match (seen_more, run.exhausted) {
         (true, _) => Some(true),

@@ -20,20 +20,21 @@ use crate::present::Presence;
 /// Minimum number of rows of one read, if conditions are checked on each row.
 pub(crate) const FILTER_SCAN_CHUNK_ROWS: u32 = 256;
 
-/// Result of a read in one direction.
+/// Result of reading rows of a plan in one direction.
 #[derive(Debug)]
 pub(super) struct Run {
     /// Rows that satisfy all conditions, in the order of travel.
     pub(super) rows: FoundRows,
-    /// True if no row is beyond `rows`.
+    /// True if the plan has no further rows beyond `rows` in the order of travel.
     pub(super) exhausted: bool,
-    /// Budget because of which the read ended early.
+    /// Budget because of which the read ended early; `None` if it did not end early.
     pub(super) stop: Option<Stop>,
     /// Position beyond the last checked row, if that row is not in `rows`.
     pub(super) scanned_to: Option<Position>,
 }
 
-/// Checks that decide which of the read rows are records.
+/// Checks that decide which of the read rows are records. Tables may also have stale, deleted or
+/// expired rows.
 pub(super) struct Truth<'a> {
     /// Check of the row's own columns, if the table has rows that are not records.
     pub(super) presence: Option<Presence>,
@@ -55,19 +56,21 @@ impl Truth<'_> {
     }
 }
 
-/// Reads the rows of a plan in one direction.
+/// Reader of the rows of a plan in one direction.
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
     pub(super) travel: Travel,
-    /// True if a second request costs more than reading rows that are not needed.
+    /// True if each read is a network round trip. A second read then costs more than rows that are
+    /// not needed.
     pub(super) remote: bool,
-    /// Checks that decide which rows are records.
+    /// Checks that decide which of the read rows are records.
     pub(super) truth: &'a Truth<'a>,
 }
 
 impl Reader<'_> {
-    /// Reads the first `want` rows of the plan beyond `edge`.
+    /// Reads the first `want` rows of the plan beyond the position `edge`, in the direction of
+    /// travel.
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
             Shape::Empty => Ok(finished(self.no_rows())),
@@ -101,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the result of a read that had no time to check a row.
+    /// Returns the empty result of a read whose time was over before it checked a row.
     pub(super) fn late(&self) -> Run {
         Run {
             rows: self.no_rows(),
@@ -111,7 +114,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads one slice. Its rows become the result without being copied or checked.
+    /// Reads the only source of a plan as one slice. The rows become the result without being
+    /// copied or checked.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
             return Ok(finished(self.no_rows()));
@@ -134,7 +138,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads the sources one after the other. If rows may be rejected, reads each source in chunks.
+    /// Reads the sources of the plan (ranges of a table) in sequence. If rows may be rejected,
+    /// reads each source in chunks.
     async fn concat(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let mut keeper = Keeper::new(self, want);
         let count = self.plan.sources.len();
@@ -186,7 +191,8 @@ impl Reader<'_> {
         self.plan.position(row, side)
     }
 
-    /// Returns the part of a source beyond `edge`. Returns `None` if the source has no rows there.
+    /// Returns the part of a source beyond `edge`, in reads of at most `limit` rows. Returns `None`
+    /// if the source has no rows there.
     pub(super) fn rest(&self, source: usize, edge: Option<&Position>, limit: u32) -> Option<Rest> {
         let slice = self.plan.slice(source, edge, self.travel, limit)?;
         Some(Rest::new(slice))
@@ -208,7 +214,8 @@ impl Reader<'_> {
         in_time(read, max_bytes, meter).await
     }
 
-    /// Reads like [`slice`](Self::slice), for a slice that the store cannot return without waiting.
+    /// Reads a slice like [`slice`](Self::slice), if the store has already reported that it cannot
+    /// return the slice without waiting.
     pub(super) async fn slice_later(
         &self,
         slice: &Slice,
@@ -220,7 +227,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the result of a read whose sources have ended.
+/// Returns the result of a read that has read all rows of the plan.
 fn finished(rows: FoundRows) -> Run {
     Run {
         rows,

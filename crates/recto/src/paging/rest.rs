@@ -1,4 +1,4 @@
-//! Part of a plan's source that has not been read yet.
+//! Unread part of one of a plan's sources (ranges of a table).
 
 use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::plan::beyond_row;
@@ -8,9 +8,9 @@ use super::budget::Meter;
 use super::reader::Reader;
 use crate::error::Result;
 
-/// Part of a source that has not been read yet, in the direction of travel.
+/// Unread part of one of a plan's sources (ranges of a table), in the direction of travel.
 pub(super) struct Rest {
-    /// Slice that contains the unread rows. `None`: everything was read.
+    /// Slice (range of a partition) that contains the unread rows. `None`: everything was read.
     slice: Option<Slice>,
     /// True if the next read is known to wait for the store, because an attempt without waiting
     /// failed.
@@ -25,8 +25,8 @@ impl Rest {
         }
     }
 
-    /// Reads like [`next`](Self::next), with the limit of the slice, but only if the store can
-    /// answer without waiting.
+    /// Reads the next rows like [`next`](Self::next), with the limit of the slice. Returns `None`
+    /// if everything was read, or if the store cannot answer without waiting.
     pub(super) fn next_now(
         &mut self,
         reader: &Reader<'_>,
@@ -38,8 +38,8 @@ impl Rest {
     }
 
     /// Reads at most `limit` more rows with at most about `max_bytes` bytes. Returns `None` if the
-    /// time is over. An empty result does not mean that the source has ended: only `exhausted`
-    /// does.
+    /// time of the page is over. The result may be empty although rows remain; `exhausted` is true
+    /// if none remain.
     pub(super) async fn next(
         &mut self,
         reader: &Reader<'_>,
@@ -92,8 +92,8 @@ impl Rest {
     }
 }
 
-/// Sends a read to the store with the remaining time as its limit. Returns `None` if no time is
-/// left.
+/// Sends a read to the store with the remaining time of the page as its limit. Returns `None` if no
+/// time is left.
 pub(super) async fn in_time<F, R>(
     ask: impl FnOnce(ReadOptions) -> F,
     max_bytes: u64,

@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 /// Maximum number of steps. Even if each step removes only a quarter of the remaining rows, 64
 /// steps reduce 100 million rows to one.
 const MAX_PIVOTS: usize = 64;
-/// Number of remaining rows at which the search ends: these rows are read and sorted.
+/// Number of remaining rows at which the search ends. The remaining rows are then read and sorted.
 const MAX_SORTED_ROWS: u64 = 256;
 /// Maximum number of sources that are queried concurrently.
 pub(super) const MAX_SOURCES_AT_ONCE: usize = 16;
 
-/// Part of the sources that can still contain the requested row.
+/// Part of the sources (ranges of a table) that can still contain the requested row.
 struct Left {
     /// Start of the part; `None` is the beginning of the sources. `before` is the number of rows
     /// before the start.
@@ -30,7 +30,7 @@ struct Left {
     before: u64,
     /// End of the part. `None`: after the last row.
     to: Option<Position>,
-    /// Number of remaining rows of each source in the part.
+    /// Number of remaining rows of each source (range of a table) in this part.
     rows: Vec<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Estimator<'_> {
         }
         let sorted = self.sorted(&left).await?;
         let wanted = usize::try_from(rank.saturating_sub(left.before)).unwrap_or(usize::MAX);
-        // If the numbers of rows are estimates, fewer rows may exist, so take the last one.
+        // If the numbers of rows are estimates, fewer rows may exist, so take the last row.
         let found = sorted.into_iter().take(wanted.saturating_add(1)).next_back();
         Ok(found.or(last))
     }

@@ -19,14 +19,16 @@ use super::keeper::{Keeper, Pause};
 use super::reader::{Reader, Run};
 use crate::error::Result;
 
-/// Minimum number of rows that are read from the sparsest view before the views are compared again. The number doubles
-/// each time the same view stays the sparsest, so that comparisons are a small part of the work.
+/// Minimum number of rows that are read from the sparsest view (the view with the fewest rows)
+/// before the views are compared again. The number doubles each time the same view stays the
+/// sparsest, so that comparisons are a small part of the work.
 const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
 const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
 /// Maximum number of rows of one read of a view, if each read is a round trip.
 const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
-/// Returns whether the rows of each view can be checked and shown without the other views.
+/// Returns whether the rows of each view show by themselves whether their record is in all views
+/// and what it contains.
 pub(super) fn serves(plan: &Plan) -> bool {
     plan.views.iter().all(|view| view.as_first.is_some())
 }
@@ -48,7 +50,7 @@ pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) 
         .clamp(MIN_REMOTE_CHUNK_ROWS, MAX_REMOTE_CHUNK_ROWS)
 }
 
-/// Converts a row of a view to a row of the first view.
+/// Converts a row of a view to the form of a row of the plan's first view.
 fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
     let columns = view.as_first.as_deref().unwrap_or_default();
     let mut first = RowSet::new(columns.len());
@@ -58,27 +60,28 @@ fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
     first
 }
 
-/// Traversal that reads only the sparsest view.
+/// Traversal of an intersection of views that reads only the sparsest view: the view with the
+/// fewest rows.
 struct Way<'r> {
     reader: &'r Reader<'r>,
     walks: Vec<Walk>,
-    /// View whose rows are checked.
+    /// Index of the view whose rows are checked; `None` before the first read.
     judged_view: Option<usize>,
-    /// View that is read: the view with the fewest rows at the current position.
+    /// Index of the view that is read: the view with the fewest rows at the current position.
     sparsest: Option<usize>,
-    /// Position before which all records are decided. `None`: the beginning of the page.
+    /// Position before which the page has found all its rows. `None`: the beginning of the page.
     place: Option<Position>,
     /// Number of rows of the sparsest view that were read since the last comparison of the views.
     /// When it reaches `look_after`, the views are compared again.
     rows: u32,
     look_after: u32,
-    /// Number of rows that were checked. After a switch to a sparser view, it is converted to rows of that
-    /// view. `found` is the number of records that they added to the page.
+    /// Number of rows that were checked. After a switch to a sparser view, it is converted to rows
+    /// of that view. `found` is the number of records that the checked rows added to the page.
     judged: u32,
     found: u32,
 }
 
-/// Reads the first `want` records beyond `edge` that are in all views.
+/// Reads the first `want` records beyond the position `edge` that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -124,9 +127,9 @@ pub(super) async fn read(
 }
 
 impl Way<'_> {
-    /// Reads more rows of the sparsest view, or a chunk of every view to find the sparsest view
-    /// again. `missing` is the number of records that the page still lacks. Returns false if the
-    /// time is over.
+    /// Reads more rows of the sparsest view (the view with the fewest rows), or rows of every view
+    /// to find the sparsest view again. `missing` is the number of records that the page still lacks.
+    /// Returns false if the time of the page is over.
     async fn fill(&mut self, edge: Option<&Position>, missing: u32, meter: &mut Meter) -> Result<bool> {
         if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
             self.turn_to(source);
@@ -146,8 +149,8 @@ impl Way<'_> {
         if !fill(self.reader, &mut self.walks, from, meter).await? {
             return Ok(false);
         }
-        // Judge the rows in the view whose rows reach furthest, even if another view has
-        // fewer rows beyond them.
+        // Check the rows of the view whose rows reach furthest, even if another view has fewer rows
+        // after them.
         self.judged_view = Some(self.furthest(Walk::last));
         let of_each = self.walks.iter().map(|walk| walk.rows.len());
         let rows = of_each.min().unwrap_or(0);
@@ -160,8 +163,9 @@ impl Way<'_> {
         Ok(true)
     }
 
-    /// Makes another, sparser view the view whose rows are checked. Scales the number of checked
-    /// rows by the ratio of the numbers of rows that both views have in the same range.
+    /// Makes the view `source`, which is sparser, the view whose rows are checked. Scales the
+    /// number of checked rows by the ratio of the numbers of rows that both views have in the same
+    /// range.
     fn turn_to(&mut self, source: usize) {
         let Some(before) = self
             .judged_view
@@ -180,9 +184,9 @@ impl Way<'_> {
         self.walks[source].forget();
     }
 
-    /// Returns the view whose row, as chosen by `row`, is furthest in the direction of travel. A
-    /// view that was read to its end is further than any other. Among several such views, it is the
-    /// view with the fewest rows.
+    /// Returns the index of the view whose row, as chosen by `row`, is furthest in the direction of
+    /// travel. A view that was read to its end is further than any other. Among several such views,
+    /// the view with the fewest rows is furthest.
     fn furthest(&self, row: impl Fn(&Walk) -> Option<(usize, RowRef<'_>)>) -> usize {
         let further = |one: &Walk, other: &Walk| match (one.exhausted, other.exhausted) {
             (true, true) => one.rows.len() < other.rows.len(),
@@ -234,7 +238,8 @@ impl Way<'_> {
         Ok(None)
     }
 
-    /// Estimates the number of rows of the sparsest view that contain the missing records.
+    /// Estimates how many rows of the sparsest view must be read to find the `missing` records of
+    /// the page.
     fn chunk(&self, missing: u32) -> u32 {
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(u32::MAX);
@@ -248,7 +253,7 @@ impl Way<'_> {
         likely.clamp(look_rows(missing, 1, true, self.reader.remote), most)
     }
 
-    /// Returns whether the view has no rows beyond the checked rows.
+    /// Returns whether the view whose rows are checked has no further rows.
     fn is_over(&self) -> bool {
         self.judged_view
             .is_some_and(|source| self.walks[source].exhausted)

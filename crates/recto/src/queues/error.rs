@@ -4,7 +4,8 @@ use recto_jobs::{QueueError, QueueErrorKind};
 
 use crate::error::Error;
 
-/// Returns whether the store was closed in this process. A retry would fail with the same error.
+/// Returns whether an error reports that this process has closed the store. A retry would fail with
+/// the same error.
 pub(super) fn is_closed(error: &Error) -> bool {
     error
         .cause::<QueueError>()

@@ -114,7 +114,7 @@ impl Queues {
         Ok(Self { engine })
     }
 
-    /// Opens the queues like [`open`](Self::open), if the store has queues. Creates nothing.
+    /// Opens the queues, if the store has queues; otherwise returns `None`. Creates no tables.
     pub(crate) async fn open_there(shared: &Shared) -> Result<Option<Self>> {
         let timeout = shared.write_options().timeout;
         let (store, environment) = (shared.store.clone(), shared.environment.clone());
@@ -122,7 +122,8 @@ impl Queues {
         Ok(engine.map(|engine| Self { engine }))
     }
 
-    /// Opens the queues only to read their state, and creates nothing.
+    /// Opens the queues only to read their state. Creates no tables, even if the store has no
+    /// queues.
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
@@ -130,7 +131,8 @@ impl Queues {
         Ok(Self { engine })
     }
 
-    /// Opens the queues like [`look`](Self::look), if the store has queues.
+    /// Opens the queues only to read their state, if the store has queues; otherwise returns
+    /// `None`.
     pub(crate) async fn look_there(shared: &Shared) -> Result<Option<Self>> {
         let looked = Self::look(shared).await?;
         Ok(looked.engine.has_tables().then_some(looked))
@@ -170,7 +172,8 @@ impl Queues {
         })
     }
 
-    /// Returns the queue with this name, or the work unit with the name `QUEUE/UNIT`.
+    /// Returns the queue with the name `name`, or the work unit (a temporary queue) with the name
+    /// `QUEUE/UNIT`.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): no queue or work unit has this name.
@@ -210,7 +213,7 @@ impl Queues {
     }
 
     /// Returns the state of the tables of message bodies, without numbers of segments and messages.
-    /// Reads no row of a queue.
+    /// This is cheap, because it reads no row of a queue.
     pub(crate) async fn tables_at_a_glance(&self) -> Result<QueueTables> {
         Ok(self.engine.ring_at_a_glance().await?.into())
     }

@@ -20,14 +20,15 @@ const MOVED_AT_ONCE: usize = 256;
 /// Result of a redrive with a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Redriven {
-    /// Number of messages that were moved.
+    /// Number of messages that the redrive moved to the other queue.
     pub moved: usize,
     /// True if no messages remain to be moved. Otherwise, another redrive continues.
     pub is_done: bool,
 }
 
-/// Queue, or work unit of a queue. A clone is cheap and refers to the same queue. After the queue
-/// is deleted, every handle reports that it does not exist, even if a new queue has the same name.
+/// Queue, or work unit (a temporary queue) of a queue. A clone is cheap and refers to the same
+/// queue. After the queue is deleted, every handle reports that it does not exist, even if a new
+/// queue has the same name.
 #[derive(Clone)]
 pub struct Queue {
     engine: recto_jobs::Queues,
@@ -126,9 +127,9 @@ impl Queue {
             .collect()
     }
 
-    /// Receives messages, the oldest message of each shard first. If the future is dropped before
-    /// it returns, the messages are given back. A queue that [is paused](Self::is_paused) delivers
-    /// no messages.
+    /// Receives messages, the oldest message of each shard (independent part of a queue) first. If
+    /// the future is dropped before it returns, the messages are given back. A queue that
+    /// [is paused](Self::is_paused) delivers no messages.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: a number is out of range.
@@ -247,10 +248,10 @@ impl Queue {
         Ok(self.known.shards.stats().await?)
     }
 
-    /// Returns the first messages of each shard without receiving them, at most `most` messages in
-    /// total (up to 1,000). They are approximately in the order in which they were sent. A message
-    /// with a delay of more than 15 minutes comes later: after messages that were sent at the same
-    /// time or earlier.
+    /// Returns the first messages of each shard (independent part of a queue) without receiving
+    /// them, at most `most` messages in total (up to 1,000). They are approximately in the order in
+    /// which they were sent. A message with a delay of more than 15 minutes comes later: after
+    /// messages that were sent at the same time or earlier.
     ///
     /// # Errors
     /// The errors of [`stats`](Self::stats). Or the number is out of range.
@@ -291,8 +292,8 @@ impl Queue {
         Ok(Self::new(self.engine.clone(), unit))
     }
 
-    /// Ends a work unit of this queue and deletes its messages. Handles of the work unit then
-    /// report that it does not exist.
+    /// Ends a work unit (a temporary queue) of this queue and deletes its messages. Handles of the
+    /// work unit then report that it does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: the queue has no work unit with this name, or the work unit has
@@ -301,7 +302,7 @@ impl Queue {
         Ok(self.engine.end_unit(self.known.id, name).await?)
     }
 
-    /// Returns the current work units of this queue, by name.
+    /// Returns the current work units (temporary queues) of this queue, by name.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -311,8 +312,8 @@ impl Queue {
         Ok(units.into_iter().map(handle).collect())
     }
 
-    /// Returns an error if this queue is a work unit, which does not support an operation. `why` is
-    /// the reason.
+    /// Returns an error if this queue is a work unit (a temporary queue), which does not support an
+    /// operation. `why` is the reason.
     fn check_no_unit(&self, why: &str, hint: &str) -> Result<()> {
         if self.known.unit.is_none() {
             return Ok(());
@@ -323,9 +324,9 @@ impl Queue {
 
     /// Moves messages that were never received from this queue to another queue: at most `most`
     /// messages, or all of them. A typical use is to return dead letters to their original queue.
-    /// The oldest messages of a shard are moved first. An ordered queue gets only messages that
-    /// have a group. Returns the number of moved messages. There is no time limit;
-    /// [`redrive_for`](Self::redrive_for) has one.
+    /// The oldest messages of a shard (independent part of a queue) are moved first. An ordered
+    /// queue gets only messages that have a group. Returns the number of moved messages. There is
+    /// no time limit; [`redrive_for`](Self::redrive_for) has one.
     ///
     /// # Errors
     /// - [`ErrorKind::InvalidArgument`]: both queues are the same.
@@ -369,7 +370,7 @@ impl Queue {
                 }
             };
             moved += count;
-            // If fewer messages moved than were requested, the redrive has looked at all messages.
+            // If fewer messages moved than were requested, the redrive has checked all messages.
             let is_done = count < some || most == Some(moved);
             if is_done || over.as_mut().now_or_never().is_some() {
                 return Ok(Redriven { moved, is_done });

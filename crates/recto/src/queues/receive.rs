@@ -13,7 +13,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receive {
-    /// Maximum number of messages, 1 to 1,000.
+    /// Maximum number of messages to receive, 1 to 1,000.
     pub most: usize,
     /// Visibility timeout of the messages, up to 12 hours. `None`: the timeout of the queue.
     pub visibility: Option<Duration>,

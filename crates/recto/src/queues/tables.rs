@@ -7,12 +7,12 @@ use recto_protocol::queues::{Phase, StoreOptions};
 /// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTables {
-    /// True if message bodies are in such tables. False if each body is stored with its message, as
-    /// on an embedded store.
+    /// True if message bodies are in rotating tables. False if each body is stored with its
+    /// message, as on an embedded store.
     pub is_needed: bool,
     /// Options that all queues of the store share, such as the rotation interval.
     pub options: StoreOptions,
-    /// Tables of message bodies, by number.
+    /// Tables of message bodies, in the order of their ids.
     pub tables: Vec<QueueTable>,
     /// Reason why the rotation of the tables is blocked; `None` if it is not blocked. No message is
     /// lost, and sending continues.
@@ -22,7 +22,7 @@ pub struct QueueTables {
 /// State of one table of message bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTable {
-    /// Number of the table. No other table ever has this number.
+    /// Id of the table in the store. It is never used for another table.
     pub number: u32,
     /// Name of the table in the store.
     pub name: String,
@@ -37,16 +37,16 @@ pub struct QueueTable {
     pub unit: Option<String>,
     /// Number of segments whose bodies in this table may still be needed. A segment has at most 4,096 messages.
     pub segments: usize,
-    /// Number of messages in these segments, including messages that are already acknowledged or
-    /// deleted.
+    /// Number of messages in the segments that `segments` counts, including messages that are
+    /// already acknowledged or deleted.
     pub messages: u64,
-    /// Size of these messages in bytes: bodies and attributes, as they were sent. The files of the
-    /// store are larger, because they contain every replica, and resolved messages until the table
-    /// is emptied.
+    /// Size in bytes of the messages that `messages` counts: bodies and attributes, as they were
+    /// sent. The files of the store are larger. They contain every replica, and resolved messages
+    /// until the table is emptied.
     pub bytes: u64,
-    /// True if all these segments were counted. Otherwise the actual numbers may be larger. One
-    /// call reads at most 1,024 segments, and remembers the sizes of segments that get no more
-    /// messages.
+    /// True if `segments`, `messages` and `bytes` are exact. False if the actual numbers may be
+    /// larger. One call reads at most 1,024 segments, and remembers the sizes of segments that get
+    /// no more messages.
     pub is_exact: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct QueueTable {
 pub enum TablePhase {
     /// The table is empty and waits for its next rotation interval.
     Free,
-    /// New messages go to the table.
+    /// The bodies of new messages go to the table.
     Open,
     /// The rotation interval of the table is over, but some queues may not know it yet and still
     /// use the table.
@@ -65,7 +65,7 @@ pub enum TablePhase {
     Closed,
     /// A process is emptying the table.
     Emptying,
-    /// The table belongs to a work unit.
+    /// The table belongs to a work unit (a temporary queue).
     Unit,
     /// An attempt to empty the table ended without a known result. The table is never used again,
     /// and is dropped.

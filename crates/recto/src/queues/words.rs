@@ -42,7 +42,8 @@ pub fn message_id_text(id: MessageId) -> String {
     format!("{:032x}", id.0)
 }
 
-/// Returns the position of a message as text: `SHARD-SEGMENT-NUMBER`.
+/// Returns the position of a message as text: `SHARD-SEGMENT-NUMBER`. The number is the index of
+/// the message in its segment.
 pub fn position_text(position: Position) -> String {
     let Position { shard, segment, seq } = position;
     format!("{}-{}-{seq}", shard.0, segment.0)

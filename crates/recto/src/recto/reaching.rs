@@ -16,12 +16,12 @@ use crate::open;
 use crate::reach::{REACH_INTERVAL, away};
 use crate::shared::Shared;
 
-/// Maximum time that opening a store waits for a keyspace. After that, a background task tries to
-/// reach the keyspace.
+/// Maximum time that opening a store waits for a keyspace. After this time, a background task tries
+/// to reach the keyspace.
 const REACH_TIME: Duration = Duration::from_secs(5);
 
 impl Recto {
-    /// Returns a reference that does not keep the store open.
+    /// Returns a weak reference for background tasks, which does not keep the store open.
     fn downgrade(&self) -> WeakRecto {
         (Arc::downgrade(&self.shared), Arc::downgrade(&self.own))
     }
@@ -34,8 +34,9 @@ impl Recto {
         })
     }
 
-    /// Checks the tables again after a keyspace was reached. The future is boxed, because this
-    /// check can start the same background task, and the type of the future would contain itself.
+    /// Checks the tables again after a keyspace was reached. The future is boxed, because the check
+    /// can start the background task that calls this function. The type of the future would contain
+    /// itself.
     fn look_at_tables_beside(&self) -> BoxFuture<'_, Result<()>> {
         self.look_at_tables(true).boxed()
     }
@@ -51,9 +52,9 @@ impl Recto {
         })
     }
 
-    /// Reaches the keyspaces that have attached tables and are new, and waits for them. Marks the
-    /// keyspaces whose address changed; [`reach_beside`](Self::reach_beside) reaches them later.
-    /// The future is boxed, because the futures that it awaits are deeply nested.
+    /// Reaches the new keyspaces that have attached tables, and waits for them. Marks the keyspaces
+    /// whose address changed, which [`reach_beside`](Self::reach_beside) reaches later. The future
+    /// is boxed, because the futures that it awaits are deeply nested.
     pub(super) fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
         self.reach_unknown().boxed()
     }
@@ -78,8 +79,8 @@ impl Recto {
         Ok(())
     }
 
-    /// Starts a background task that reaches unreachable keyspaces, unless such a task runs. The
-    /// task does not keep the store open.
+    /// Starts a background task that reaches unreachable keyspaces, unless the task already runs.
+    /// The task does not keep the store open.
     pub(super) fn reach_beside(&self) {
         if self.reach().takes_task() {
             let (this, environment) = (self.downgrade(), self.shared.environment.clone());
@@ -97,7 +98,7 @@ impl Recto {
     }
 }
 
-/// Reference to a store that does not keep it open.
+/// Weak reference to an open store, which does not keep the store open.
 type WeakRecto = (Weak<Shared>, Weak<Own>);
 
 fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
@@ -108,8 +109,8 @@ fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
 async fn took(this: &WeakRecto, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
     if let Some(recto) = Recto::upgrade(this) {
         recto.reach().tried(keyspace, address, ended);
-        // Ignore a failed check of the store's own tables, because the next read of these
-        // tables returns the error.
+        // Ignore a failed check of the store's own tables. The next read of the tables returns the
+        // error.
         let _ = recto.look_at_tables_beside().await;
     }
 }

@@ -13,8 +13,8 @@ use crate::query::PageQuery;
 use crate::record::DynamicRecord;
 use recto_api::pages::MAX_PAGE_SIZE;
 
-/// Returns the pages of `query` as steps of a scan. They start at the beginning, or at the position
-/// in the token `resume`.
+/// Returns the pages of `query` as steps of a scan, from the beginning or from the position in the
+/// token `resume`.
 pub(super) async fn begin(
     query: PageQuery<DynamicRecord>,
     rows: &Rows,

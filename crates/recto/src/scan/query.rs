@@ -17,8 +17,8 @@ use crate::record::decode_each;
 /// whole table; on Cassandra it reads several ranges concurrently. If pages of the filter can be
 /// served without a filter scan, the scan reads these pages instead.
 ///
-/// Nothing is read until the stream is polled. The token of the last received part continues an
-/// interrupted scan.
+/// Nothing is read until the stream is polled. An interrupted scan continues with the token of the last
+/// received part.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -52,14 +52,14 @@ pub struct Scan<T> {
     asked: ScanQuery,
 }
 
-/// Part of a [`Scan`]: some of its records.
+/// Part of a [`Scan`]: some of its records, and a token to continue.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ScanPart<T> {
     /// Records. The list may be empty although more records follow.
     pub items: Vec<T>,
-    /// Token with which [`Scan::resume`] continues after these records, or `None` at the end of the
-    /// scan. The token is encrypted and valid only for this store.
+    /// Token with which [`Scan::resume`] continues after `items`, or `None` at the end of the scan. The token
+    /// is encrypted and valid only for this store.
     pub resume: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl<T> Scan<T> {
         }
     }
 
-    /// Restricts the scan to records that match this filter text. After several calls, all filters must
+    /// Restricts the scan to records that match the filter `text`. After several calls, all filters must
     /// match. An empty text has no effect.
     #[must_use]
     pub fn filter(mut self, text: impl Into<String>) -> Self {
@@ -94,15 +94,15 @@ impl<T> Scan<T> {
         self
     }
 
-    /// Sets the number of ranges of the table that are read concurrently: 4 by default, at most 64. An
-    /// embedded store reads ranges one after the other, and by default the whole table as one range.
+    /// Sets the number of ranges of the table that are read concurrently. The default is 4, the maximum 64.
+    /// An embedded store reads ranges one after another, and by default the whole table as one range.
     #[must_use]
     pub fn parallel(mut self, ranges: u32) -> Self {
         self.asked.parallel = ranges;
         self
     }
 
-    /// Continues a scan after the part that contained this token.
+    /// Continues a scan after the part that contained `token`.
     #[must_use]
     pub fn resume(mut self, token: impl Into<String>) -> Self {
         self.asked.resume = Some(token.into());
@@ -124,8 +124,8 @@ impl<T: Record> Scan<T> {
 }
 
 impl<T: Send + 'static> Scan<T> {
-    /// Returns a stream of the records in parts. Each part has the token with which a scan
-    /// continues after it. An error ends the stream.
+    /// Returns a stream of the records in parts. Each part has the token with which a scan continues after
+    /// the part. An error ends the stream.
     pub fn parts(self) -> impl Stream<Item = Result<ScanPart<T>>> + Send + Unpin + use<T> {
         let (decode, asked) = (self.decode, self.asked);
         super::parts(self.handle, Vec::new(), asked, decode)

@@ -13,9 +13,9 @@ use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::paging::blurred;
 
-/// Default number of token ranges that are read concurrently.
+/// Default number of token ranges (parts of a table) that are read concurrently.
 const DEFAULT_PARALLEL: u32 = 4;
-/// Maximum number of token ranges that are read concurrently.
+/// Maximum number of token ranges (parts of a table) that are read concurrently.
 const MAX_PARALLEL: u32 = 64;
 /// Maximum number of rows that one step reads from a range.
 const STEP_ROWS: u32 = 1_000;
@@ -26,26 +26,25 @@ pub(super) struct Reading {
     /// True if a row filter hides rows from the caller. If so, the sizes of steps are random, so
     /// that they do not reveal the number of hidden rows.
     pub(super) hides: bool,
-    /// Columns of the key. Rows with an empty cell in one of them are left out.
+    /// Key columns that must not be empty. Rows with an empty cell in one of them are omitted.
     pub(super) leaves_out: ColumnSet,
 }
 
-/// Range of a scan, and the last position that was read in it.
+/// Token range (part of a table) of a scan, with the position of the last row that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Range {
     range: TokenRange,
     after: Option<ScanPosition>,
 }
 
-/// Progress of a scan: the ranges that have unread rows. A range that was read to its end is
-/// `None`.
+/// Progress of a scan. A range that was read to its end is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Progress {
     ranges: Vec<Option<Range>>,
 }
 
-/// Returns the steps of a scan of the whole table. They start at the beginning, or at the positions
-/// in the token `resume`. At most `parallel` steps are read ahead.
+/// Returns the steps of a scan of the whole table, from the beginning or from the positions in the
+/// token `resume`. `parallel` is the number of ranges into which a new scan divides the table.
 pub(super) async fn begin(
     rows: &Rows,
     parallel: u32,
@@ -91,7 +90,8 @@ fn run(
 
 type RangeStep = (usize, RowSet, Option<Range>);
 
-/// Returns the steps of one range, each with the progress of the range after it.
+/// Returns the steps of one range. Each step has the rest of the range after the step, or `None` at
+/// the end of the range.
 fn read_range(
     core: Arc<CollectionCore>,
     reading: Reading,
@@ -117,7 +117,7 @@ fn read_range(
     })
 }
 
-/// Returns the maximum number of rows of the next step, and the options to read them.
+/// Returns the maximum number of rows of the next step, and the options of the read.
 fn step_limits(core: &CollectionCore, reading: Reading) -> (u32, ReadOptions) {
     let mut options = core.shared.read_options();
     options.leaves_out_empty = reading.leaves_out;
@@ -134,7 +134,7 @@ impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
         let parallel = match parallel {
             // A local store reads ranges one after the other, so several ranges have no advantage.
-            // Finding them would require a walk over all keys.
+            // Dividing the table would require a walk over all keys.
             0 if !core.is_remote() => 1,
             0 => DEFAULT_PARALLEL,
             given => given.min(MAX_PARALLEL),
@@ -149,7 +149,7 @@ impl Progress {
         })
     }
 
-    /// Returns the token with which the scan continues, or `None` if no rows remain.
+    /// Returns the token with which the scan continues, or `None` if no rows remain unread.
     fn token(&self, seal: &Seal) -> Result<Option<String>> {
         let ranges: Vec<ScanRange> = self.ranges.iter().flatten().map(left).collect();
         if ranges.is_empty() {
@@ -178,8 +178,8 @@ impl Progress {
     }
 }
 
-/// Returns the entry of a range in a token. The entry has the start of the range only if no row of
-/// the range was read.
+/// Returns the entry of a range in a token. The entry needs the start of the range only if no row
+/// of the range was read.
 fn left(range: &Range) -> ScanRange {
     let after = range.after.as_ref().map(|ScanPosition(after)| after.clone());
     ScanRange {

@@ -1,4 +1,4 @@
-//! Encryption of the progress of a scan as a token, with which the scan can continue later.
+//! Encryption of the progress of a scan as a token, with which a later scan can continue.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use recto_plan::scan_token::{self, ScanProgress, ScanTokenError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
 
-/// Encrypts and decrypts the progress of one scan.
+/// Encrypts and decrypts the progress of one scan, which the token identifies by its query.
 pub(super) struct Seal {
     shared: Arc<Shared>,
     identity: QueryIdentity,
@@ -19,7 +19,8 @@ impl Seal {
         Self { shared, identity }
     }
 
-    /// Returns the name of the kind of store, which determines the order of ranges.
+    /// Returns the name of the kind of store. Tokens contain it, because each kind has its own
+    /// order of ranges.
     pub(super) fn store(&self) -> &'static str {
         self.shared.store.kind().name()
     }
@@ -39,7 +40,7 @@ impl Seal {
         .map_err(refused)
     }
 
-    /// Decrypts the progress in a token.
+    /// Decrypts the progress that the token `text` contains.
     ///
     /// # Errors
     /// The text is not a token of this scan.
@@ -50,7 +51,7 @@ impl Seal {
         scan_token::open(&keys, environment, text, &self.identity, self.store()).map_err(refused)
     }
 
-    /// Returns the error of a token that is authentic but has unknown content. Only a defect of
+    /// Returns the error for a token that is authentic but has unknown content. Only a defect of
     /// Recto can create such a token.
     #[cold]
     pub(super) fn unknown() -> Error {

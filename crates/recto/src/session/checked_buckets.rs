@@ -40,10 +40,11 @@ pub struct BucketFault {
     /// Values of the fields of the partition key.
     #[serde(default)]
     pub partition: Json,
-    /// Number of the bucket. `None` if the defect does not belong to one bucket.
+    /// Id of the bucket. `None` if the defect does not belong to one bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u64>,
-    /// Order values of the row. `None` if the defect does not belong to one row.
+    /// Values of the row's fields in the sort order. `None` if the defect does not belong to one
+    /// row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Vec<Json>>,
     /// Further details of the defect.
@@ -55,7 +56,7 @@ pub struct BucketFault {
 }
 
 impl VerifiedBuckets {
-    /// Returns the number of defects.
+    /// Returns the number of defects of all kinds.
     pub fn wrong(&self) -> u64 {
         self.found.values().sum()
     }

@@ -13,7 +13,7 @@ pub struct CopyRequest {
     pub rows_per_second: Option<u32>,
 }
 
-/// Progress of a copy.
+/// Progress of copying one store into another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyProgress {
     /// Name of the collection that is being copied or compared.
@@ -21,8 +21,8 @@ pub struct CopyProgress {
     /// Step: `copying` or `comparing`. Before the first collection, the step is `recovering`, which
     /// completes changes of an interrupted run.
     pub step: String,
-    /// Number of rows of this collection that were read in this step, including rows that an earlier run read. When the
-    /// stores are compared, rows of both stores count.
+    /// Number of rows of the collection that were read in this step, including rows that an earlier
+    /// run read. When the source and the target are compared, the rows of both stores count.
     pub rows: u64,
     /// Part of `rows` that an earlier run of the same copy read.
     pub rows_resumed: u64,
@@ -33,8 +33,8 @@ pub struct CopyProgress {
     pub total: u64,
 }
 
-/// Count and digest of the records of a collection in one store. They do not depend on the order of
-/// the records.
+/// Count and digest of the records of a collection in one store. The order of the records has no
+/// effect on the values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordSum {
     /// Number of counted records: all records except those that expire.
@@ -62,7 +62,7 @@ pub struct CopiedCollection {
     pub target: RecordSum,
 }
 
-/// Result of a copy.
+/// Result of copying one store into another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyReport {
     /// Result for each copied collection.

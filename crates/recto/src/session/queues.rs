@@ -13,7 +13,7 @@ use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Converts the counters of a process to the form of the HTTP API.
+/// Converts the counters of the queue operations of a process to the form of the HTTP API.
 pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
     QueueTotals {
         sent: totals.sent,
@@ -26,8 +26,8 @@ pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
     }
 }
 
-/// Converts a message of a request to a message to send. Errors contain `number`, the position of
-/// the message in the request.
+/// Converts a message of a request to a message to send. Errors contain `number`, the index of the
+/// message in the request.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: the message has no body, two bodies, or a body that is not base64.
@@ -229,9 +229,9 @@ pub trait Queues: Send + Sync {
     /// Begins a work unit of a queue, or returns a work unit that has already begun. A work unit is
     /// a temporary queue with the options of its queue. Its name is `QUEUE/UNIT`.
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus>;
-    /// Ends a work unit and deletes its messages.
+    /// Ends a work unit (a temporary queue) and deletes its messages.
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()>;
-    /// Returns the current work units of a queue, by name.
+    /// Returns the current work units (temporary queues) of a queue, by name.
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>>;
     /// Returns the state of the rotating tables of message bodies.
     async fn tables(&self) -> Result<QueueTables>;

@@ -156,7 +156,7 @@ pub trait Records: Send + Sync {
     /// case, no change was made.
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written>;
 
-    /// Makes one change.
+    /// Makes one change of a record, and returns its outcome.
     async fn change(&self, change: RecordChange) -> Result<Outcome> {
         self.write(vec![change]).await?.only()
     }

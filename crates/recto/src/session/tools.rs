@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress};
 use crate::error::{Error, Result};
 
-/// Options of the application of a schema.
+/// Options of applying a schema to a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplyOptions {
@@ -30,8 +30,8 @@ pub struct ApplyOptions {
     /// Maximum number of records that are read per second when new views are filled and compared.
     /// `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// If true, adds a view or a unique constraint although it cannot store some records. It then
-    /// lacks these records.
+    /// If true, adds a view or a unique constraint even if it cannot store some records. The view
+    /// or constraint lacks those records.
     pub allow_misfits: bool,
 }
 
@@ -98,7 +98,7 @@ impl RowSizes {
     }
 }
 
-/// Result of the application of a schema.
+/// Result of applying a schema to a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Applied {
     /// Generation of the schema that the store has recorded.
@@ -245,7 +245,7 @@ pub type FindingHandler<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
 /// operation continues, unless the function returns an error, which ends the operation.
 pub type ErrorHandler<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
 
-/// Result of the check of a store.
+/// Result of checking the rows or the tables of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
     /// Number of records of all collections, without deleted and expired records.
@@ -275,7 +275,7 @@ pub struct Backup {
     pub folder: String,
 }
 
-/// Result of the check for one collection.
+/// Result of checking the records of one collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckedCollection {
     /// Name of the collection.
@@ -349,7 +349,8 @@ impl RecoveryPass {
     }
 }
 
-/// Maintenance of a store; see [`Session::tools`](super::Session::tools).
+/// Maintenance of a store: its schema, views, files and keys. See
+/// [`Session::tools`](super::Session::tools).
 #[async_trait]
 pub trait Tools: Send + Sync {
     /// Returns the plan of the changes that applying `schema` would make. Changes nothing.
@@ -371,8 +372,8 @@ pub trait Tools: Send + Sync {
     ) -> Result<VerifyReport>;
     /// Recovers the work of processes that died while they changed records. Checks every few
     /// seconds, and passes each result to `on_pass` until it returns false. Returns the result of
-    /// the last check, or nothing for a store that never needs recovery. If a check fails, `on_error`
-    /// decides whether the next check repeats its work.
+    /// the last check, or nothing for a store that never needs recovery. If a check fails,
+    /// `on_error` decides whether recovery continues. The next check then repeats the failed work.
     async fn recover(
         &self,
         on_pass: FindingHandler<'_, RecoveryPass>,

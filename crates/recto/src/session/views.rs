@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::VerifiedBuckets;
 use recto_api::misfits::MisfitCounts;
 
-/// Progress of work on a view.
+/// Progress of filling, comparing or dropping a view.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ViewProgress {
@@ -47,7 +47,7 @@ impl ViewProgress {
 /// Request to compare views with their records, and to check the buckets of the same collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyRequest {
-    /// Names of the collections; empty for all.
+    /// Names of the collections whose views are compared; empty for all collections.
     pub collections: Vec<String>,
     /// If true, repairs the differences and defects that are found.
     pub repair: bool,
@@ -104,8 +104,8 @@ pub struct VerifiedView {
     /// Number of misfits: records that the view cannot store, and that therefore have no entry.
     #[serde(default)]
     pub misfits: MisfitCounts,
-    /// Number of misfits that the store has recorded for the view. Misfits beyond this number count
-    /// as defects.
+    /// Number of misfits (records that the view cannot store) that the store has recorded. Further
+    /// misfits count as defects.
     #[serde(default)]
     pub misfits_recorded: MisfitCounts,
     /// First differences and misfits that were found, with details.

@@ -15,16 +15,16 @@ use crate::shared::Shared;
 
 /// Number of rows that one step of a check reads.
 const STEP_ROWS: u32 = 1_000;
-/// Maximum number of examples of faults in the buckets of a sort order.
+/// Maximum number of faults in the buckets of a sort order that the report lists.
 const MAX_EXAMPLES: usize = 20;
 
 /// Progress of the check of one sort order's buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// Position from which the check continues. `None`: its beginning.
+    /// Position from which the check continues. `None`: the beginning of the sort order.
     pub(super) position: Option<Vec<u8>>,
     pub(super) is_over: bool,
-    /// Results of the check before that position.
+    /// Results of the check before `position`.
     pub(super) found: VerifiedBuckets,
 }
 

@@ -23,18 +23,19 @@ use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::settle::patiently;
 use crate::writes::{claim_as_it_is, claims_of, release_unheld};
 
-/// Maximum number of rows that one step reads.
+/// Maximum number of rows that one step of a table scan reads.
 const STEP_ROWS: u32 = 1_000;
-/// Number of rows whose counterparts in the other table are read together.
+/// Number of rows that are compared together: their counterparts in the other table are one
+/// request.
 const CHUNK: usize = 512;
-/// Number of chunks of rows that are processed concurrently.
+/// Number of chunks of rows that are compared concurrently.
 const PARALLEL_CHUNKS: usize = 2;
 /// Number of suspected differences that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
 /// Maximum number of suspected differences that are read again together, after one pause.
 const MAX_SUSPECTS: usize = 32_768;
-/// Pause before suspected differences are read again. A running write may resolve them during the
-/// pause.
+/// Pause before suspected differences are read again. A running write may complete during the
+/// pause, and so resolve a difference.
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of differences of a constraint that the report lists.
 const MAX_EXAMPLES: usize = 20;
@@ -46,14 +47,14 @@ const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 /// Text in the report for a difference that was repaired.
 const REPAIRED: &str = "repaired";
 
-/// Comparison of a collection's claims with its records.
+/// Comparison of a collection's claims (reservations of unique values) with its records.
 pub(super) struct Claims<'a> {
     how: &'a Verification,
     core: &'a Arc<CollectionCore>,
     progress: Progress<'a, ViewProgress>,
 }
 
-/// Record and claim that belong together. One of them may be missing.
+/// Record and its claim (reservation of unique values). One of them may be missing.
 #[derive(Debug, Clone)]
 struct Pair {
     record: Cells,
@@ -77,8 +78,9 @@ impl<'a> Claims<'a> {
         Self { how, core, progress }
     }
 
-    /// Compares the claims of each ready constraint. Returns the number of each constraint with its
-    /// findings. Adds a line to `left_out` for each constraint that is not ready.
+    /// Compares the claims (reservations of values) of each ready unique constraint with the
+    /// records. Returns the id of each constraint with its findings. Adds a line to `left_out` for
+    /// each constraint that is not ready.
     ///
     /// # Errors
     /// The store cannot be read or written, or a row is damaged.
@@ -107,7 +109,8 @@ impl<'a> Claims<'a> {
         Ok(found)
     }
 
-    /// Scans all records or all claims, and compares each with its counterpart.
+    /// Scans all records or all claims, and compares each row with its counterpart in the other
+    /// table.
     async fn side(&self, claims: &ClaimsTable, side: Side, found: &mut VerifiedView) -> Result<()> {
         let shared = &self.core.shared;
         let table = match side {
@@ -203,7 +206,7 @@ impl<'a> Claims<'a> {
             }))
     }
 
-    /// Returns the pairs whose counterpart is missing in the other table.
+    /// Returns the pairs of record and claim whose counterpart is missing in the other table.
     async fn suspects_among(&self, claims: &ClaimsTable, side: Side, pairs: Vec<Pair>) -> Result<Vec<Pair>> {
         let other = match side {
             Side::Records => Side::Claims,
@@ -225,8 +228,8 @@ impl<'a> Claims<'a> {
             return Ok(());
         }
         tokio::time::sleep(DOUBT_PAUSE).await;
-        // Read the scanned side again before the other side, because a row of it
-        // requires its counterpart.
+        // Read the scanned side again before the other side, because a row that no longer exists
+        // requires no counterpart.
         let left = self.those(claims, (side, side), suspects, true).await?;
         let wrong = self.suspects_among(claims, side, left).await?;
         let settled: Vec<_> = wrong
@@ -240,7 +243,8 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Repairs a wrong pair if a repair was requested. Returns the pair with the outcome.
+    /// Repairs a pair whose counterpart is missing, if a repair was requested. Returns the pair
+    /// with the outcome.
     async fn settle(&self, side: Side, pair: Pair) -> Result<(Pair, String)> {
         let outcome = if self.how.mends {
             self.repair(side, &pair).await?
@@ -250,8 +254,8 @@ impl<'a> Claims<'a> {
         Ok((pair, outcome))
     }
 
-    /// Returns the pairs that exist on `side` if `has` is true, or that are missing there if `has`
-    /// is false. `met` is the side that was scanned.
+    /// Returns the pairs of record and claim that exist on `side` if `has` is true, or that are
+    /// missing on `side` if `has` is false. `met` is the side that was scanned.
     async fn those(
         &self,
         claims: &ClaimsTable,

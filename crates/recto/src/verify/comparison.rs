@@ -28,16 +28,16 @@ const STEP_ROWS: u32 = 1_000;
 const FURTHER: usize = 2;
 /// Maximum size in bytes of the rows of a range that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
-/// Number of suspected differences that are read again together. They share the pauses before each
-/// read.
+/// Number of suspected differences that are read again together, so that they share the pause
+/// before each read.
 const MAX_SUSPECTS: usize = 32_768;
 /// Maximum number of differences of a view that the report lists.
 const MAX_EXAMPLES: usize = 20;
-/// Divisor of the memory. This fraction stores the beginnings of steps, and the rest stores
-/// fingerprints.
+/// Divisor of the memory of a comparison. One part in this number stores the positions of scan
+/// steps, and the rest stores fingerprints of entries.
 const PLACES_PART: u64 = 8;
 
-/// Progress report of a comparison.
+/// Progress report of the comparison of one view.
 #[derive(Debug)]
 pub(super) enum ComparisonProgress {
     /// Number of rows that were read since the last report.
@@ -56,7 +56,7 @@ const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 enum Expected {
     /// No entry, because a rule leaves the record out or the record has expired.
     Nothing,
-    /// Entry with this fingerprint.
+    /// Entry with this fingerprint (hash of the entry's key, version and cells).
     Entry(Fingerprint),
     /// No entry, although the record should have one: the view cannot store it.
     Misfit(Misfit),
@@ -75,7 +75,7 @@ fn word(kind: Difference) -> &'static str {
 pub(super) struct Comparison {
     pub(super) beside: ViewComparer,
     pub(super) mends: bool,
-    /// Throttle that all concurrent comparisons share.
+    /// Throttle (limit of rows per second) that all concurrent comparisons share.
     pub(super) pace: Arc<Mutex<Pace>>,
     pub(super) memory_bytes: u64,
     pub(super) reached: Reached,
@@ -86,7 +86,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the rest of the view, pass by pass.
+    /// Compares the rest of the view in passes, each of which fits into memory.
     pub(super) async fn run(mut self) -> Result<()> {
         while let Some(first) = self.reached.next {
             let places_bytes = self.memory_bytes / PLACES_PART;
@@ -115,7 +115,7 @@ impl Comparison {
         }
     }
 
-    /// Reads again the steps that contained records whose entries were not found in the view.
+    /// Reads the scan steps again that contained records whose entries were not found in the view.
     async fn look_at_places(
         &mut self,
         pass: &Pass,
@@ -132,8 +132,8 @@ impl Comparison {
             loop {
                 rows += read.rows.len();
                 left = left.saturating_sub(self.suspect_records(pass, &read, Some(number))?);
-                // New records may have pushed others into the next step, and a step may have ended
-                // early, so continue, but not without limit.
+                // New records may have pushed older records into the next step, and a step may have
+                // ended early, so continue, but not without limit.
                 let is_enough = left == 0 || rows >= FURTHER * records.rows as usize;
                 let Some(next) = place.next(&read).filter(|_| !is_enough) else {
                     break;
@@ -155,8 +155,8 @@ impl Comparison {
         self.settle().await
     }
 
-    /// Returns whether this is the first pass. Only the first pass counts rows, because each pass
-    /// reads all rows.
+    /// Returns whether the current pass is the first. Only the first pass counts rows, because each
+    /// pass reads all rows.
     fn is_first(&self) -> bool {
         self.reached.next == Some(0)
     }
@@ -179,8 +179,8 @@ impl Comparison {
             rows += read.rows.len() as u64;
             self.tell(read.rows.len()).await;
         }
-        // Estimate the remaining rows: as many entries as records, and both again for
-        // each pass that is left.
+        // Estimate the remaining rows. The view has as many entries as there are records, and each
+        // remaining pass reads all records and all entries.
         let passes = 1.0 + 2.0 * pass.left_after();
         #[allow(clippy::cast_sign_loss)] // it is positive
         self.say(ComparisonProgress::Left((rows as f64 * passes) as u64))
@@ -256,9 +256,9 @@ impl Comparison {
         Ok(())
     }
 
-    /// Adds the records of a step whose entries were not found to the suspected differences. If
-    /// `place` is given, adds only records whose fingerprints were stored in the step at this
-    /// place. Returns the number of added records.
+    /// Adds the records of a scan step whose entries were not found to the suspected differences.
+    /// If `place` is given, adds only records whose fingerprints were found in the scan step with
+    /// this index. Returns the number of added records.
     fn suspect_records(&mut self, pass: &Pass, read: &ScanRead, place: Option<u32>) -> Result<usize> {
         let before = self.suspects.len();
         for index in 0..read.rows.len() {
@@ -291,8 +291,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Processes the suspected differences like [`settle`](Self::settle), but only if they are as
-    /// many as are processed together.
+    /// Settles the suspected differences, if there are [`MAX_SUSPECTS`] or more: reads them again,
+    /// and repairs them if requested.
     async fn settle_if_many(&mut self) -> Result<()> {
         if self.suspects.len() < MAX_SUSPECTS {
             return Ok(());
@@ -326,7 +326,7 @@ impl Comparison {
     }
 
     async fn say(&self, said: ComparisonProgress) {
-        // The receiver listens as long as the comparison runs, so a failed send does no harm.
+        // Ignore a failed send, because the receiver exists as long as the comparison runs.
         let _ = self.hears.send((self.number, said)).await;
     }
 }

@@ -6,13 +6,14 @@ use recto_model::Cells;
 use recto_protocol::views::Version;
 use recto_protocol::views::collection::KeyCells;
 
-/// Memory of one fingerprint in bytes. It includes the free space of the map, and the old map while
-/// the map grows.
+/// Memory of one fingerprint in bytes. It includes the free space of the map of fingerprints, and
+/// the old map while the map grows.
 const FINGERPRINT_BYTES: u64 = 72;
 
-/// Hash of an entry. It begins with a hash of the key, so all fingerprints of one key belong to one
-/// pass. A repair may be interrupted between the removal of a wrong entry and the put of the right
-/// entry. A process that resumes the pass then finds the missing entry.
+/// Hash of an entry of a view. It begins with a hash of the key, so all fingerprints of one key
+/// belong to one pass (a comparison of a part of all entries). A repair may be interrupted between
+/// the removal of a wrong entry and the put of the right entry. A process that resumes the pass
+/// then finds the missing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Fingerprint([u8; 16]);
 
@@ -41,21 +42,22 @@ impl Fingerprint {
     }
 }
 
-/// Fingerprints of one pass, which cover a range of all fingerprints. If they are too many for the
-/// memory, the pass lowers the end of its range.
+/// Fingerprints of one pass: the part of a comparison whose fingerprints are in one range. If they
+/// are too many for the memory, the pass lowers the end of its range.
 #[derive(Debug)]
 pub(super) struct Pass {
     first: u128,
     /// End of the pass's range: the last fingerprint that belongs to it.
     last: u128,
     most: usize,
-    /// For each fingerprint of the pass, the number of the place (step of the scan) where it was
-    /// found.
+    /// For each fingerprint of the pass, the index of the place (step of the scan of records) where
+    /// it was found.
     met: HashMap<Fingerprint, u32>,
 }
 
 impl Pass {
-    /// Creates the pass whose range begins with this fingerprint, for a given size of memory.
+    /// Creates the pass whose range begins with `first`, for fingerprints that take at most
+    /// `memory_bytes`.
     pub(super) fn from(first: u128, memory_bytes: u64) -> Self {
         let most = usize::try_from(memory_bytes / FINGERPRINT_BYTES).unwrap_or(usize::MAX);
         Self {
@@ -81,7 +83,8 @@ impl Pass {
         (self.first..=self.last).contains(&fingerprint.number())
     }
 
-    /// Adds a fingerprint that was found at a place, if it belongs to this pass.
+    /// Adds a fingerprint that was found in the scan step with the index `place`, if the
+    /// fingerprint belongs to this pass.
     pub(super) fn meet(&mut self, fingerprint: Fingerprint, place: u32) {
         if !self.is_of(fingerprint) {
             return;
@@ -100,15 +103,15 @@ impl Pass {
     }
 
     /// Returns whether the pass contains a fingerprint. If `place` is given, the fingerprint must
-    /// have been found there.
+    /// have been found in the scan step with this index.
     pub(super) fn has(&self, fingerprint: Fingerprint, place: Option<u32>) -> bool {
         let met = self.met.get(&fingerprint);
         met.is_some_and(|met| place.is_none_or(|place| *met == place))
     }
 
-    /// Returns the places of the remaining fingerprints, in order, each with its number of
-    /// fingerprints. Returns `None` if a fingerprint was found at a place that is not among the
-    /// `kept` stored places.
+    /// Returns the places (indexes of scan steps) of the remaining fingerprints, in order, each
+    /// with its number of fingerprints. Returns `None` if a fingerprint was found at a place that
+    /// is not among the `kept` stored places.
     pub(super) fn places_left(&self, kept: usize) -> Option<BTreeMap<u32, usize>> {
         let mut left = BTreeMap::new();
         for place in self.met.values() {
@@ -120,7 +123,7 @@ impl Pass {
         Some(left)
     }
 
-    /// Returns whether no fingerprint remains.
+    /// Returns whether no fingerprint remains in the pass.
     pub(super) fn is_empty(&self) -> bool {
         self.met.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Repairs of differences on a remote store in groups. They apply if the version of a record need
-//! not be raised.
+//! Repairs of differences between views and records in groups, on a remote store. Each repair is
+//! one write; the version of the record need not be raised.
 
 use std::collections::HashMap;
 
@@ -43,9 +43,10 @@ pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Re
     Ok(doubts.iter().map(result).collect())
 }
 
-/// Returns the differences that a repair removed, by the suspect that led to each. Reads the
-/// entries again, and compares them with the records that were read before the repair. If a record
-/// has changed since, its entry may differ, and the difference is repaired individually.
+/// Returns the differences that a repair removed, by the suspect (suspected difference) that led to
+/// each. Reads the entries again, and compares them with the records that were read before the
+/// repair. If a record has changed since, its entry may differ, and the difference is repaired
+/// individually.
 async fn right_among(beside: &ViewComparer, wrong: Vec<Wrong>) -> Result<HashMap<Suspect, Wrong>> {
     let snapshot = beside.core.shared.store.snapshot()?;
     let keys: Vec<&KeyCells> = wrong.iter().map(|one| &one.key).collect();
@@ -63,8 +64,8 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
         return removal_of(beside, wrong);
     }
     let row = wrong.row.as_ref()?;
-    // An entry that is newer than its record would hide a put at the record's version, so write
-    // nothing in this case.
+    // An entry that is newer than its record would hide a put at the record's version, so return no
+    // write in this case.
     (entry_stamp(wrong) <= row.version).then(|| beside.put(row))?
 }
 
@@ -72,9 +73,12 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
 /// this deletion could hide a later change of the record.
 ///
 /// The deletion is safe in two cases, because every later change of the record then has a greater
-/// timestamp: the version of the record is at least the timestamp of the entry, or the entry is older
-/// than the maximum difference of clocks. The models show that the record need not be read again
-/// with serial consistency
+/// timestamp:
+///
+/// - The version of the record is at least the timestamp of the entry.
+/// - The entry is older than the maximum difference of clocks.
+///
+/// The models show that the record need not be read again with serial consistency
 /// (`old_orphans_are_removed_beside_changes`).
 fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     let stamp = entry_stamp(orphan);

@@ -2,8 +2,8 @@
 //!
 //! The base table and the view are read as a whole, in the order of the store. Fingerprints of
 //! entries are compared, in as many passes as the memory requires. Both tables may be written
-//! meanwhile, so differences are read again: first the entry, then its record. The remaining
-//! differences are reported, and repaired if requested.
+//! during the comparison, so differences are read again: first the entry, then its record. The
+//! remaining differences are reported, and repaired if requested.
 //!
 //! Several views are compared concurrently, each in its own passes. An interrupted comparison can
 //! be resumed without repeating completed passes.
@@ -49,7 +49,8 @@ use together::Together;
 
 /// Word in reports for a record that a view or constraint cannot store.
 pub(crate) const MISFIT: &str = "misfit";
-/// Default memory of a comparison in bytes, for the fingerprints and places of all views together.
+/// Default memory of a comparison in bytes, for the fingerprints of entries and the positions of
+/// scan steps, of all views together.
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// Options of a comparison of views with their records.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +72,7 @@ impl Default for Verification {
 }
 
 impl Verification {
-    /// Compares views of one collection, given by their numbers, with its records. Skips views that
+    /// Compares views of one collection, given by their ids, with its records. Skips views that
     /// writes of the collection do not maintain.
     ///
     /// # Errors
@@ -99,7 +100,7 @@ impl Verification {
     }
 }
 
-/// Returns the progress of a view at the beginning of its comparison.
+/// Returns the progress of the comparison of a view that has not begun.
 fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     Reached {
         number,
@@ -125,8 +126,9 @@ fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Opt
     Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
 }
 
-/// Compares the number of records that each view cannot store with the recorded number. A repair
-/// records the number. Queries of a view that lacks records are then rejected or explained.
+/// Compares the number of records that each view cannot store with the number that the schema
+/// records. A repair records the new number. Queries of a view that lacks records are then rejected
+/// or explained.
 async fn compare_misfits(
     shared: &Shared,
     how: &Verification,

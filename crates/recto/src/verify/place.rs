@@ -11,19 +11,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
-/// Version of the encrypted content. Version 1 had no buckets, and version 2 had no numbers of
-/// misfits.
+/// Version of the encrypted content. Version 1 had no buckets. Version 2 had no numbers of misfits
+/// (records that a view cannot store). Version 3 had the word `mended` instead of `repaired`.
 const PLACE_VERSION: u64 = 4;
 
-/// Progress of the comparison of one view.
+/// Progress of the comparison of one view with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reached {
-    /// Number of the view.
+    /// Id of the view.
     pub(super) number: u64,
     /// Beginning of the range of fingerprints that remains to be compared; `None` if the view is
     /// completely compared.
     pub(super) next: Option<u128>,
-    /// Findings in the range before `next`.
+    /// Findings in the range of fingerprints before `next`.
     pub(super) found: VerifiedView,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Compared {
     pub(super) buckets: Vec<Looked>,
 }
 
-/// Encrypted content of a checkpoint.
+/// Content of a checkpoint: the JSON that is encrypted.
 #[derive(Deserialize)]
 struct Sealed {
     version: u64,
@@ -67,7 +67,7 @@ struct SealedView {
 }
 
 impl Compared {
-    /// Returns the progress of a comparison at its beginning.
+    /// Returns the progress of a comparison that begins now.
     pub(super) fn begun(
         generation: u64,
         mends: bool,
@@ -123,9 +123,8 @@ impl Compared {
         })
     }
 
-    /// Returns the progress in the checkpoint `text`. The checkpoint must belong to a comparison of
-    /// the same views in the same schema as `self`, which is the progress of a comparison that
-    /// begins now.
+    /// Returns the progress in the checkpoint `text`. `self` is the progress of a comparison that
+    /// begins now. The checkpoint must belong to a comparison of the same views in the same schema.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidCursor`]: the checkpoint is invalid or belongs to another comparison.

@@ -1,4 +1,4 @@
-//! Scans of whole tables in steps. Each step can be read again later.
+//! Scans of whole tables in steps (reads of bounded size). Each step can be read again later.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use recto_store::{ReadOptions, ScanPosition, ScanRead, Snapshot, TokenRange};
 use crate::error::Result;
 use crate::settle::patiently;
 
-/// Number of ranges of a remote store's table that are read concurrently.
+/// Number of token ranges of a remote store's table that are read concurrently.
 const RANGES_AT_ONCE: u32 = 8;
-/// Memory of a stored place in bytes, without the variable-length position. It includes the free
-/// space of a growing list.
+/// Memory in bytes of a stored place (position of a scan step), without the variable-length
+/// position of the store. It includes the free space of a growing list.
 const PLACE_BYTES: u64 = 3 * size_of::<Place>() as u64 + 16;
 
-/// Scan of a table in steps.
+/// Scan of a whole table in steps: reads of bounded size, which can be repeated.
 #[derive(Clone)]
 pub(crate) struct Steps {
     pub(crate) snapshot: Arc<dyn Snapshot>,
@@ -35,8 +35,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the place of the next step, after the step that was read from this place; `None` at
-    /// the end.
+    /// Returns the place (position) of the next scan step, after the step that was read from this
+    /// place. Returns `None` at the end of the range.
     pub(super) fn next(&self, read: &ScanRead) -> Option<Self> {
         Some(Self {
             range: Arc::clone(&self.range),
@@ -45,14 +45,14 @@ impl Place {
     }
 }
 
-/// Stored places, within a limit of memory.
+/// Stored places (positions at which scan steps begin), within a limit of memory.
 pub(super) struct Places {
     kept: Vec<Place>,
-    /// Memory that is still free, in bytes.
+    /// Memory in bytes that is still free for further places.
     left_bytes: u64,
 }
 
-/// Number that marks a place that is not stored.
+/// Index that stands for a place (position of a scan step) that is not stored.
 const NOT_KEPT: u32 = u32::MAX;
 
 impl Places {
@@ -63,14 +63,15 @@ impl Places {
         }
     }
 
-    /// Stores a place if there is enough memory. Returns the number of the place.
+    /// Stores a place if there is enough memory. Returns its index among the stored places, or
+    /// [`NOT_KEPT`].
     pub(super) fn keep(&mut self, place: Place) -> u32 {
         let position_bytes = place.after.as_ref().map_or(0, |after| after.0.capacity() as u64);
         let number = u32::try_from(self.kept.len()).unwrap_or(NOT_KEPT);
         let left_bytes = self.left_bytes.checked_sub(PLACE_BYTES + position_bytes);
         let (Some(left_bytes), true) = (left_bytes, number != NOT_KEPT) else {
-            // After the first place that is not stored, store no smaller place either, because the
-            // stored places must be the first ones.
+            // After the first place that does not fit, store no smaller place either, because the
+            // stored places must be the first places of the scan.
             self.left_bytes = 0;
             return NOT_KEPT;
         };
@@ -83,20 +84,21 @@ impl Places {
         self.kept.len()
     }
 
-    /// Returns the stored place with this number.
+    /// Returns the stored place with this index; `None` if it is not stored.
     pub(super) fn of(&self, number: u32) -> Option<&Place> {
         self.kept.get(number as usize)
     }
 }
 
 impl Steps {
-    /// Returns the number of ranges that are read concurrently. On a local store it is 1, because a
-    /// local store never waits.
+    /// Returns the number of token ranges of the table that are read concurrently. It is 1 for a
+    /// local store, because a local store never waits.
     fn at_once(&self) -> u32 {
         if self.is_remote { RANGES_AT_ONCE } else { 1 }
     }
 
-    /// Reads all rows in steps. Returns each step with the place where it begins.
+    /// Reads all rows of the table in steps. Returns each step with the place (position) where it
+    /// begins.
     pub(crate) async fn all(&self) -> Result<BoxStream<'static, Result<(Place, ScanRead)>>> {
         let ranges = self.snapshot.token_ranges(&self.table, self.at_once()).await?;
         let ranges = ranges.into_iter().map(|range| {
@@ -122,8 +124,8 @@ impl Steps {
             .boxed())
     }
 
-    /// Reads the steps at these places again. Returns each step with the value that was passed with
-    /// its place.
+    /// Reads the steps at the given places (positions of scan steps) again. Returns each step with
+    /// its place and the value that was passed with the place.
     pub(super) fn again<T: Send + 'static>(
         &self,
         places: Vec<(T, Place)>,
@@ -139,7 +141,7 @@ impl Steps {
         reads.buffer_unordered(at_once).boxed()
     }
 
-    /// Reads the step at a place.
+    /// Reads the step that begins at a place, and retries after transient errors.
     pub(super) async fn at(&self, place: &Place) -> Result<ScanRead> {
         let (snapshot, after) = (&self.snapshot, place.after.as_ref());
         let read = async || {

@@ -17,11 +17,12 @@ use crate::settle::patiently;
 
 /// Number of suspects (suspected differences) of a remote store that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
-/// Number of suspects of a remote store whose rows are read together.
+/// Number of suspects (suspected differences) of a remote store whose rows are read in one request.
 const CHUNK: usize = 512;
-/// Number of chunks that are read concurrently.
+/// Number of chunks of suspects that are read concurrently.
 const PARALLEL_CHUNKS: usize = 2;
-/// Maximum number of attempts to repair one suspect, if rows move to other buckets meanwhile.
+/// Maximum number of attempts to repair one suspect. An attempt fails if rows move to other buckets
+/// during it.
 const MAX_MENDINGS: u32 = 16;
 /// Pause before each of the two reads of a remote store's suspects. During the pause, a running
 /// write may resolve a suspect. All suspects share one pause.
@@ -30,14 +31,14 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Suspected difference between a view and its records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Suspect {
-    /// Entry at this key that may be wrong.
+    /// Entry of the view, given by its key, that may be wrong.
     Entry(KeyCells),
     /// Record whose entry may be missing.
     Record(RecordKey),
 }
 
 impl Suspect {
-    /// Returns the key of the record that a suspect belongs to.
+    /// Returns the key of the record that the suspect belongs to.
     fn record(&self, beside: &ViewComparer) -> RecordKey {
         match self {
             Self::Entry(key) => beside.key_of_entry(key),
@@ -46,8 +47,8 @@ impl Suspect {
     }
 }
 
-/// Suspect that was still suspected after its first read, with the key of the entry that is wrong
-/// or missing.
+/// Suspect (suspected difference) that its first read did not resolve, with the key of the entry
+/// that is wrong or missing.
 #[derive(Debug, Clone)]
 pub(super) struct Doubt {
     pub(super) suspect: Suspect,
@@ -70,7 +71,7 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    /// Returns the suspect that led to this difference.
+    /// Returns the suspect (suspected difference) that led to this confirmed difference.
     pub(super) fn suspect(&self) -> Suspect {
         match &self.entry {
             Some(_) => Suspect::Entry(self.key.clone()),
@@ -95,8 +96,8 @@ const WITHOUT_TIMESTAMP: &str = "the store does not report when it was written, 
                                  an hour later";
 const MOVES: &str = "a split moved its rows at each attempt: repair again when no split is under way";
 
-/// Reads all suspects again. Returns the confirmed differences in the order of the suspects, and
-/// repairs them if `mends` is true.
+/// Reads all suspects (suspected differences) again. Returns the confirmed differences in the order
+/// of the suspects, and repairs them if `mends` is true.
 pub(super) async fn settle_all(
     beside: &ViewComparer,
     suspects: Vec<Suspect>,
@@ -120,8 +121,8 @@ pub(super) async fn settle_all(
     in_chunks(left, |chunk| repair(beside.clone(), chunk)).await
 }
 
-/// Repairs suspects of a remote store: those that need only one write in a group, and all others
-/// individually.
+/// Repairs suspects (suspected differences) of a remote store. Repairs that need only one write are
+/// sent in a group, all others individually.
 async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
     let repaired = patiently(environment, || repair_group(beside.clone(), doubts.clone())).await?;
@@ -133,7 +134,7 @@ async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> 
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
-/// Processes suspects in chunks of [`CHUNK`], and concatenates the results.
+/// Processes suspects (suspected differences) in chunks of [`CHUNK`], and concatenates the results.
 async fn in_chunks<S: Clone, T, F>(suspects: Vec<S>, work: impl Fn(Vec<S>) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>>>,
@@ -142,8 +143,9 @@ where
     stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
 }
 
-/// Reads suspects for the first time, and returns those that still seem wrong. Reads a stored entry
-/// only if its record requires it; all other suspected entries remain suspects.
+/// Reads suspects (suspected differences) for the first time, and returns the suspects that still
+/// seem wrong. Reads a stored entry only if its record requires it; all other suspected entries
+/// remain suspects.
 async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Doubt>> {
     patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
 }
@@ -185,13 +187,14 @@ async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<D
     Ok(left)
 }
 
-/// Reads suspects for the second time, at quorum, and returns the confirmed differences. Repairs
-/// nothing.
+/// Reads suspects (suspected differences) for the second time, at quorum, and returns the confirmed
+/// differences. Repairs nothing.
 async fn wrong_among(beside: &ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
     patiently(&beside.core.shared.environment, || look_again(beside, &doubts)).await
 }
 
-/// Reads suspects for the second time. Reads each record after its entry, never concurrently.
+/// Reads suspects (suspected differences) for the second time. Reads each record after its entry,
+/// so that the record shows whether the entry is current.
 pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -234,8 +237,8 @@ pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Resul
     Ok(wrong)
 }
 
-/// Awaits the results of suspects, `at_once` at a time. Returns the confirmed differences in the
-/// order of the suspects.
+/// Awaits the results of suspects (suspected differences), `at_once` at a time. Returns the
+/// confirmed differences in the order of the suspects.
 async fn side_by_side<F>(results: impl Iterator<Item = F>, at_once: usize) -> Result<Vec<Wrong>>
 where
     F: Future<Output = Result<Option<Wrong>>>,
@@ -247,8 +250,8 @@ where
         .await
 }
 
-/// Reads a suspect again, and repairs it if `mends` is true. Returns `None` if it is not a
-/// difference.
+/// Reads a suspect (suspected difference) again, and repairs it if `mends` is true. Returns `None`
+/// if no difference is found.
 async fn settle(beside: ViewComparer, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let environment = &beside.core.shared.environment;
     let mut met = None;
@@ -307,8 +310,8 @@ async fn look_at_entry(beside: &ViewComparer, key: &KeyCells) -> Result<Option<W
     }))
 }
 
-/// Reads a record, and returns a difference if its entry is missing. The scan of the view finds
-/// entries that differ.
+/// Reads a record, and returns a difference if its entry is missing. Ignores an entry that differs,
+/// because the scan of the view finds it.
 async fn look_at_record(beside: &ViewComparer, key: &RecordKey) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -352,8 +355,8 @@ pub(super) fn differs(
     if let (Some(row), Some(seen)) = (&mut row, seen)
         && !beside.has_versions()
     {
-        // If records have no versions, any version of the entry is right, so expect the
-        // version that it has.
+        // If records have no versions, an entry may have any version, so expect the version that
+        // the stored entry has.
         row.version = seen.version.max(Version(1));
     }
     difference(seen, row.as_ref(), number, beside.schema(), now)
@@ -376,7 +379,7 @@ fn foreseen(beside: &ViewComparer, wrong: &Wrong) -> Outcome {
 }
 
 /// Repairs a difference, then reads whether it is gone. Returns `None` if rows have moved to other
-/// buckets since they were read.
+/// buckets since the difference was found, so that nothing was repaired.
 async fn repair_at_once(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
@@ -425,7 +428,7 @@ async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<
         return Ok(Some(first));
     }
     // The put had no effect, because the stored or deleted entry is newer than the record. So raise
-    // the record's version above it.
+    // the record's version above the entry's timestamp.
     beside.raise(&wrong.record, Version(stamp)).await?;
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
@@ -468,7 +471,7 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
         return Ok(Some(first));
     }
     // The put had no effect, because the entry was stored or deleted at a greater timestamp than
-    // the one that was reported. So put it again at a timestamp greater than that.
+    // the reported timestamp. So put the entry again at a greater timestamp.
     let now = shared.environment.now_micros();
     let above = stamp
         .filter(|stamp| *stamp > row.version.0)
@@ -482,7 +485,8 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
-/// Sends the write of a repair. It is based on the reads that found the difference.
+/// Sends the write of a repair. The store rejects it as moved if rows have moved since the
+/// difference was found.
 async fn write(beside: &ViewComparer, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
     let shared = &beside.core.shared;
     send(
@@ -506,8 +510,8 @@ async fn is_right(beside: &ViewComparer, wrong: &Wrong, otherwise: &'static str)
 }
 
 /// Locks out writes of this process to a local store. While the lock is held, no write runs or
-/// waits in the queue of the store. A local store keeps no tombstones, so a late put of an entry
-/// would otherwise restore an entry that was deleted meanwhile. Returns `None` for a remote store.
+/// waits in the queue of the store. A local store keeps no tombstones. Without the lock, a late put
+/// could therefore restore an entry that a repair has deleted. Returns `None` for a remote store.
 pub(crate) async fn undisturbed(
     shared: &crate::shared::Shared,
 ) -> Result<Option<tokio::sync::RwLockWriteGuard<'_, ()>>> {

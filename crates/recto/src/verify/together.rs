@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// Number of views that are compared concurrently. Each comparison is a task, which occupies a
 /// processor if it never waits.
 const VIEWS_AT_ONCE: usize = 2;
-/// Number of progress reports that can wait in the channel.
+/// Maximum number of progress reports of comparisons that wait in the channel.
 const SAID_AHEAD: usize = 1;
 
 /// Concurrent comparison of several views.
@@ -31,15 +31,15 @@ pub(super) struct Together<'a> {
     pub(super) cores: Vec<Arc<CollectionCore>>,
     pub(super) compared: Compared,
     pub(super) progress: Progress<'a, ViewProgress>,
-    /// True if progress reports contain checkpoints.
+    /// True if progress reports contain checkpoints, from which an interrupted comparison resumes.
     pub(super) tells_places: bool,
 }
 
-/// Progress of the comparison of one view.
+/// Numbers of rows in the comparison of one view.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rows {
     read: u64,
-    /// Estimated total number of rows, if known.
+    /// Estimated total number of rows to read; `None` if it is not known yet.
     total: Option<u64>,
     is_under_way: bool,
 }
@@ -105,14 +105,15 @@ impl Together<'_> {
         Ok(self.compared.views.into_iter().map(|view| view.found).collect())
     }
 
-    /// Returns the comparer of the view with this index; `None` if writes of its collection do not
-    /// maintain it.
+    /// Returns the comparer of the view with the index `number`; `None` if writes of the view's
+    /// collection do not maintain the view.
     fn beside(&self, number: usize) -> Option<ViewComparer> {
         let view = ViewNumber(self.compared.views[number].number);
         ViewComparer::new(&self.cores[number], view)
     }
 
-    /// Returns the checkpoint with which the comparison can resume; `None` at the beginning.
+    /// Returns the checkpoint with which the comparison can resume; `None` if nothing was compared
+    /// yet.
     fn resume(&self) -> Option<String> {
         let is_begun = self.compared.views.iter().any(|view| view.next != Some(0));
         if !self.tells_places || !(is_begun || self.compared.buckets.iter().any(|one| one.is_over)) {
@@ -121,8 +122,8 @@ impl Together<'_> {
         self.compared.seal(self.shared)
     }
 
-    /// Returns the joint progress. It names the views that are being compared in one collection:
-    /// the first collection with such views.
+    /// Returns the joint progress of all views. Of the views that are being compared, it names only
+    /// the views of one collection, the first collection with such views.
     fn told(&self, left: &[usize], rows: &[Rows], resume: Option<&str>) -> ViewProgress {
         let found = |number: usize| &self.compared.views[number].found;
         let under_way = left.iter().copied().filter(|number| rows[*number].is_under_way);
@@ -139,7 +140,7 @@ impl Together<'_> {
             views.extend(named.map(|one| one.view.as_str()));
         }
         let read = left.iter().map(|number| rows[*number].read).sum();
-        // Assume that each view of unknown size has the mean size of the others.
+        // Assume that each view of unknown size has the mean size of the views of known size.
         let known: Vec<u64> = left.iter().filter_map(|number| rows[*number].total).collect();
         let total = (!known.is_empty())
             .then(|| known.iter().sum::<u64>().saturating_mul(left.len() as u64) / known.len() as u64);

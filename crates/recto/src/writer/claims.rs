@@ -23,28 +23,29 @@ use super::record::{Events, Record, UnderWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 
-/// Average wait before a change fences another record, which has a claim to values that it does not
-/// contain. During the wait, the record may get the values. The wait doubles each time that the
-/// same change fences a record.
+/// Average wait before a change first fences another record (replaces its token). The other record
+/// has a claim to values that it does not contain, and may get the values during the wait. The wait
+/// doubles each time that the same change fences a record.
 const FENCE_PAUSE: Duration = Duration::from_millis(40);
-/// Maximum average wait before a change fences a record.
+/// Maximum average wait before a change fences another record (replaces its token).
 const MAX_FENCE_PAUSE: Duration = Duration::from_millis(800);
 
-/// Claim that a change is taking.
+/// Step of taking a claim, a reservation of unique values for the record of a change.
 pub(super) struct Claiming {
     pub(super) key: EntryKey<KeyCells>,
     pub(super) own: Claim<KeyCells>,
     pub(super) step: TakingStep<KeyCells>,
     /// Time at which the claim expires; `None` if it never expires.
     pub(super) until: Option<Micros>,
-    /// Number of times that the request for the same claim was sent before.
+    /// Number of times that the same step was executed before for this claim.
     pub(super) repeats: u32,
-    /// Number of times that this change has fenced a record.
+    /// Number of times that this change has fenced another record (replaced its token).
     pub(super) fenced: u32,
 }
 
 impl Record {
-    /// Executes the next step of taking a claim.
+    /// Executes the next step of taking a claim (a reservation of unique values), and returns the
+    /// resulting events.
     pub(super) async fn claim(self: Arc<Self>, claiming: Claiming) -> Events {
         let token = claiming.own.token;
         let done = match &claiming.step {
@@ -68,7 +69,8 @@ impl Record {
         })]
     }
 
-    /// Stores a claim on condition that the stored claim is `there`.
+    /// Stores a claim on condition that the stored claim is `there`; `None`: that no claim is
+    /// stored.
     async fn put_claim(
         &self,
         claiming: &Claiming,
@@ -99,7 +101,7 @@ impl Record {
         }
     }
 
-    /// Returns the record that has a claim, from its key in the form in which claims store it.
+    /// Returns the record that has a claim. `key` is the record's key as claims store it.
     fn holder(&self, key: &KeyCells) -> Result<Arc<Self>> {
         let cells: Cells = key.cells().map(Some).collect();
         let holder = Self::new(&self.common, &self.process, &self.collection, cells);
@@ -109,13 +111,13 @@ impl Record {
         }
     }
 
-    /// Returns whether the record `holder` has the values of a claim.
+    /// Returns whether the record `holder` has the unique values that the claim `key` reserves.
     async fn has_values(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         let found = self.holder(holder)?.read().await?;
         Ok(self.has(found.row.as_ref(), key))
     }
 
-    /// Returns whether a row of a record contains the values of a claim.
+    /// Returns whether a row of a record contains the unique values that the claim `key` reserves.
     fn has(&self, row: Option<&RowOf<ViewedCollection>>, key: &EntryKey<KeyCells>) -> bool {
         let now = self.common.environment.now_micros();
         let record = row.and_then(|row| row.record_at(now));
@@ -124,16 +126,16 @@ impl Record {
             .is_some_and(|(record, known)| known.views.claims(record).contains(key))
     }
 
-    /// Replaces the token of a record that has a claim to values that it does not contain (fences
-    /// the record). First waits, because the record may get the values meanwhile. Returns true if
-    /// the record has the values; it is not fenced then.
+    /// Fences a record that has a claim to values that it does not contain: replaces its token, so
+    /// that its earlier conditional writes fail. First waits, because the record may get the values
+    /// in the meantime. Returns whether the record has the values.
     async fn fence(&self, holder: &KeyCells, claiming: &Claiming) -> Result<bool> {
         let pause = FENCE_PAUSE.saturating_mul(1_u32.checked_shl(claiming.fenced).unwrap_or(u32::MAX));
         self.pause_about(pause.min(MAX_FENCE_PAUSE)).await;
         self.fence_now(holder, &claiming.key).await
     }
 
-    /// Fences a record like [`fence`](Self::fence), without the wait.
+    /// Fences a record (replaces its token) like [`fence`](Self::fence), without the wait.
     async fn fence_now(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         if self.has_values(holder, key).await? {
             return Ok(true);
@@ -147,7 +149,8 @@ impl Record {
         }
     }
 
-    /// Releases a claim with this token, and retries until the release is known to be applied.
+    /// Releases the claim `key` if its token is `token`. Retries until the release is known to be
+    /// applied.
     pub(super) async fn release(&self, key: &EntryKey<KeyCells>, token: Token) {
         let attempt = |_| async {
             self.process.leased(&self.common).await;
@@ -166,8 +169,8 @@ impl Record {
         let _ = settle(&self.common.environment, Policy::ENTRY, attempt).await;
     }
 
-    /// Releases a claim whose values this record does not contain. Returns false if the record
-    /// contains the values.
+    /// Releases a claim of this record, unless the record contains the claimed values. Returns
+    /// false if it contains them.
     pub(super) async fn release_unheld(&self, key: &EntryKey<KeyCells>, token: Token) -> Result<bool> {
         if self.fence_now(&self.owner, key).await? {
             return Ok(false);
@@ -176,8 +179,8 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases claims that a change took and does not need. Returns false if other processes
-    /// declare this process dead first.
+    /// Releases claims (reservations of unique values) that a change took and does not need.
+    /// Returns false if other processes declare this process dead before all are released.
     pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) -> bool {
         let releases = claims.iter().map(|(key, token)| self.release(key, *token));
         tokio::select! {
@@ -187,8 +190,8 @@ impl Record {
         }
     }
 
-    /// Reads the catalog, and returns whether writes no longer maintain a view or a unique
-    /// constraint.
+    /// Returns whether a request failed with `error` because the view or unique constraint `number`
+    /// was dropped. Reads the catalog to decide this.
     pub(super) async fn is_dropped(&self, number: ViewNumber, error: &StoreError) -> bool {
         if error.kind() != StoreErrorKind::Table || self.common.reload().await.is_err() {
             return false;
@@ -198,7 +201,8 @@ impl Record {
     }
 }
 
-/// Returns the conditional write that stores a claim; `None` if the constraint no longer exists.
+/// Returns the conditional write that stores a claim (a reservation of unique values); `None` if
+/// the constraint no longer exists.
 fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now: Micros) -> Option<Cas> {
     let owner = |claim: &Claim<KeyCells>| claim.owner.as_bytes().to_vec();
     let expected = [
@@ -214,7 +218,8 @@ fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now:
     conditional(known, &claiming.key, &expected, put, ttl_seconds)
 }
 
-/// Returns the conditional write that releases a claim; `None` if the constraint no longer exists.
+/// Returns the conditional write that releases a claim (a reservation of unique values); `None` if
+/// the constraint no longer exists.
 fn release(known: &Known, key: &EntryKey<KeyCells>, token: Token) -> Option<Cas> {
     let deletion = Operation::DeleteRow {
         clustering: Cells::new(),
@@ -253,7 +258,8 @@ fn token_cell(token: Token) -> Vec<u8> {
     token.0.to_be_bytes().to_vec()
 }
 
-/// Decodes a stored claim from its cells, the owner and the token.
+/// Decodes a stored claim (a reservation of unique values) from its cells: the key of its record,
+/// and the token.
 fn claim_of(current: &[Option<Vec<u8>>]) -> Result<Option<Claim<KeyCells>>> {
     let [owner, token] = current else {
         return Err(damaged("it"));

@@ -25,7 +25,7 @@ use crate::viewed::Viewed;
 /// are still being written. Further changes wait within their time limits.
 pub(super) const MAX_UNDER_WAY: usize = 4_096;
 
-/// State that all writers of one open store share.
+/// State that all changes and background tasks of a writer share.
 pub(super) struct Common {
     pub(super) store: Arc<dyn Store>,
     pub(super) environment: Environment,
@@ -37,11 +37,11 @@ pub(super) struct Common {
     pub(super) stale: StaleEntries,
     has_ended: AtomicBool,
     ended: Signal,
-    /// Version of the cached schema, and the collections by name as this version defines them.
+    /// Version number of a cached schema, and collections by name, as this schema defines them.
     known: Mutex<(u64, HashMap<String, Arc<Known>>)>,
 }
 
-/// Time at which a wait ends, by the monotonic clock.
+/// Time on the monotonic clock at which a wait ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     monotonic_nanos: u64,
@@ -58,7 +58,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts a recovery pass, and keeps its result.
+    /// Counts a recovery pass (a search for dead processes), and keeps its result.
     pub(super) fn count_pass(&self, pass: RecoveryPass) {
         self.recovery_passes.fetch_add(1, Ordering::Relaxed);
         *self.last_pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// Collection whose records can change, as one schema defines it.
+/// Collection whose records can change, with the views and the base table that one schema defines.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) views: ViewedCollection,
@@ -113,7 +113,7 @@ impl Common {
         }
     }
 
-    /// Returns the remaining time until a deadline.
+    /// Returns the time that remains until a deadline; zero if the deadline has passed.
     pub(super) fn left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
@@ -127,22 +127,23 @@ impl Common {
         Catalog::new(&self.store, &self.environment, self.request_timeout)
     }
 
-    /// Returns the generation of the cached schema.
+    /// Returns the generation (version number) of the cached schema.
     pub(super) fn generation(&self) -> Generation {
         Generation(self.holding.held().recorded.generation)
     }
 
-    /// Reads the catalog at the serial level, and caches a newer schema.
+    /// Reads the schema from the catalog with serial consistency, and caches the schema if it is
+    /// newer.
     pub(super) async fn reload(&self) -> Result<()> {
         let recorded = self.catalog().schema().await?;
         self.holding.hold_newer(recorded);
         Ok(())
     }
 
-    /// Caches a newer schema if there is one. A process that applies a schema waits until this
-    /// process uses it.
+    /// Caches a newer schema if there is one. This is necessary because a process that applies a
+    /// schema waits until this process uses that schema.
     pub(super) async fn look_at_schema(&self) {
-        // Ignore a failed read, because it is repeated before the next renewal.
+        // Ignore a failed read, because the schema is read again before the next renewal.
         let _ = self.holding.look(&self.catalog(), &self.environment).await;
     }
 
@@ -194,18 +195,18 @@ impl Common {
         sent.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// Ends the writer. No further change can begin.
+    /// Ends the writer of this process, so that no further change can begin.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         self.ended.give();
     }
 
-    /// Returns whether the writer has ended.
+    /// Returns whether the writer of this process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Waits until the writer has ended.
+    /// Waits until the writer of this process has ended.
     pub(super) async fn ended(&self) {
         self.ended.until(|| self.has_ended().then_some(())).await;
     }

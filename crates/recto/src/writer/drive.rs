@@ -1,5 +1,6 @@
-//! Runs one change of a record, or resolves an intent. Executes the actions of the state machine
-//! [`Write`], and passes the results to it.
+//! Runs one change of a record, or resolves an intent (the stored record of a change that may be
+//! incomplete). Executes the actions of the state machine [`Write`], and passes their results to
+//! the state machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(crate) struct Changed {
 /// Result of a change, or the reason why it is rejected.
 pub(crate) type Outcome = std::result::Result<Changed, Refused>;
 
-/// Caller that waits for the outcome of a change, with the limits of its wait.
+/// Caller that waits for the outcome of a change.
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Result<Outcome>>,
     /// Time at which the caller stops waiting.
@@ -45,24 +46,27 @@ pub(super) struct Waiting {
     pub(super) at: Option<Micros>,
 }
 
-/// Result of running a change or the resolution of an intent.
+/// Result of running a change, or of resolving an intent (the stored record of an incomplete
+/// change).
 pub(super) enum End {
-    /// All requests are complete, and the intent is settled. If a resolution wrote the record's
-    /// row, the value is the row that it sent last.
+    /// All requests are complete, and the intent is settled (can be deleted). If a resolution wrote
+    /// the record's row, the value is the row that it sent last.
     Settled(Option<Box<RowOf<ViewedCollection>>>),
-    /// Another process declared this process dead, and resolves the intent. If a caller still
-    /// waits, nothing was written for its change.
+    /// Another process declared this process dead, and resolves the intent. If `waiting` is set,
+    /// nothing was written for the change of this caller.
     Lost {
         waiting: Option<Waiting>,
-        /// Claims that this process must release itself, because no other process does.
+        /// Claims (reservations of unique values) that this process must release itself, because no
+        /// other process does.
         unreleased: Option<Unreleased>,
     },
 }
 
-/// Claims that remain to be released. This process releases them when it is registered again.
+/// Claims (reservations of unique values) that remain to be released. This process releases them
+/// when it is registered again.
 pub(super) struct Unreleased {
     claims: Vec<(EntryKey<KeyCells>, Token)>,
-    /// Request for a claim that was still running.
+    /// Request to take a claim that was still running when the registration was lost.
     sending: Option<PendingEvents>,
 }
 
@@ -72,8 +76,8 @@ impl Unreleased {
         (!claims.is_empty()).then_some(Self { claims, sending })
     }
 
-    /// Waits for the request that was still running. If a release arrived before the claim, the
-    /// release would have no effect.
+    /// Waits until the running request to take a claim has ended. A release that reached the store
+    /// before this request would have no effect.
     pub(super) async fn arrived(&mut self) {
         if let Some(sending) = self.sending.take() {
             sending.await;
@@ -88,7 +92,8 @@ impl Unreleased {
 
 type PendingEvents = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
-/// Change of a record that is running, or resolution of an intent.
+/// Running change of a record, or running resolution of an intent (the stored record of an
+/// incomplete change).
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Drive {
     record: Arc<Record>,
@@ -97,19 +102,22 @@ pub(super) struct Drive {
     waiting: Option<Waiting>,
     /// Time that the change uses as the current time; `None` for the actual current time.
     at: Option<Micros>,
-    /// Conditional write that was sent last.
+    /// Conditional write of the record's row that was sent last.
     sent: Option<Sent>,
-    /// Version for which all entries were written and which remains to be marked as such.
+    /// Version of the record whose view entries are all written. The base row must still be marked
+    /// accordingly.
     mark: Option<Version>,
-    /// Record that already has the requested unique values, as it was last read.
+    /// Key of the record that was last found to have a claim to the requested unique values.
     holder: Option<KeyCells>,
-    /// True if a request for a claim is running.
+    /// True if a request to take a claim is running.
     is_claiming: bool,
-    /// Request for a claim that was sent last, and the number of its repetitions.
+    /// Last step of taking a claim: the token of the claim, the step, and the number of its
+    /// repetitions.
     claim: Option<(Token, TakingStep<KeyCells>, u32)>,
-    /// Number of records that this change has fenced.
+    /// Number of times that this change has fenced another record: replaced its token, so that its
+    /// earlier conditional writes fail.
     fenced: u32,
-    /// Claims that the change took and does not need.
+    /// Claims (reservations of unique values) that the change took and does not need.
     unneeded: Vec<(EntryKey<KeyCells>, Token)>,
     /// Row of the record that a resolution sent last.
     row: Option<Box<RowOf<ViewedCollection>>>,
@@ -119,7 +127,8 @@ pub(super) struct Drive {
     is_change: bool,
 }
 
-/// Conditional write that can be sent repeatedly.
+/// Conditional write of a record's row, with the view entries to write after it. It can be sent
+/// repeatedly.
 struct Sent {
     token: Token,
     known: Arc<Known>,
@@ -139,7 +148,8 @@ impl Drive {
         Self::new(record, Write::change(request), under_way, Some(waiting))
     }
 
-    /// Creates the [resolution](Write::resolve) of an intent, or the [fencing](Write::fencing) of a record.
+    /// Creates the [resolution](Write::resolve) of an intent, or the [fencing](Write::fencing) of a
+    /// record. No caller waits for its outcome.
     pub(super) fn resolve(record: Arc<Record>, how: Write<ViewedCollection>, under_way: UnderWay) -> Self {
         Self::new(record, how, under_way, None)
     }
@@ -202,7 +212,7 @@ impl Drive {
                 () = &mut deadline, if !is_late => {
                     is_late = true;
                     // At the deadline, the running request continues, unless the deadline leads to
-                    // another one.
+                    // another request.
                     if let Some(next) = self.tell([Event::Deadline]) {
                         doing = Some(next);
                     }
@@ -221,7 +231,8 @@ impl Drive {
         }
     }
 
-    /// Passes events to the state machine, and starts the actions that it returns.
+    /// Passes events to the state machine of the change, and starts the actions that the state
+    /// machine returns.
     fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<PendingEvents> {
         let mut doing = None;
         for event in events {
@@ -394,8 +405,8 @@ impl Drive {
     }
 }
 
-/// Prepares the conditional write of a record, and the entries that must be written after it was
-/// applied.
+/// Prepares the conditional write of a record, and the view entries that must be written after it
+/// was applied.
 fn prepare(
     record: &Record,
     asked: &Conditional<ViewedCollection>,

@@ -56,18 +56,19 @@ use crate::session::RecoveryPass;
 pub(crate) use self::drive::Outcome;
 pub(crate) use self::plain::PlainWriting;
 
-/// Wait before the next check whether processes still use an older schema.
+/// Wait of a schema change before it checks again whether processes still use an older schema.
 const BARRIER_PAUSE: Duration = Duration::from_secs(1);
 
-/// Maximum wait for processes that still use an older schema. It is longer than the minute in which
-/// a dead process is detected.
+/// Maximum time for which a schema change waits for processes that still use an older schema. It is
+/// longer than the minute in which a dead process is detected.
 const MAX_BARRIER: Duration = Duration::from_secs(300);
 /// Maximum number of processes with an older schema that a progress message names.
 const MAX_NAMED: usize = 5;
-/// Wait before the next attempt to get a lease in order to release claims.
+/// Wait before the next attempt to get a lease in order to release claims (reservations of unique
+/// values).
 const RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
-/// This process as a writer of a store.
+/// Writer of this process to a store. It makes changes of records if the store has no transactions.
 pub(crate) struct Writer(Arc<Joining>);
 
 /// Counters and state of a process that writes to a store without transactions, since it opened the store.
@@ -79,7 +80,7 @@ pub struct WriterMetrics {
     /// True if the process has a lease, because it renewed its registration in time. A process
     /// without a lease does not write.
     pub has_lease: bool,
-    /// Number of changes that are running.
+    /// Number of changes of records that are running.
     pub under_way: usize,
     /// Number of intents of this process that are not settled. An intent is the stored record of a
     /// change that is not complete.
@@ -100,12 +101,12 @@ pub struct WriterMetrics {
     pub last_pass: RecoveryPass,
 }
 
-/// State of the writer that the tasks of changes share. The tasks continue when their callers stop
-/// waiting.
+/// State that a [`Writer`] shares with the tasks of its changes. The tasks continue when their
+/// callers stop waiting.
 struct Joining {
     common: Arc<Common>,
     process: RwLock<Option<Arc<Process>>>,
-    /// Lock that is held during a registration.
+    /// Lock that is held while this process registers as a writer, so that it registers only once.
     registering: Mutex<()>,
 }
 
@@ -131,8 +132,8 @@ impl Writer {
     /// is over, the method returns the state that the change has reached.
     ///
     /// # Errors
-    /// Nothing was written. If the kind is [`ErrorKind::OutcomeUnknown`], the change may have been
-    /// written.
+    /// The change was not made, and nothing was written. Exception: if the kind is
+    /// [`ErrorKind::OutcomeUnknown`], the change may have been written.
     pub(crate) async fn change(
         &self,
         collection: &str,
@@ -144,8 +145,8 @@ impl Writer {
     }
 
     /// Changes a record like [`change`](Self::change), with `at` as the current time. `at` may be
-    /// at most a day in the past. The version of the change is `at`, unless the record already has
-    /// a greater version.
+    /// at most a day in the past. It becomes the version of the change, unless the record already
+    /// has a greater version.
     ///
     /// # Errors
     /// The errors of [`change`](Self::change).
@@ -184,8 +185,9 @@ impl Writer {
         told.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Releases a claim with this token that a record has although it does not contain the claimed
-    /// values. Returns false if the record contains the values.
+    /// Releases a claim (a reservation of unique values) whose record does not contain the claimed
+    /// values, if the stored claim has the given token. Returns false if the record contains the
+    /// values.
     ///
     /// # Errors
     /// The store cannot be read or written in time.
@@ -203,9 +205,10 @@ impl Writer {
         released.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Begins a write without conditions. A process that adds a view waits for such writes. Returns
-    /// `None` if no process waits for them on this store, or if the consistency levels of the store
-    /// are too weak for this process to learn of other writers.
+    /// Begins a plain write: a write without conditions, for which a process that adds a view
+    /// waits. Returns `None` in two cases: the store has transactions, so no process waits for
+    /// plain writes, or its consistency levels are too weak for this process to learn of other
+    /// writers.
     ///
     /// # Errors
     /// This process did not get a lease in time, so it must not write.
@@ -217,7 +220,8 @@ impl Writer {
         PlainWriting::begin(&self.0, time).await.map(Some)
     }
 
-    /// Starts the removal of stale entries that a page found. The caller does not wait for it.
+    /// Starts the removal of stale entries (view rows whose record has changed) that a page found.
+    /// The removal continues after the call returns.
     pub(crate) fn remove_stale(&self, removals: Vec<PartitionWrite>) {
         StaleEntries::remove(&self.0.common, removals);
     }
@@ -288,8 +292,8 @@ impl Writer {
         }
     }
 
-    /// Makes one recovery pass with the current registration. The registration of the last pass may
-    /// have been lost.
+    /// Makes one recovery pass, which completes changes of dead processes. Uses the current
+    /// registration of this process, because the registration of the last pass may have been lost.
     async fn look_after_the_dead(
         &self,
         recovery: &mut Option<Recovery>,
@@ -305,7 +309,8 @@ impl Writer {
     }
 
     /// Registers this process if the schema has collections in which dead processes may leave
-    /// intents. The registered process then makes recovery passes until it is closed.
+    /// intents (records of unfinished changes). The registered process then makes recovery passes
+    /// until it is closed.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -320,7 +325,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the counters and state of this process.
+    /// Returns the counters and the state of this process as a writer, since it opened the store.
     pub(crate) fn metrics(&self) -> WriterMetrics {
         let common = &self.0.common;
         let under_way = MAX_UNDER_WAY.saturating_sub(common.permits.available_permits());
@@ -340,8 +345,8 @@ impl Writer {
         }
     }
 
-    /// Lets no further change begin, and waits until no change is running. Then removes the
-    /// registration of this process.
+    /// Waits at most `time` until no change is running, and lets no further change begin. Then
+    /// removes the registration of this process.
     pub(crate) async fn close(&self, time: Duration) {
         let common = &self.0.common;
         let deadline = common.deadline(time);
@@ -366,8 +371,8 @@ impl Drop for Writer {
 
 impl Joining {
     /// Makes a change. If the registration is lost before anything was written, repeats the change
-    /// with the next registration. Finally releases the claims that were taken with lost
-    /// registrations.
+    /// with the next registration. Finally releases the claims (reservations of unique values) that
+    /// were taken with lost registrations.
     async fn change(
         &self,
         collection: &str,
@@ -408,8 +413,8 @@ impl Joining {
         }
     }
 
-    /// Releases claims that a record took with a lost registration. Retries until they are released
-    /// or the store is closed.
+    /// Releases claims (reservations of unique values) that a record took with a lost registration.
+    /// Retries until they are released or the store is closed.
     async fn release(&self, collection: &str, key: &Cells, unreleased: Unreleased) {
         let mut left = Some(unreleased);
         while let Some(mut unreleased) = left.take() {
@@ -425,7 +430,8 @@ impl Joining {
         }
     }
 
-    /// Waits until this process has a lease, and returns it; `None` if the store is closed.
+    /// Waits until this process has a lease, and marks a release of claims as running. Returns
+    /// `None` if the store is closed.
     async fn begin_release(&self) -> Option<(Arc<Process>, UnderWay)> {
         loop {
             let leased = self.leased(self.common.deadline(Duration::MAX)).await;
@@ -440,7 +446,8 @@ impl Joining {
         }
     }
 
-    /// Waits until this process is registered and has its lease.
+    /// Waits until this process is registered and has its lease, the permission to write. Returns
+    /// the registered process.
     ///
     /// # Errors
     /// The process does not get a lease in time, or the store is closed.
@@ -464,7 +471,8 @@ impl Joining {
         }
     }
 
-    /// Returns this process with its registration. Registers it if necessary.
+    /// Returns this process with its registration. If it has none, registers it, and starts its
+    /// renewals and the recovery of dead processes.
     async fn joined(&self) -> Result<Arc<Process>> {
         if let Some(process) = self.living() {
             return Ok(process);
@@ -488,8 +496,8 @@ impl Joining {
     }
 }
 
-/// Describes the processes that a schema change waits for: their number, and the state of the first
-/// ones.
+/// Describes the processes that a schema change waits for: their count, and the states of the first
+/// few of them.
 fn awaited<'w>(those: impl Iterator<Item = &'w (Incarnation, Registered)>) -> String {
     let those: Vec<String> = those
         .map(|(incarnation, writer)| {
@@ -541,7 +549,7 @@ fn late() -> Error {
     .with_hint("try again; nothing was written")
 }
 
-/// Returns the error that this process has no lease.
+/// Returns the error that this process has no lease, so that it must not write.
 fn no_lease() -> Error {
     Error::new(
         ErrorKind::Unavailable,

@@ -11,9 +11,9 @@ use super::process::Process;
 use super::{Joining, closed, no_lease};
 use crate::error::Result;
 
-/// Plain write that is running. It uses the schema that was cached when it began, or a newer one.
-/// If it is dropped before [`ended`](Self::ended) is called, its outcome is unknown, and it counts
-/// as running for some time.
+/// Plain write (write without conditions) that is running. It uses the schema that was cached when
+/// it began, or a newer one. If it is dropped before [`ended`](Self::ended) is called, its outcome
+/// is unknown, and it counts as running for some time.
 pub(crate) struct PlainWriting {
     common: Arc<Common>,
     process: Arc<Process>,
@@ -37,9 +37,9 @@ impl PlainWriting {
         })
     }
 
-    /// Checks that this process has a lease, before a write is sent or after it was applied. A
-    /// lease after the write proves that no other process had declared this process dead before. A
-    /// process that adds a view has therefore waited for the write.
+    /// Checks that this process has a lease (a permission to write), before a write is sent or
+    /// after it was applied. A lease after the write proves that no other process had declared this
+    /// process dead before. A process that adds a view has therefore waited for the write.
     ///
     /// # Errors
     /// The process has no lease.
@@ -50,7 +50,8 @@ impl PlainWriting {
         Err(no_lease())
     }
 
-    /// Waits for the lease, for at most `time`. Returns the remaining time.
+    /// Waits at most `time` until this process has its lease, the permission to write. Returns the
+    /// remaining time.
     ///
     /// # Errors
     /// The process does not get a lease in time, or can no longer get one.
@@ -72,7 +73,7 @@ impl PlainWriting {
         Arc::ptr_eq(&self.process, &earlier.process) || self.generation == earlier.generation
     }
 
-    /// Reports that the outcome of the write is known.
+    /// Reports that the outcome of the write is known, so that it no longer counts as running.
     pub(crate) fn ended(mut self) {
         self.has_ended = true;
     }

@@ -19,29 +19,33 @@ use super::signal::Signal;
 use super::{closed, no_lease};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Interval between two renewals of the registration.
+/// Interval between two renewals of this process's registration as a writer.
 const RENEWAL_PAUSE: Duration = Duration::from_micros(RENEWAL_MICROS.unsigned_abs());
-/// Minimum interval between two renewals, even if new segments for intents are needed.
+/// Minimum interval between two renewals of the registration, even if intents (records of
+/// unfinished changes) need new segments.
 const MIN_RENEWAL_PAUSE: Duration = Duration::from_millis(100);
-/// Wait before a renewal with unknown outcome is sent again.
+/// Wait before a renewal of the registration with unknown outcome is sent again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum number of attempts to send the first registration.
+/// Maximum number of attempts to register this process as a writer.
 const MAX_REGISTRATIONS: u32 = 8;
 
-/// Time for which a plain write with unknown outcome counts as running.
+/// Time in microseconds for which a plain write (a write without conditions) with unknown outcome
+/// counts as running. A schema change waits for running writes.
 const DOUBT_MICROS: Micros = 15_000_000;
 
-/// This process with one registration. After the registration is lost, the process gets a new
-/// identity.
+/// This process with one registration as a writer. If the registration is lost, the process
+/// registers again with a new identity.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) incarnation: Incarnation,
     state: Mutex<State>,
-    /// Wakes the renewal before its time.
+    /// Wakes the renewal of the registration before its time.
     wants_renewal: Notify,
-    /// Signals that a renewal succeeded, or that it failed because too few replicas were alive.
+    /// Signals that a renewal of the registration succeeded, or that it failed because too few
+    /// replicas were alive.
     renewed: Signal,
-    /// Wakes the deletion of segments whose intents were settled before a successful renewal.
+    /// Wakes the deletion of segments (partitions of intents). A segment can be deleted if its
+    /// intents were settled before a successful renewal.
     may_delete: Notify,
     is_lost: AtomicBool,
     lost: Signal,
@@ -53,16 +57,19 @@ pub(super) struct Process {
 struct State {
     member: Member,
     segments: Segments,
-    /// Content of the renewal that was sent and is not answered yet.
+    /// Segments (partitions of intents) that the unanswered renewal of the registration names;
+    /// `None` if no renewal is unanswered.
     naming: Option<Naming>,
-    /// For each segment, the newest timestamp of its intents.
+    /// For each segment of intents, by its id, the newest timestamp of an intent in it.
     newest: BTreeMap<u64, i64>,
-    /// Timestamps of unsettled intents, by their place.
+    /// Timestamps of unsettled intents (records of unfinished changes), by their segment and row.
     unsettled: BTreeMap<IntentPlace, Micros>,
-    /// For each generation of the schema, the time until which plain writes with unknown outcome
-    /// may still be running. All such writes of one generation count as one.
+    /// For each generation of the schema, the time until which plain writes (without conditions)
+    /// with unknown outcome may still be running. All plain writes of one generation with unknown
+    /// outcome count as one.
     doubts: BTreeMap<Generation, Micros>,
-    /// Error of the last renewal, if too few replicas were alive for it.
+    /// Error of the last renewal of the registration, if too few replicas were alive for the
+    /// renewal.
     cut_off: Option<Arc<StoreError>>,
     /// True if no further change may begin, because the registration is about to be removed.
     is_leaving: bool,
@@ -163,7 +170,7 @@ impl Process {
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            // Ignore a timeout, because the check is repeated before the next renewal.
+            // Ignore a timeout, because the schema is read again before the next renewal.
             let _ = timeout(RENEWAL_PAUSE, common.look_at_schema()).await;
             pause = match self.send_renewal(common).await {
                 Renewal::Done => {
@@ -191,10 +198,10 @@ impl Process {
         }
     }
 
-    /// Removes the registration, so that no process has to detect the end of this process. All
-    /// intents are settled before, and their segments are deleted after one more renewal. If a
-    /// request fails, other processes declare this process dead and clean up. Returns false, and
-    /// removes nothing, if a change began meanwhile.
+    /// Removes the registration, so that no process has to detect the end of this process. First
+    /// renews the registration once more, and deletes the segments of intents, which are all
+    /// settled. If a request fails, other processes declare this process dead and clean up. Returns
+    /// false, and removes nothing, if a change began in the meantime.
     async fn leave(&self, common: &Common) -> bool {
         let is_renewed = matches!(self.send_renewal(common).await, Renewal::Done);
         if is_renewed {
@@ -283,15 +290,15 @@ impl Process {
         Renewal::Done
     }
 
-    /// Records the error of a renewal if too few replicas were alive for it. Callers that wait for
-    /// a lease can then stop.
+    /// Stores the error of a renewal if too few replicas were alive for it, so that callers that
+    /// wait for a lease can stop waiting.
     fn cut_off(&self, error: StoreError) {
         let cut_off = (error.kind() == StoreErrorKind::Unavailable).then(|| Arc::new(error));
         self.lock().cut_off = cut_off;
         self.renewed.give();
     }
 
-    /// Deletes each segment whose intents are all settled, as a whole.
+    /// Deletes each segment (partition of intents) whose intents are all settled.
     async fn delete_segments(&self, common: &Common) {
         let deletable = self.lock().segments.deletable();
         for segment in deletable {
@@ -359,13 +366,13 @@ impl Process {
         state.member.began()
     }
 
-    /// Counts the end of a write or resolution that used this generation of the schema.
+    /// Counts the end of a write or resolution that used the schema with this generation.
     pub(super) fn ended(&self, generation: Generation) {
         self.lock().member.ended(generation);
     }
 
-    /// Records that a plain write of this generation has an unknown outcome and may still be
-    /// running.
+    /// Records that a plain write (without conditions) that used the schema `generation` has an
+    /// unknown outcome. It counts as running for some time.
     pub(super) fn doubted(&self, generation: Generation, now: Micros) {
         let mut state = self.lock();
         if state
@@ -377,13 +384,13 @@ impl Process {
         }
     }
 
-    /// Makes the next renewal start at once.
+    /// Makes the next renewal of the registration start without waiting for its interval.
     pub(super) fn renew_now(&self) {
         self.wants_renewal.notify_one();
     }
 
-    /// Returns a place in a segment for an intent with this timestamp. Waits if no segment has
-    /// room.
+    /// Reserves a row in a segment for an intent with the timestamp `stamp`. Waits while all
+    /// segments are full.
     pub(super) async fn place(&self, stamp: i64) -> IntentPlace {
         let place = || {
             let place = self.note(stamp);
@@ -407,7 +414,8 @@ impl Process {
         Some(place)
     }
 
-    /// Returns the number of intents that are not settled.
+    /// Returns the number of intents (records of unfinished changes) of this process that are not
+    /// settled.
     pub(super) fn intents(&self) -> u64 {
         self.lock().segments.unsettled()
     }
@@ -419,7 +427,7 @@ impl Process {
         u64::try_from(age_micros / 1_000_000).unwrap_or(0)
     }
 
-    /// Marks an intent as settled.
+    /// Marks an intent as settled: its change is complete, so its row can be deleted.
     pub(super) fn settle(&self, place: IntentPlace) {
         let mut state = self.lock();
         state.segments.settle(place);
@@ -438,7 +446,7 @@ impl Process {
 }
 
 impl State {
-    /// Stops counting plain writes with unknown outcome whose time is over.
+    /// Stops counting plain writes with unknown outcome as running when their time is over.
     fn end_doubts(&mut self, now: Micros) {
         let Self { doubts, member, .. } = self;
         doubts.retain(|generation, until| {
@@ -451,7 +459,7 @@ impl State {
     }
 }
 
-/// Returns the stored counter that a rejected renewal found.
+/// Returns the stored counter of the registration, which a rejected renewal found.
 fn counter_of(current: &[Option<Vec<u8>>]) -> Option<u64> {
     let cell = current.first()?.as_deref()?;
     Some(u64::from_be_bytes(cell.try_into().ok()?))

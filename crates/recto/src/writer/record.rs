@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::read_options;
 use crate::settle::{Attempt, Policy, settle};
 
-/// Maximum number of entries of a version that are written concurrently.
+/// Maximum number of requests for view entries of one change that are sent concurrently.
 const MAX_ENTRIES_IN_FLIGHT: usize = 16;
 /// Average wait before the second attempt at a change, or before a conditional write is sent again.
 /// Each further wait is twice as long.
@@ -31,19 +31,19 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 /// Upper limit of the average wait before a repeated attempt. The actual wait is random, between 50% and 150%
 /// of the average.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// Wait before the resolution of an intent starts again.
+/// Wait before the resolution of an intent (the record of an unfinished change) starts again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Marks a change or resolution as running while it exists. This process announces a newer schema
-/// only after it ends.
+/// Guard that marks a change, or a resolution of an intent, as running. While the guard exists,
+/// this process does not announce a newer schema.
 pub(super) struct UnderWay {
     process: Arc<Process>,
     generation: Generation,
 }
 
 impl UnderWay {
-    /// Marks a change as running; returns `None` if the process is about to remove its
-    /// registration.
+    /// Marks a change or resolution as running; returns `None` if the process is about to remove
+    /// its registration.
     pub(super) fn begin(common: &Common, process: &Arc<Process>) -> Option<Self> {
         Some(Self {
             generation: process.began(common)?,
@@ -58,7 +58,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Record that is being changed or whose intent is being resolved.
+/// Record that is being changed, or whose intent (record of an unfinished change) is being
+/// resolved.
 pub(super) struct Record {
     pub(super) common: Arc<Common>,
     pub(super) process: Arc<Process>,
@@ -66,13 +67,14 @@ pub(super) struct Record {
     /// Cells of the record's key fields, in the order of the schema, which is also the order of the
     /// base table's partition key.
     pub(super) key: Cells,
-    /// Key in the form in which claims store it.
+    /// Key of the record, in the form in which claims of unique values store it.
     pub(super) owner: KeyCells,
-    /// Place of the change's intent in a segment.
+    /// Segment and row in which the intent of the change is stored; `None` without an unsettled
+    /// intent.
     place: Mutex<Option<IntentPlace>>,
     /// Time at which the last read of the base row began, by the monotonic clock.
     looked_nanos: AtomicU64,
-    /// Error of the last request that failed.
+    /// Error of the last request that failed, which is reported to the caller of the change.
     failure: Mutex<Option<Error>>,
 }
 
@@ -114,9 +116,9 @@ impl Record {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Reads the base row, and stores the intent concurrently. From the second attempt on, waits
-    /// first. If `needs_lease` is true, also waits for a lease, because the earlier lease may have
-    /// ended.
+    /// Reads the base row. If `note` is true, concurrently stores an intent, the record of the
+    /// unfinished change. From the second attempt on, first waits. If `needs_lease` is true, also
+    /// waits for a lease, because the earlier lease may have ended.
     pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32, needs_lease: bool) -> Events {
         if attempt > 1 {
             self.pause(attempt - 1).await;
@@ -137,7 +139,7 @@ impl Record {
         }
     }
 
-    /// Waits for the lease, while the process can still get one.
+    /// Waits for the lease, the permission to write, while the process can still get one.
     async fn leased(&self) -> Result<()> {
         if !self.process.has_lease(&self.common) {
             // Store the error in advance, so that the caller gets it if the wait takes too long.
@@ -187,7 +189,7 @@ impl Record {
         self.common.write(noted).await
     }
 
-    /// Marks the change's intent as settled.
+    /// Marks the intent of the change as settled, because the change is complete.
     pub(super) fn settle(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(place) = place {
@@ -195,7 +197,7 @@ impl Record {
         }
     }
 
-    /// Reads the catalog, and retries until it succeeds.
+    /// Reads the catalog of schemas, and retries until the read succeeds.
     pub(super) async fn reload(self: Arc<Self>) -> Events {
         let mut attempt = 1;
         while let Err(error) = self.common.reload().await {
@@ -211,7 +213,8 @@ impl Record {
         vec![Event::Begin]
     }
 
-    /// Sends the conditional write of the record's row once.
+    /// Sends the conditional write of the record's row once. If the write was sent before, first
+    /// waits.
     pub(super) async fn cas(self: Arc<Self>, token: Token, cas: Arc<Cas>, repeats: u32) -> Events {
         if repeats > 0 {
             self.pause(repeats).await;
@@ -241,16 +244,17 @@ impl Record {
         match current.map(decode_tokens).transpose() {
             Ok(tokens) => Decision::NotApplied(tokens),
             Err(error) => {
-                // It is unknown whether the stored tokens include this change's token,
-                // so report no tokens.
+                // The stored tokens cannot be read, and may include the token of this change. So
+                // report no tokens.
                 self.failed(stored(error));
                 Decision::NotApplied(None)
             }
         }
     }
 
-    /// Writes the entries and releases the claims of a change, and retries until all are done. Ends
-    /// early if entries have moved to other buckets since the base row was read.
+    /// Writes the view entries and releases the claims of a change, and retries until all requests
+    /// are done. Returns [`Event::Moved`] if entries have moved to other buckets since the base row
+    /// was read.
     pub(super) async fn write(
         self: Arc<Self>,
         writes: Arc<[EntryWrite]>,
@@ -270,7 +274,8 @@ impl Record {
         vec![if has_moved { Event::Moved } else { Event::Written }]
     }
 
-    /// Writes the entries of one partition. Returns false if they have moved to another bucket.
+    /// Writes the view entries of one partition, and retries until the outcome is known. Returns
+    /// false if the entries have moved to another bucket since the base row was read.
     async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) -> bool {
         let options = WriteOptions {
             looked_nanos: Some(self.looked_nanos.load(Ordering::Relaxed)),
@@ -299,8 +304,8 @@ impl Record {
         settled.unwrap_or(false)
     }
 
-    /// Marks the entries of a version as written. A lost mark does no harm, so the request is not
-    /// retried.
+    /// Marks in the base row that the view entries of a version are written. A lost mark does no
+    /// harm, so the request is not retried.
     pub(super) async fn mark(&self, known: &Known, version: Version, ttl_seconds: Option<u32>) {
         let options = self.common.write_options();
         let marked = mark(known, &self.key, version, ttl_seconds);
@@ -358,7 +363,7 @@ impl Record {
     }
 }
 
-/// Returns whether these cells are valid values of a table's partition key.
+/// Returns whether the cells of `key` are valid values of a table's partition key.
 fn is_key_of(table: &Table, key: &Cells) -> bool {
     let columns = table.partition();
     let fits = |(column, cell): (&Column, Option<&[u8]>)| {

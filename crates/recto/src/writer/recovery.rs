@@ -18,16 +18,18 @@ use super::record::{Record, UnderWay};
 use crate::error::{Error, Result};
 use crate::session::RecoveryPass;
 
-/// Interval between two checks for dead processes.
+/// Interval between two recovery passes, which detect dead processes and complete their changes.
 pub(super) const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
-/// Time in which only the process that found a dead process resolves its intents.
+/// Time for which a dead process is left to the process that found it dead. Afterwards, other
+/// processes also resolve its intents.
 const LEFT_TO_FINDER: Duration = Duration::from_secs(15);
-/// Maximum number of intents that are resolved concurrently.
+/// Maximum number of intents (records of unfinished changes) that are resolved concurrently.
 const MAX_RESOLVING: usize = 16;
-/// Time limit of the resolution of one intent. After it, the next pass resolves the intent.
+/// Time limit for completing the change of one intent (record of an unfinished change). After this
+/// time, the next recovery pass tries again.
 const RESOLVING_TIME: Duration = Duration::from_secs(30);
 
-/// Recovery of dead processes by this process.
+/// Recovery by this process: it detects dead processes and completes their changes.
 pub(super) struct Recovery {
     common: Arc<Common>,
     process: Arc<Process>,
@@ -50,8 +52,8 @@ impl Recovery {
         }
     }
 
-    /// Makes recovery passes until other processes declare this process dead, or until its writer
-    /// has ended.
+    /// Makes recovery passes until other processes declare this process dead, or until the writer
+    /// of this process has ended.
     pub(super) async fn run(mut self) {
         let (common, process) = (Arc::clone(&self.common), Arc::clone(&self.process));
         loop {
@@ -71,8 +73,8 @@ impl Recovery {
         }
     }
 
-    /// Continues the recovery with another registration of this process. The observations of other
-    /// processes remain valid.
+    /// Continues the recovery with another registration of this process. What this process has
+    /// observed of other processes remains valid.
     pub(super) fn act_for(&mut self, process: Arc<Process>) {
         self.process = process;
     }
@@ -151,7 +153,8 @@ impl Recovery {
         incarnation == self.process.incarnation || first != writer.counter
     }
 
-    /// Returns whether this process declares another process dead now.
+    /// Declares another process dead if its counter has not risen for long enough. Returns whether
+    /// it declared the process dead now.
     async fn find_dead(&mut self, incarnation: Incarnation, writer: &Writer) -> Result<bool> {
         if incarnation == self.process.incarnation {
             return Ok(false);
@@ -177,7 +180,7 @@ impl Recovery {
     }
 
     /// Sends a conditional write of a registration, and returns whether it was applied. If the
-    /// outcome is unknown, returns an error, and the next pass checks again.
+    /// outcome is unknown, returns an error, so that the next recovery pass tries again.
     async fn decide(&self, cas: Cas) -> Result<bool> {
         let options = WriteOptions {
             consistency: Some(ConsistencyLevel::Serial),
@@ -190,8 +193,8 @@ impl Recovery {
         }
     }
 
-    /// Does the next step of the recovery of a dead process: waits, resolves its intents, or
-    /// deletes its data.
+    /// Does the next step of the recovery of a dead process: waits, resolves its intents (records
+    /// of unfinished changes), or deletes its data.
     async fn bury(
         &mut self,
         incarnation: Incarnation,
@@ -230,7 +233,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Resolves all intents of a dead process. Returns whether all were resolved.
+    /// Completes the changes of all intents (records of unfinished changes) of a dead process.
+    /// Returns whether all were completed.
     async fn resolve_all(
         &self,
         incarnation: Incarnation,
@@ -292,7 +296,7 @@ impl Recovery {
         is_resolved
     }
 
-    /// Deletes the segments of a dead process, then its registration.
+    /// Deletes the segments (partitions of intents) of a dead process, then its registration.
     async fn remove(&mut self, incarnation: Incarnation, writer: &Writer) -> Result<()> {
         for segment in &writer.segments {
             let intents = self.intents(incarnation, *segment).await?;
@@ -318,7 +322,7 @@ fn dead(writer: Writer) -> Writer {
     }
 }
 
-/// Returns the collection of an intent, and the key of its record.
+/// Returns the collection of an intent (record of an unfinished change), and the key of its record.
 fn of(intent: &Intent) -> (&str, Vec<Option<&[u8]>>) {
     (&intent.collection, intent.key.iter().collect())
 }

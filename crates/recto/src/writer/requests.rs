@@ -45,7 +45,8 @@ pub(super) fn conditional(
     })
 }
 
-/// Returns the write that marks the entries of a version as written.
+/// Returns the write that marks in the base row that all view entries of a version of the record
+/// are written.
 pub(super) fn mark(known: &Known, key: &Cells, version: Version, ttl_seconds: Option<u32>) -> PartitionWrite {
     let patch = Operation::Patch {
         clustering: Cells::new(),
@@ -63,7 +64,7 @@ pub(super) fn mark(known: &Known, key: &Cells, version: Version, ttl_seconds: Op
     }
 }
 
-/// Request that writes the entries of one version in one partition of a view.
+/// Request that writes the view entries of one version of a record, in one partition of a view.
 #[derive(Debug, Clone)]
 pub(super) struct EntryWrite {
     pub(super) view: ViewNumber,
@@ -71,7 +72,8 @@ pub(super) struct EntryWrite {
 }
 
 impl EntryWrite {
-    /// Returns the request. The entries that it puts expire after `ttl_seconds`.
+    /// Returns the request, with a TTL for the entries that it puts: they expire after
+    /// `ttl_seconds`. `None`: they never expire.
     pub(super) fn request(&self, ttl_seconds: Option<u32>) -> PartitionWrite {
         let mut write = self.write.clone();
         for mutation in &mut write.mutations {
@@ -81,9 +83,9 @@ impl EntryWrite {
     }
 }
 
-/// Returns the requests that write the entries of a version. All entries in one partition are in
-/// one request. If an entry moves within the partition, readers then never see it twice or not at
-/// all.
+/// Returns the requests that write the view entries of one version of a record. All entries in one
+/// partition are in one request. If an entry moves within the partition, readers then never see it
+/// twice or not at all.
 pub(super) fn entry_writes(
     limits: Limits,
     views: &ViewedCollection,
@@ -115,8 +117,8 @@ pub(super) fn entry_writes(
     writes
 }
 
-/// Rejects a change that the store would reject in any case. The check precedes the write of the
-/// row, because a written row requires its entries.
+/// Rejects a change whose requests exceed limits of the store. The check precedes the write of the
+/// row, because a written row requires that its view entries can be written, too.
 pub(super) fn check(store: &Arc<dyn Store>, cas: &Cas, writes: &[EntryWrite]) -> Result<(), StoreError> {
     let limits = store.limits();
     store.check_partition(&cas.table, &cas.partition)?;

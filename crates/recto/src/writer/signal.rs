@@ -4,8 +4,8 @@ use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Wakes all waiting tasks in the order in which they began to wait. Tokio's `watch` wakes them in a random order, so
-/// that a simulated run could not be repeated.
+/// Wakes all waiting tasks in the order in which they began to wait. Tokio's `watch` wakes tasks in
+/// a random order, so with it a simulated run could not be repeated.
 #[derive(Debug, Default)]
 pub(super) struct Signal(Notify);
 

@@ -1,4 +1,5 @@
-//! Removal of stale view entries that pages found, so that later pages do not read them.
+//! Removal of stale view entries (rows whose record has changed) that pages found, so that later
+//! pages do not read them.
 //!
 //! A removal is a write without conditions at the timestamp of the entry. It may be lost, repeated
 //! or delayed without harm, and no caller waits for it.
@@ -12,13 +13,14 @@ use tokio::sync::Semaphore;
 
 use super::common::Common;
 
-/// Maximum number of concurrent removals. Further stale entries are removed by later pages that
-/// read them.
+/// Maximum number of concurrent removals of stale view entries. Later pages that read the other
+/// stale entries remove them.
 const MAX_AT_ONCE: usize = 8;
-/// Minimum time that a removal occupies. It limits this process to 160 removals per second.
+/// Minimum time that a removal counts as running. It limits this process to 160 removals per
+/// second.
 const MIN_TIME: Duration = Duration::from_millis(50);
 
-/// State of the removal of stale entries.
+/// State of the removal of stale view entries (rows whose record has changed).
 #[derive(Debug)]
 pub(super) struct StaleEntries {
     permits: Arc<Semaphore>,
@@ -37,7 +39,7 @@ impl Default for StaleEntries {
 }
 
 impl StaleEntries {
-    /// Starts the removal of entries, as far as the limit of concurrent removals permits.
+    /// Starts the removal of view entries, as far as the limit of concurrent removals permits.
     pub(super) fn remove(common: &Arc<Common>, removals: Vec<PartitionWrite>) {
         let this = &common.stale;
         for removal in removals {
@@ -55,7 +57,7 @@ impl StaleEntries {
         }
     }
 
-    /// Disables the removal of stale entries.
+    /// Disables the removal of stale view entries.
     pub(super) fn stop(&self) {
         self.may_write.store(false, Ordering::Relaxed);
     }
@@ -76,7 +78,7 @@ impl StaleEntries {
         }
     }
 
-    /// Returns the number of stale entries that were removed.
+    /// Returns the number of stale view entries that this process has removed.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }

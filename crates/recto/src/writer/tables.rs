@@ -19,7 +19,8 @@ use crate::options::read_options;
 /// Maximum number of rows of a partition that one read returns.
 const CHUNK_ROWS: u32 = 1_000;
 
-/// Definitions of the tables `recto_writers` and `recto_intents`.
+/// Definitions of the tables `recto_writers` (registrations of processes) and `recto_intents`
+/// (records of unfinished changes).
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     writers: Arc<Table>,
@@ -34,7 +35,7 @@ impl Tables {
         }
     }
 
-    /// Creates the two tables if they are missing.
+    /// Creates the tables `recto_writers` and `recto_intents` if they are missing.
     pub(super) async fn make(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
         let tables = [Table::clone(&self.writers), Table::clone(&self.intents)];
         let states = store.compare_tables(&tables).await?;
@@ -120,7 +121,8 @@ impl Tables {
         }
     }
 
-    /// Returns the write that stores an intent.
+    /// Returns the write that stores an intent (the record of an unfinished change) of the process
+    /// `of`.
     pub(super) fn note(&self, of: Incarnation, place: IntentPlace, intent: &Intent) -> PartitionWrite {
         let put = Operation::Put {
             clustering: clustering(&place.row.to_be_bytes()),
@@ -130,7 +132,8 @@ impl Tables {
         self.of_segment(of, place.segment, put, intent.stamp)
     }
 
-    /// Returns the write that deletes a segment of intents, including intents that arrive later.
+    /// Returns the write that deletes a segment (partition of intents), with all intents whose
+    /// timestamp is at most `newest`, even if they arrive later.
     pub(super) fn deletion(&self, of: Incarnation, segment: u64, newest: i64) -> PartitionWrite {
         self.of_segment(of, segment, Operation::DeletePartition, newest)
     }
@@ -147,7 +150,7 @@ impl Tables {
         }
     }
 
-    /// Reads the registrations of all processes.
+    /// Reads the registrations of all processes that write to the store.
     pub(super) async fn registrations(
         &self,
         store: &Arc<dyn Store>,
@@ -170,7 +173,7 @@ impl Tables {
         Ok(all)
     }
 
-    /// Reads the intents of a segment.
+    /// Reads the intents (records of unfinished changes) of a segment.
     pub(super) async fn intents(
         &self,
         store: &Arc<dyn Store>,
@@ -189,7 +192,8 @@ impl Tables {
     }
 }
 
-/// Reads a partition to its end in chunks. Each row has one clustering cell.
+/// Reads a partition to its end, in reads of bounded size. Calls `each` for each row. A row has one
+/// clustering cell.
 async fn read_partition(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,

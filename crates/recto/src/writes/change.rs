@@ -1,4 +1,5 @@
-//! Changes of one record and its entries, on condition that the stored version has not changed.
+//! Changes of one record and its entries (rows of views), on condition that the stored version has not
+//! changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +26,8 @@ use crate::error::{Error, ErrorKind, Part, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::{Viewed, Written, check_size};
 
-/// Requested change of a record. It contains the cells of the whole record, or the cells of the
-/// fields that get new values, in the order of the collection's fields.
+/// Requested change of a record. Contains either the cells of the whole record in the order of the
+/// collection's fields, or the indexes and cells of the fields to set.
 pub(crate) type RequestedChange = Request<Cells, FieldCells>;
 
 /// Result of a change of a record.
@@ -35,12 +36,12 @@ pub(crate) type RequestedChange = Request<Cells, FieldCells>;
 pub struct Changed {
     /// New version of the record, or version of its deletion. It is greater than all earlier versions of the record.
     pub version: i64,
-    /// True if some views of the record may not show the change yet, because the time limit ended
-    /// before all entries were written. They will show it later.
+    /// True if some views of the record may not show the change yet, because the time limit ended before all
+    /// entries were written. These views show the change later.
     pub pending: bool,
 }
 
-/// Changes the record whose key has these cells. They are the partition key of the base table.
+/// Changes the record with the given key. `key` has the cells of the base table's partition key.
 ///
 /// # Errors
 /// If the kind is [`ErrorKind::OutcomeUnknown`], the change may be written. Otherwise nothing was
@@ -50,8 +51,7 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Requested
     limits
         .check_partition(&core.base().table, key)
         .map_err(invalid_key)?;
-    // Until the outcome is known, no view may be added that this change does not
-    // write, so hold the guard.
+    // Hold the guard until the outcome is known, so that no view is added that this change does not write.
     let _writing = core.shared.writing().await;
     if !limits.transactions {
         return by_the_writer(core, key, asked).await;
@@ -59,8 +59,9 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Requested
     transact(core, key, asked, None).await
 }
 
-/// Makes the change as a transaction. If `at` is given, it is the version of the change, unless the
-/// record already has a greater version. The caller must ensure that no view is added meanwhile.
+/// Makes the change as a transaction. If `at` is given, it is the version of the change, unless the record
+/// already has a greater version. The caller must hold the guard of
+/// [`Shared::writing`](crate::shared::Shared::writing), so that no view is added during the change.
 pub(crate) async fn transact(
     core: &CollectionCore,
     key: &Cells,
@@ -124,7 +125,7 @@ enum Ended {
     Applied(Version),
     /// Nothing was written, because another change of the record came first.
     Lost,
-    /// Nothing was written, because another schema was recorded meanwhile.
+    /// Nothing was written, because another schema was recorded after this process read the schema.
     OtherSchema,
 }
 
@@ -133,12 +134,11 @@ pub(crate) struct Transacting<'c> {
     pub(crate) core: &'c CollectionCore,
     pub(crate) viewed: &'c Viewed,
     pub(crate) base: &'c BaseTable,
-    /// Cells of the record's key.
     pub(crate) key: &'c Cells,
 }
 
 impl Transacting<'_> {
-    /// Reads the record, and changes it on condition that its version has not changed since.
+    /// Reads the record, and changes it on condition that its version has not changed since the read.
     async fn run(&self, asked: &RequestedChange, at: Option<Version>, time: Duration) -> Result<Ended> {
         let shared = &self.core.shared;
         let row = self.read().await?;
@@ -215,8 +215,8 @@ impl Transacting<'_> {
         }
     }
 
-    /// Returns the writes of the record's row and of its entries. All have the version of the
-    /// change as their timestamp.
+    /// Returns the writes of the record's row and of its entries (rows of views). The version of the change
+    /// is the timestamp of all writes.
     pub(crate) fn writes(
         &self,
         change: &TransactionOf<ViewedCollection>,
@@ -284,13 +284,13 @@ impl Transacting<'_> {
                 let left = change.after.record.is_some().then(|| bytes(version));
                 let was_unsure = is_unsure.load(Ordering::Relaxed);
                 if was_unsure && there == left.as_ref().map(<[u8; 8]>::as_slice) {
-                    // An earlier attempt of unknown outcome applied this change.
+                    // An earlier attempt, whose outcome was unknown, applied this change.
                     Attempt::Known(Ended::Applied(version))
                 } else if there == change.expected.map(bytes).as_ref().map(<[u8; 8]>::as_slice) {
                     Attempt::Known(Ended::OtherSchema)
                 } else if was_unsure {
-                    // Another version was written since, after this change or instead of it, so the
-                    // outcome stays unknown.
+                    // The stored version is neither the old nor the new one. Another change came after this
+                    // change or instead of it, so the outcome stays unknown.
                     Attempt::Refused(busy(&self.key_text()))
                 } else {
                     Attempt::Known(Ended::Lost)
@@ -324,7 +324,7 @@ pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &C
     Ok(found.rows)
 }
 
-/// Returns the error that the change of the record with this key is rejected.
+/// Returns the error for a rejected change of the record with the given key.
 #[cold]
 pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -> Error {
     let record = || {
@@ -364,7 +364,8 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
     }
 }
 
-/// Returns the error that the protocol rejects the change of the record with this key.
+/// Returns the error for a change that the writer's protocol rejected. If another record has the unique
+/// values, names that record.
 #[cold]
 pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) -> Error {
     match refused.refusal {
@@ -373,7 +374,8 @@ pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) 
     }
 }
 
-/// Returns the error that a record already exists, for a caller that may not see the record.
+/// Returns the error for an insert of a record that exists, for a caller that may not see the existing
+/// record.
 #[cold]
 pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     let key = core.key_text(key, &Cells::new());
@@ -381,7 +383,7 @@ pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     Error::new(ErrorKind::Exists, message).with_hint("give the record another key")
 }
 
-/// Returns the error that a view or a unique constraint cannot store a record.
+/// Returns the error for a record that a view or a unique constraint cannot store.
 #[cold]
 pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     let collection = &core.definition;
@@ -432,8 +434,7 @@ pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     error.with_field(field)
 }
 
-/// Returns the error of an operation that needs versions, in a collection whose records have no
-/// versions.
+/// Returns the error for an operation that needs versions, in a collection whose records have no versions.
 #[cold]
 pub(crate) fn not_changed(core: &CollectionCore) -> Error {
     Error::new(

@@ -21,27 +21,29 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::viewed::Written;
 
-/// Conditions and writes for the claims of a change, in addition to those for its record.
+/// Conditions and writes of a transaction for the claims (reservations of unique values) of a
+/// change.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// Conditions on the stored claims.
+    /// Conditions that the stored claims have not changed since they were read.
     pub(crate) conditions: Vec<Cas>,
     /// Writes that take and release claims.
     pub(crate) writes: Vec<PartitionWrite>,
 }
 
-/// Claim: its table, and its partition in the table.
+/// Claim: a reservation of unique values for one record, stored as a partition of the constraint's
+/// table.
 struct Claim<'c> {
     table: &'c ClaimsTable,
     partition: Cells,
 }
 
 impl Transacting<'_> {
-    /// Returns the conditions and writes for the claims of a change, after reading the current
-    /// claims.
+    /// Returns the conditions and writes for the claims (reservations of unique values) that a
+    /// change takes and releases. Reads the current owners of the claims.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`]: another record has values that this record would get.
+    /// [`ErrorKind::Conflict`]: another record has the unique values that this record would get.
     pub(super) async fn claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Result<Claims> {
         let mut claims = Claims::default();
         for key in &change.taken {
@@ -64,8 +66,8 @@ impl Transacting<'_> {
         Ok(claims)
     }
 
-    /// Returns the conditions and writes for the claims of a change, on condition that none of
-    /// these claims exists. Used for records that did not exist before.
+    /// Returns the conditions and writes for the claims (reservations of unique values) of a record
+    /// that did not exist before. The transaction applies only if none of the claims exists.
     pub(crate) fn first_claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Claims {
         let taken = change.taken.iter().filter_map(|key| self.claim(key));
         let (conditions, writes) = taken
@@ -80,7 +82,8 @@ impl Transacting<'_> {
         Some(Claim { table, partition })
     }
 
-    /// Reads the key of the record to which a claim belongs.
+    /// Reads the key of the record to which a claim (reservation of unique values) belongs. Returns
+    /// `None` if the claim does not exist.
     async fn owner(&self, claim: &Claim<'_>) -> Result<Option<Cells>> {
         let found = get(self.core, claim.table.table(), &claim.partition).await?;
         let Some(row) = found.iter().next() else {
@@ -97,8 +100,8 @@ impl Transacting<'_> {
         })
     }
 
-    /// Returns the condition that the record `other` does not have the values to which it has a
-    /// claim. A claim can outlive its record if the base table was dropped and created again.
+    /// Returns the condition that the record `other` no longer has the values that its claim
+    /// reserves. A claim can outlive its record if the base table was dropped and created again.
     async fn unheld(&self, claimed: &EntryKey<KeyCells>, other: &Cells, now: i64) -> Result<Cas> {
         let holder = Transacting { key: other, ..*self };
         let row = holder.read().await?;
@@ -115,16 +118,16 @@ impl Transacting<'_> {
             cells: ClaimsTable::cells(&ClaimsTable::owner_key(self.key), None),
             replace: true,
         };
-        // Give the claim of the values the lifetime of its record. Both expire at the same time,
-        // because the store has one clock.
+        // Give the claim the time to live of its record. Both expire at the same time, because the
+        // store has one clock.
         let stamp = Stamp(change.entries.version.0);
         claim.write(put, stamp, change.entries.ttl_seconds(now))
     }
 }
 
 impl Claim<'_> {
-    /// Returns the condition that the claim belongs to the record `owner`; `None` means that the
-    /// claim does not exist.
+    /// Returns the condition that the claim belongs to the record with the key `owner`. `None`
+    /// means that the claim does not exist.
     fn is_of(&self, owner: Option<&Cells>) -> Cas {
         Cas {
             table: Arc::clone(self.table.table()),
@@ -156,11 +159,11 @@ impl Claim<'_> {
     }
 }
 
-/// Takes the claims of these constraints for a record, without changing the record. A record that
-/// does not exist gets no claims.
+/// Takes the claims (reservations of unique values) of a record for the constraints with the ids
+/// `numbers`, and does not change the record. A record that does not exist gets no claims.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`]: another record has the same values.
+/// [`ErrorKind::Conflict`]: another record has the same unique values.
 pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: &[ViewNumber]) -> Result<()> {
     let shared = &core.shared;
     if !shared.store.limits().transactions {
@@ -206,8 +209,8 @@ pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: 
     Err(busy(&core.definition.name))
 }
 
-/// Takes the claims of all constraints for a record, by the protocol for stores without
-/// transactions.
+/// Takes the claims (reservations of unique values) of a record for all constraints, by the
+/// protocol for stores without transactions.
 async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     let (shared, name) = (&core.shared, &core.definition.name);
     let request = Request {
@@ -226,8 +229,9 @@ async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     }
 }
 
-/// Returns whether a row of the base table shows that its record has its claims. Always returns
-/// false on stores with transactions, whose rows do not store this.
+/// Returns whether a row of the base table shows that its record has all its claims (reservations
+/// of unique values). Always returns false on stores with transactions, whose rows do not show
+/// claims.
 ///
 /// # Errors
 /// The row is damaged, or a newer release wrote it.
@@ -243,8 +247,8 @@ pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool>
     Ok(row.is_none_or(|row| untaken(&row, &viewed.views).is_empty()))
 }
 
-/// Returns the claims that a record needs according to its row. If `expires` is true and the record
-/// has expired, returns none.
+/// Returns the claims (reservations of unique values) that a record needs according to its row. If
+/// `expires` is true and the record has expired, returns an empty list.
 ///
 /// # Errors
 /// The row is damaged, or a newer release wrote it.
@@ -267,7 +271,8 @@ pub(crate) fn claims_of(
         .unwrap_or_default())
 }
 
-/// Releases a claim of a record that does not contain the claimed values.
+/// Releases a claim (reservation of unique values) of a record that does not have the claimed
+/// values.
 ///
 /// # Errors
 /// - [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: the record now contains the values, or the
@@ -296,7 +301,8 @@ pub(crate) async fn release_unheld(
     )))
 }
 
-/// Releases a claim of a record in a transaction. Returns whether the transaction was applied.
+/// Releases a claim (reservation of unique values) of a record in a transaction. Returns whether
+/// the transaction was applied.
 async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey<KeyCells>) -> Result<bool> {
     let shared = &core.shared;
     let _writing = shared.writing().await;
@@ -327,7 +333,7 @@ async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey
     }
 }
 
-/// Returns a change that leaves the record as it is.
+/// Returns a change that leaves the record unchanged, for a transaction that only takes claims.
 fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<ViewedCollection> {
     TransactionOf::<ViewedCollection> {
         expected: Some(row.version),
@@ -356,11 +362,11 @@ pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[Stri
         .map_or(&[], |one| &*one.fields)
 }
 
-/// Hint of the error that another record has the unique values.
+/// Hint of the error for unique values that another record has.
 const GIVE_OTHERS: &str = "use other values, or change that record first; nothing was written";
 
-/// Returns the error that another record has the unique values. The error names the key of that
-/// record if it is known.
+/// Returns the error for unique values that another record has. The error names the key of that
+/// record if `holder` is given.
 #[cold]
 pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&Cells>) -> Error {
     let fields = unique_fields(core, number);
@@ -383,8 +389,8 @@ pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&C
     }
 }
 
-/// Removes the key of the record that has the unique values from an error, for a caller that may
-/// not see that record.
+/// Removes the key of the other record from an error about unique values, for a caller that may not
+/// see that record.
 pub(crate) fn without_holder(error: Error) -> Error {
     if error.kind() == ErrorKind::Conflict && error.field().is_some() {
         return error.with_hint(GIVE_OTHERS);

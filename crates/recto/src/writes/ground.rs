@@ -1,5 +1,5 @@
-//! State that plain changes depend on: the views that must be written now, and records that must be
-//! read first.
+//! State on which plain changes (changes without a condition on a version) depend: the views to
+//! write, and stored records that must be read first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,20 +20,21 @@ use crate::viewed::{Viewed, Written};
 /// Maximum number of records that are read concurrently before they are changed.
 const MAX_READS: usize = 32;
 
-/// State on which changes depend. A store with transactions applies the changes only if this state
-/// has not changed.
+/// State on which plain changes depend. A store with transactions applies the changes only if the
+/// state has not changed.
 #[derive(Debug)]
 pub(super) struct Ground {
-    /// Generation of the schema when the state was read.
+    /// Generation (number of recorded schemas) of the schema when the state was read.
     generation: u64,
-    /// For each change, the views of its collection.
+    /// For each change, the views of its collection; `None` if the change writes only its record.
     viewed: Vec<Option<Arc<Viewed>>>,
-    /// For each change whose record was read, the stored record, if there was one.
+    /// For each change whose stored record was read, the record, or `None` if it does not exist.
+    /// The key is the index of the change.
     read: HashMap<usize, Option<Stored>>,
     /// Conditions that the stored records have not changed since they were read.
     conditions: Vec<Cas>,
     /// For each change, the misfit that it would create: a view or constraint that cannot store the
-    /// new record.
+    /// new record. `None` if the record fits.
     pub(super) new_misfits: Vec<Option<Misfit>>,
 }
 
@@ -47,8 +48,8 @@ pub(super) struct Stored {
 }
 
 impl Ground {
-    /// Reads the state for changes. If records never change, a put reads the stored record only if
-    /// necessary, or if `reads_all` is true.
+    /// Reads the state on which `pending` depends. In collections whose records never change, a put
+    /// reads the stored record only if necessary, or if `reads_all` is true.
     pub(super) async fn look(shared: &Shared, pending: &[Pending], reads_all: bool) -> Result<Self> {
         let generation = shared.held().recorded.generation;
         let viewed = pending.iter().map(|one| one.core.viewed_now());
@@ -70,7 +71,7 @@ impl Ground {
         let reads: Vec<_> = stream::iter(reads).buffered(MAX_READS).try_collect().await?;
         for (number, stored, condition) in reads {
             ground.read.insert(number, stored);
-            // Join the conditions of a partition, because a transaction has one condition
+            // Join the conditions of a partition, because a transaction accepts only one condition
             // for each partition.
             let place = (condition.table.name().to_owned(), condition.partition.clone());
             let next = ground.conditions.len();
@@ -84,8 +85,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Takes over records from an earlier read that no longer exist. If a deletion is sent again,
-    /// it needs the record that it deleted, which only the earlier read contains.
+    /// Adopts records from an earlier read that no longer exist. A repeated deletion needs the
+    /// record that it deleted, which only the earlier read contains.
     pub(super) fn recall(&mut self, before: Self) {
         for (number, stored) in before.read {
             if let Some(read) = self.read.get_mut(&number)
@@ -96,7 +97,8 @@ impl Ground {
         }
     }
 
-    /// Returns the views that the change with this index must write.
+    /// Returns the views that the change at index `number` must write; `None` if it writes only its
+    /// record.
     pub(super) fn viewed(&self, number: usize) -> Option<&Viewed> {
         self.viewed[number].as_deref()
     }
@@ -106,18 +108,19 @@ impl Ground {
         self.viewed.iter().any(Option::is_some)
     }
 
-    /// Returns whether the stored record of a change was read.
+    /// Returns whether the stored record of the change at index `number` was read.
     pub(super) fn has_read(&self, number: usize) -> bool {
         self.read.contains_key(&number)
     }
 
-    /// Returns the stored record of a change, if there was one.
+    /// Returns the stored record of the change at index `number`. Returns `None` if the record was
+    /// not read or does not exist.
     pub(super) fn stored(&self, number: usize) -> Option<&Stored> {
         self.read.get(&number)?.as_ref()
     }
 
-    /// Returns the conditions of all changes. The first condition, if the schema was ever recorded,
-    /// is that no other schema was recorded.
+    /// Returns the conditions of all changes. If the store has a schema, the first condition is
+    /// that its generation is unchanged.
     pub(super) fn conditions(&self) -> Vec<Cas> {
         let schema = (self.generation > 0).then(|| catalog::is_of_generation(self.generation));
         schema
@@ -126,14 +129,16 @@ impl Ground {
             .collect()
     }
 
-    /// Returns whether the first condition is the condition on the schema.
+    /// Returns whether the first of the [`conditions`](Self::conditions) is that the schema is
+    /// unchanged.
     pub(super) fn has_schema(&self) -> bool {
         self.generation > 0
     }
 }
 
-/// Returns, for each change, the misfit that it would create, if any. Reads stored records only for
-/// changes that put a misfit, which are few.
+/// Returns, for each change, the misfit that it would create (a view or constraint that cannot
+/// store the record), or `None`. Reads stored records only for the few changes with a misfit,
+/// because a record that already is a misfit may stay one.
 async fn new_misfits(
     shared: &Shared,
     pending: &[Pending],
@@ -187,8 +192,8 @@ pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
         .all(|view| view.key_fields().all(is_key))
 }
 
-/// Reads the stored record that a change affects. Returns the record, and the condition that it has
-/// not changed.
+/// Reads the stored record that a change affects. Returns the index of the change, the record, and
+/// the condition that the record has not changed.
 async fn read(
     shared: &Shared,
     number: usize,

@@ -1,4 +1,4 @@
-//! Writes of records. Changes of records become mutations of partitions.
+//! Writes of records: changes of records become mutations (changes of rows) of partitions.
 
 mod change;
 mod claims;
@@ -38,7 +38,7 @@ pub const MAX_BATCH_CHANGES: usize = 10_000;
 /// Maximum number of attempts of changes that depend on reads, if other writers change the same
 /// data.
 pub(crate) const MAX_LOOKS: u32 = 100;
-/// Maximum wait before the next attempt of a change.
+/// Maximum wait before the next attempt of a change, after another writer changed the same data.
 const MAX_LOST_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of independent changes that are written concurrently.
 pub(crate) const MAX_AT_ONCE: usize = 32;
@@ -46,14 +46,12 @@ pub(crate) const MAX_AT_ONCE: usize = 32;
 /// Change of one record of a collection that is written without versions.
 #[derive(Debug)]
 pub(crate) enum RowChange {
-    /// Stores a record.
     Put {
-        /// Cells of all columns, in the column order of the base table.
+        /// Cells (encoded values) of all columns, in the column order of the base table.
         cells: Cells,
-        /// TTL of the record, in seconds.
+        /// Time to live in seconds; `None`: the record does not expire.
         ttl_seconds: Option<u32>,
     },
-    /// Deletes a record.
     Delete {
         /// Cells of the key, in the order of the base table's key columns.
         key: Cells,
@@ -69,8 +67,7 @@ impl RowChange {
         }
     }
 
-    /// Returns whether both changes put the same record. If so, gives this put the longer of the
-    /// two TTLs.
+    /// Returns whether both changes put the same record. If true, gives `self` the longer of the two TTLs.
     fn prolong_same(&mut self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -93,7 +90,7 @@ impl RowChange {
 struct Pending {
     core: Arc<CollectionCore>,
     change: RowChange,
-    /// Write timestamp. The change gets it at the first commit, and keeps it for further commits.
+    /// Write timestamp. The first commit sets it, and further commits keep it.
     stamp: Option<Stamp>,
     /// Index of the change in the batch, in the order in which the caller added changes.
     number: usize,
@@ -108,7 +105,7 @@ impl Pending {
         mutation::clustering(&self.core, self.change.row())
     }
 
-    /// Returns the position of the change's record: table, partition and clustering cells.
+    /// Returns the position of the changed record: table, partition and clustering cells.
     fn place(&self) -> (String, Cells, Cells) {
         let table = self.core.written.name().to_owned();
         (table, self.partition(), self.clustering())
@@ -121,8 +118,8 @@ impl Pending {
         }
     }
 
-    /// Returns whether the change alone determines the resulting record: it puts all columns, or
-    /// records of the collection never change.
+    /// Returns whether the change alone determines the resulting record. It does if it puts all columns, or
+    /// if records of the collection never change.
     fn is_whole_put(&self) -> bool {
         let is_whole = || !self.core.replaces() || self.core.known_columns().is_none();
         matches!(self.change, RowChange::Put { .. }) && is_whole()
@@ -142,11 +139,11 @@ impl Pending {
 pub(crate) struct Changes {
     shared: Arc<Shared>,
     pending: Vec<Pending>,
-    /// For each key (table with its known columns, partition, clustering cells), the index in
-    /// `pending` of its last change.
+    /// For each key, the index in `pending` of the last change of the key. A key is an index in `tables`,
+    /// partition cells and clustering cells.
     last_of_key: HashMap<(usize, Cells, Cells), usize>,
-    /// Tables that the keys of `last_of_key` refer to by index. A table occurs once for each number
-    /// of known columns.
+    /// Tables of the changed records, for the keys of `last_of_key`. A table occurs once for each number of
+    /// columns that its writers know.
     tables: Vec<Arc<Table>>,
     given: usize,
     repeated: usize,
@@ -182,7 +179,7 @@ impl Changes {
         self.repeated
     }
 
-    /// Adds a change. On an error, the batch stays as it was.
+    /// Adds a change. After an error, the batch is unchanged.
     pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: RowChange) -> Result<()> {
         core.check_written_here()?;
         if self.given == MAX_BATCH_CHANGES {
@@ -252,8 +249,8 @@ impl Changes {
         .with_hint("store smaller records, or keep large values elsewhere"))
     }
 
-    /// Returns the index in `tables` of the table that stores a collection's records. Adds the
-    /// table if it is new.
+    /// Returns the index in `tables` of the table that stores a collection's records. Adds the table to
+    /// `tables` if it is new.
     fn table(&mut self, core: &CollectionCore) -> usize {
         let known = self
             .tables
@@ -265,8 +262,9 @@ impl Changes {
         })
     }
 
-    /// Applies the changes, and empties the batch. Returns the newest write timestamp. After an
-    /// error, all changes remain in the batch, and another commit uses the same timestamps.
+    /// Applies the changes, and empties the batch. Returns the newest write timestamp; `None` if the batch
+    /// was empty. After an error, all changes remain in the batch, and another commit uses the same
+    /// timestamps.
     pub(crate) async fn commit(&mut self) -> Result<Option<Stamp>> {
         if !self.pending.is_empty() {
             let shared = Arc::clone(&self.shared);
@@ -281,7 +279,8 @@ impl Changes {
                 .as_ref()
                 .is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown)
             {
-                // A write of unknown outcome may still be under way, so do not report its end.
+                // A write of unknown outcome may still be under way, so do not announce its end to other
+                // processes.
                 drop(writing);
             } else {
                 writing.ended();
@@ -296,8 +295,8 @@ impl Changes {
         Ok(newest)
     }
 
-    /// Sends the changes until they are applied or are known not to be applied. Changes that were
-    /// applied remain applied even if an error follows.
+    /// Sends the changes until they are applied or are known not to be applied. If an error follows an
+    /// applied attempt, the error says that views may lack the changes.
     async fn settle(&mut self, writing: &mut Writing<'_>) -> Result<()> {
         let mut is_applied = false;
         let settled = self.send_until_applied(writing, &mut is_applied).await;
@@ -357,8 +356,8 @@ impl Changes {
         Err(busy("the batch"))
     }
 
-    /// Assigns newer timestamps. The writes that were sent may be in buckets that are no longer
-    /// read for their keys, and must be repeated.
+    /// Assigns newer timestamps, after rows moved to other buckets. Earlier writes may be in buckets that are
+    /// no longer read for their keys, so they must be repeated.
     fn take_stamps(&mut self) {
         for pending in &mut self.pending {
             pending.stamp = Some(self.shared.stamps.next());
@@ -432,8 +431,8 @@ impl Changes {
                     .is_some_and(|(cas, current)| !cas.holds(current)),
             }),
             Ok(TransactionOutcome::Conflict(number)) => match of.into_iter().flatten().nth(number) {
-                // An entry with another timestamp exists. It belongs to this record, or to another
-                // record with the same key, so the caller must read.
+                // An entry with another timestamp exists. It belongs to the record of this change, or to
+                // another record with the same key. So the caller must read the stored record.
                 Some(MutationOrigin::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
                 of => Attempt::Refused(self.conflict(of.map(MutationOrigin::change))),
             },
@@ -466,7 +465,8 @@ impl Changes {
         }
     }
 
-    /// Returns the error that a change conflicts with a stored record.
+    /// Returns the error for a put that conflicts with a stored record. `change` is the index in `pending` of
+    /// the put, if it is known.
     #[cold]
     fn conflict(&self, change: Option<usize>) -> Error {
         let Some(pending) = change.and_then(|change| self.pending.get(change)) else {
@@ -483,7 +483,6 @@ impl Changes {
 
 /// Known outcome of an attempt to apply changes.
 enum Sent {
-    /// The changes are applied.
     Applied,
     /// Nothing is applied, because the schema or a stored record has changed since it was read.
     OnOtherGround {
@@ -508,8 +507,8 @@ fn unknown(error: StoreError) -> Error {
     .with_source(error)
 }
 
-/// Returns the error that a write was applied, but that other processes may have declared this
-/// process dead and added views that the write did not maintain.
+/// Returns the error for an applied write that views may lack. Other processes may have declared this process
+/// dead, and added views that the write did not maintain.
 #[cold]
 fn not_in_all_views(error: Error) -> Error {
     Error::new(
@@ -521,7 +520,7 @@ fn not_in_all_views(error: Error) -> Error {
     .with_source(error)
 }
 
-/// Returns the error that other writers changed the same data during each attempt.
+/// Returns the error for a change that failed in each attempt, because other writers changed the same data.
 #[cold]
 pub(crate) fn busy(what: &str) -> Error {
     Error::new(
@@ -531,14 +530,14 @@ pub(crate) fn busy(what: &str) -> Error {
     .with_hint("try again; nothing was written")
 }
 
-/// Waits for a random time. Writers that collided then do not collide again.
+/// Waits for a random time, so that writers that collided do not collide again.
 async fn pause(environment: &Environment) {
     let [drawn] = environment.random::<1>();
     tokio::time::sleep(MAX_LOST_PAUSE * u32::from(drawn) / 256).await;
 }
 
-/// Returns the error that records with versions cannot be changed in one batch. Each change has its
-/// own condition, and a store cannot apply several such changes all or none.
+/// Returns the error for a batch with a change of a record that has a version. Each such change has its own
+/// condition, and a store cannot apply several conditional changes all or none.
 #[cold]
 fn not_together(collection: &str) -> Error {
     Error::new(
@@ -548,7 +547,7 @@ fn not_together(collection: &str) -> Error {
     .with_hint("make each change by itself (`change_each`), which returns the outcome of each")
 }
 
-/// Returns the error that an earlier put of the batch has the same key and a different record.
+/// Returns the error for two puts of a batch that have the same key and different records.
 #[cold]
 fn conflict_within(there: &Pending) -> Error {
     let (name, key) = (&there.core.definition.name, there.key_text());
@@ -559,12 +558,12 @@ fn conflict_within(there: &Pending) -> Error {
     .with_hint(CONFLICT_HINT)
 }
 
-/// Returns whether two definitions are the same table with the same number of known columns.
+/// Returns whether two definitions describe the same table with the same number of columns.
 fn is_one_table(one: &Arc<Table>, other: &Arc<Table>) -> bool {
     Arc::ptr_eq(one, other) || (one.name() == other.name() && one.columns().len() == other.columns().len())
 }
 
-/// Hint of the error that another record with the key exists in an append-only collection.
+/// Hint of the error for a different record with the same key in an append-only collection.
 const CONFLICT_HINT: &str = "delete the record first, or use a collection with writes = \"overwrite\": \
     records with writes = \"append\" never change; nothing was written";
 
@@ -582,7 +581,8 @@ fn invalid_key(error: StoreError) -> Error {
     Error::new(ErrorKind::InvalidRecord, error.to_string()).with_source(error)
 }
 
-/// Converts a time to live to whole seconds, as stores expect it.
+/// Converts a time to live to whole seconds, as stores expect it. Rejects less than a second and more than 20
+/// years.
 pub(crate) fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
     match u32::try_from(time_to_live.as_secs()) {
         Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(seconds),

@@ -5,10 +5,10 @@ use recto_store::{Mutation, Operation, Stamp};
 
 use crate::core::CollectionCore;
 
-/// Source of the cells of a record by the columns of the base table. For a deletion, it only has
-/// the cells of the key.
+/// Source of the cells of a record, by the columns of the base table. For a deletion, the source
+/// has only the cells of the key.
 pub(crate) trait BaseRow {
-    /// Returns the cell of a column; `None` means null.
+    /// Returns the cell at the index `column`; `None` means null.
     fn cell(&self, column: usize) -> Option<&[u8]>;
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn clustering(core: &CollectionCore, row: &impl BaseRow) -> Cells {
 }
 
 /// Returns the mutation that stores a record. Fields that the record type does not know remain
-/// unchanged. In a collection whose records never change, the mutation leaves out fields that were
-/// added after the record type was declared.
+/// unchanged. In a collection whose records never change, the mutation omits the columns after the
+/// last one that the record type knows.
 pub(crate) fn put(
     core: &CollectionCore,
     row: &impl BaseRow,

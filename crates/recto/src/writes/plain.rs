@@ -14,25 +14,25 @@ use super::{Pending, RowChange};
 use crate::entries::EntryWrites;
 use crate::viewed::Viewed;
 
-/// Writes of changes, grouped by partition, with the origin of each mutation.
+/// Writes of plain changes, grouped by partition, with the origin of each mutation (change of a row).
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     pub(super) writes: Vec<PartitionWrite>,
-    /// For each write, the origin of each of its mutations.
+    /// For each write in `writes`, the origin of each of its mutations.
     pub(super) of: Vec<Vec<MutationOrigin>>,
 }
 
-/// Origin of a mutation: the change that requires it.
+/// Origin of a mutation (change of a row): the change of the batch that requires it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MutationOrigin {
-    /// The mutation writes the record of the change with this index.
+    /// The mutation writes the record of the change at this index in the batch.
     Record(usize),
-    /// The mutation writes an entry of the change with this index.
+    /// The mutation writes a view entry of the change at this index in the batch.
     Entry(usize),
 }
 
 impl MutationOrigin {
-    /// Returns the index of the change.
+    /// Returns the index in the batch of the change that requires the mutation.
     pub(super) fn change(self) -> usize {
         match self {
             Self::Record(change) | Self::Entry(change) => change,
@@ -43,16 +43,18 @@ impl MutationOrigin {
 /// Position of a record: table, partition and clustering cells.
 type Place = (String, Cells, Cells);
 
-/// Collects the writes of changes.
+/// Collects the writes of plain changes, with one write for each partition.
 pub(super) struct Gathering<'c> {
     pending: &'c [Pending],
     ground: &'c Ground,
     entries: EntryWrites,
     limits: Limits,
     plain: Plain,
-    /// For each partition, the index of its write.
+    /// For each partition, the index of its write. The key is the name of the table, its number of columns,
+    /// and the partition.
     by_partition: HashMap<(&'c str, usize, Cells), usize>,
-    /// Entries of records that the batch puts and that a later change of the batch may delete.
+    /// View entries of records that the batch puts. A later change of the batch may delete the same record,
+    /// and must then delete these entries.
     put_before: HashMap<Place, Vec<EntryKey<KeyCells>>>,
 }
 
@@ -69,7 +71,7 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Returns the writes of the changes in a range of indexes.
+    /// Returns the writes of the changes at a range of indexes of the batch.
     pub(super) fn writes_of(mut self, changes: std::ops::Range<usize>) -> Plain {
         for number in changes {
             let pending = &self.pending[number];
@@ -121,7 +123,7 @@ impl<'c> Gathering<'c> {
             is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
         keys.extend(before.into_iter().flatten().flatten());
         // If no record was found, do not delete. The deletion could hit a record that is written
-        // meanwhile, and the entries of that record are unknown.
+        // concurrently, whose entries are unknown.
         if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
             self.add_record(number, stamp);
         }
@@ -190,12 +192,14 @@ impl<'c> Gathering<'c> {
     }
 }
 
-/// Returns whether the stored record is needed to delete the record's entries.
+/// Returns whether entries of a record can be deleted only with the stored record, because their positions
+/// depend on fields outside the key.
 fn is_deleted_by_its_record(pending: &Pending, viewed: &Viewed) -> bool {
     !pending.core.replaces() && !is_by_key_only(&pending.core, viewed)
 }
 
-/// Returns the record that is put, with the stored values of the fields that the record type does not know.
+/// Returns the record of a put, from which its entries are derived. Fields that the record type does not know
+/// get the stored values.
 fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Option<&Stored>) -> Cells {
     let record = pending.core.record_of(cells);
     let Some(stored) = stored else {
@@ -211,8 +215,7 @@ fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Optio
     viewed.views.patched(&stored.record, &known)
 }
 
-/// Returns whether the stored record differs from the record of a put, in the fields that the
-/// record type knows.
+/// Returns whether a put would change the stored record, in the fields that the record type knows.
 pub(super) fn is_another(pending: &Pending, stored: &Stored) -> bool {
     let record = match &pending.change {
         RowChange::Put { cells, .. } => pending.core.record_of(cells),

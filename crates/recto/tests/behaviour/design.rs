@@ -10,7 +10,7 @@ use serde_json::json;
 
 /// Collections of each write mode, with and without existing views. One schema declares its views
 /// as an inline table, to which TOML does not allow additions. The last two collections sort a text
-/// by a language; in the last collection, the text is a field of the key.
+/// by a language (collation), and in the last one the text is in the key.
 const SCHEMAS: [&str; 6] = [
     r#"
 [collection.tasks]           # that change
@@ -66,7 +66,7 @@ fields = []
 "#,
 ];
 
-/// Returns a strategy for queries of these collections: a filter with values, and its sort.
+/// Returns a strategy for queries of the collections: a filter with values, and a sort.
 fn query() -> impl Strategy<Value = (String, String)> {
     let fields = Just(vec!["team", "size", "due", "open"]).prop_shuffle();
     let directions = proptest::collection::vec(any::<bool>(), 4);
@@ -92,7 +92,7 @@ fn query() -> impl Strategy<Value = (String, String)> {
                 });
             }
             let free = &fields[pinned..];
-            // A tuple range has the first two fields that are not fixed by `=`.
+            // A tuple range consists of the first two fields that the filter does not fix by `=`.
             match (ranged, free) {
                 (0, [one, ..]) => terms.push(format!("{one} >= {}", value(one, false))),
                 (1, [one, other, ..]) => {
@@ -109,7 +109,7 @@ fn query() -> impl Strategy<Value = (String, String)> {
     )
 }
 
-/// Applies a schema to a new store, and asserts that it serves each query as the design says.
+/// Applies a schema to a new store, and asserts that Recto serves each query as the design says.
 async fn assert_served(schema: &str, design: &Design) {
     let folder = tempfile::tempdir().unwrap();
     let options = OpenOptions::new().create();
@@ -156,8 +156,8 @@ proptest! {
         let design = design(&schema.collections[0], &parse_queries(&words).unwrap()).unwrap();
         prop_assert!(design.is_minimal);
         for query in &design.queries {
-            // A new view serves a query as one scan, except for lists of values, and for tuples
-            // with mixed directions.
+            // A new view serves a query as one scan, unless the query has lists of values, or
+            // tuples with mixed directions.
             let may_be_many = [" OR ", ") > ("].iter().any(|word| query.asked.filter.contains(word));
             prop_assert!(!query.is_new || may_be_many || query.shape == "scan", "{query:?}");
         }
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Checks that a design as JSON contains the same information as its text.
+/// Checks that a design as JSON has the same information as its text.
 #[test]
 fn a_design_is_told_to_programs() {
     let schema = Schema::parse(SCHEMAS[0]).unwrap();
@@ -191,8 +191,8 @@ fn a_design_is_told_to_programs() {
     );
 }
 
-/// Checks that a proposed view sorts a text by the same collation as the rest of the collection.
-/// The declaration of the view must contain this collation.
+/// Checks that a proposed view sorts text in the same collation (order of a language) as the
+/// collection's other views. The declaration of the view must name the collation.
 #[tokio::test]
 async fn a_proposed_view_has_the_collation_of_its_field() {
     let text = SCHEMAS[4];
@@ -228,7 +228,7 @@ async fn a_proposed_view_has_the_collation_of_its_field() {
         .map(|one| one.to_json()["team"].clone())
         .collect();
     assert_eq!(teams, ["Örjan", "ärlig", "Åsa", "Zorn", "bo", "Bea"]);
-    // A query that no view can serve is rejected with the name of the field.
+    // `design` must reject a query that no view can serve, and name the field.
     let refused = asked("[[query]]\nfilter = 'open = true AND startsWith(team, \"b\")'").unwrap_err();
     assert!(
         refused.to_string().contains("team sorts by the collation sv"),

@@ -1,4 +1,4 @@
-//! Edge cases of pages, cursors, budgets and handles, on the store in memory.
+//! Edge cases of pages, cursors, budgets and handles, on a store in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> D
     DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
 }
 
-/// Stores `count` events in stream `a`. Returns the collection of events and the query for these events.
+/// Stores `count` events in the stream `a`. Returns the collection, and the query for these events.
 async fn events(recto: &Recto, count: i32) -> (Collection<DynamicRecord>, PageQuery<DynamicRecord>) {
     let events = recto.dynamic("events").unwrap();
     for at in 0..count {
@@ -74,7 +74,7 @@ fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
         .collect()
 }
 
-/// Source of time whose clocks advance by a fixed step with every reading.
+/// Clock for tests that advances by a fixed step at each reading.
 struct Stepping {
     step_nanos: u64,
     nanos: AtomicU64,
@@ -101,8 +101,8 @@ fn stepping(step_nanos: u64) -> Environment {
     })
 }
 
-/// Checks a handle that was opened before the store had a schema, and has created its own cursor
-/// keys. When it applies a schema, it must replace its keys by the keys of the store.
+/// Checks a handle that was opened before the store had a schema, and therefore created its own
+/// cursor keys. When it applies a schema, it must replace its keys by the store's keys.
 #[tokio::test]
 async fn a_refused_schema_takes_over_the_cursor_keys_of_the_store() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
@@ -310,8 +310,8 @@ async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
     );
 }
 
-/// Checks the hint for a query that another collection of the same records serves. The hint names
-/// this collection instead of a new view, but not in a session with a row filter.
+/// Checks the hint for a query that another collection of the same records serves. The hint must
+/// name that collection instead of a new view, except in a session with a row filter.
 #[tokio::test]
 async fn the_collection_that_serves_is_named() {
     let recto = open().await;
@@ -384,8 +384,8 @@ async fn open_schema(text: &str) -> Recto {
     recto
 }
 
-/// The error of a list without a filter names the partition field of a view. The key selects one record, and no
-/// list.
+/// Checks that the error for a list without a filter names the partition field of a view. It must
+/// not name the key, which selects a single record.
 #[tokio::test]
 async fn names_the_partition_field_of_a_list() {
     let recto = open_schema(
@@ -550,8 +550,8 @@ async fn accepts_scalars_tuples_and_text_as_keys() {
     );
 }
 
-/// Checks that Recto rejects a schema if its new views and the remaining existing views together
-/// exceed the maximum number of views.
+/// Checks that Recto rejects a schema if its new views and the existing views together exceed the
+/// maximum number of views.
 #[tokio::test]
 async fn rejects_more_views_than_a_schema_can_declare() {
     let memory = Arc::new(MemoryStore::new(Environment::system()));

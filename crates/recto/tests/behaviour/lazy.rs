@@ -1,6 +1,6 @@
-//! Tests that observe the requests to the store, with a store that can count, fail and wait. A
-//! query reads nothing before the caller polls it. A page whose time ends keeps the rows that it
-//! has.
+//! Tests that observe requests to the store, with a test store that can count, fail and wait. A
+//! query reads nothing before the caller polls it, and a page whose time ends keeps the rows read
+//! so far.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ writes = "append"
 "#;
 const ROWS: i32 = 3_000;
 
-/// Returns a Recto with stored rows, and the handle with which a test makes the store fail.
+/// Returns a Recto with stored rows, and a handle with which the test makes the store fail.
 async fn store() -> (Recto, FaultyStore) {
     let memory = MemoryStore::new(Environment::system());
     let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
@@ -48,7 +48,8 @@ async fn store() -> (Recto, FaultyStore) {
 async fn a_stream_sends_nothing_until_it_is_polled() {
     let (recto, faulty) = store().await;
     let events = recto.dynamic("events").unwrap();
-    // Every call fails and is recorded, so there was no call if no fault is recorded.
+    // Every call to the store fails and is recorded. No recorded fault therefore means that there
+    // was no call.
     faulty.set_rates(FaultRates {
         fail: 1.0,
         ..FaultRates::NONE
@@ -63,7 +64,7 @@ async fn a_stream_sends_nothing_until_it_is_polled() {
     assert_eq!(faulty.faults().len(), 1);
     assert!(stream.next().await.is_none(), "an error ends it");
 
-    // The stream does not read a page before the caller requests its first row.
+    // The stream must not read a page before the caller requests its first row.
     faulty.set_rates(FaultRates::NONE);
     let mut stream = Box::pin(query.stream());
     let first: Vec<DynamicRecord> = stream.by_ref().take(10).try_collect().await.unwrap();
@@ -99,7 +100,7 @@ async fn keeps_the_rows_of_a_page_that_runs_out_of_time() {
     while found.len() < 20 {
         let page = match next.await {
             Ok(page) => page,
-            // The first read exceeded the timeout, so the test requests the same page again.
+            // The first read of the page took too long, so request the same page again.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Timeout);
                 next = resume(&query, &found, &expected);
@@ -120,7 +121,7 @@ async fn keeps_the_rows_of_a_page_that_runs_out_of_time() {
     assert_eq!(&found[..20], expected.items());
 }
 
-/// Returns a query for the page after the rows that were found so far.
+/// Returns the query for the page after the rows in `found`.
 fn resume(
     query: &recto::PageQuery<DynamicRecord>,
     found: &[DynamicRecord],
@@ -133,8 +134,8 @@ fn resume(
     }
 }
 
-/// Checks that a long page yields to other tasks, although the store never waits and therefore
-/// never yields.
+/// Checks that a long page yields to other tasks, even though the test store never waits and
+/// therefore never yields.
 #[tokio::test]
 async fn a_long_page_lets_others_have_their_turn() {
     let (recto, _) = store().await;
@@ -164,8 +165,8 @@ async fn a_long_page_lets_others_have_their_turn() {
 /// - A repeated commit has a known outcome, whether the first commit was applied or lost.
 /// - The repeated commit uses the write timestamps of the first commit, so later writes of other
 ///   clients win.
-/// - If the program replaced a change of the batch in between, the new change has a later
-///   timestamp.
+/// - If the program replaced a change of the batch before it repeated the commit, the new change
+///   has a later timestamp.
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_unknown_outcome_is_settled_later() {
     #[derive(Debug, Clone, PartialEq, recto::Record)]

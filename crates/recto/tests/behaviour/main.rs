@@ -1,6 +1,6 @@
-//! Behavior of Recto for programs and tools, most of it on both stores. These tests wait for the shared
-//! Cassandra.
-// Tests may print, because the harness shows the output of a test that fails.
+//! Tests of Recto's behavior for programs and tools, most of them on the embedded store and on
+//! Cassandra. The tests wait for a shared Cassandra.
+// Tests may print, because the test harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod articles;

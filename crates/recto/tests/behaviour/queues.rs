@@ -13,7 +13,7 @@ use recto::session::{
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
-/// Defines a test for each of these functions and each kind of store.
+/// Defines a test for each given function on each kind of store.
 macro_rules! on_both {
     ($($name:ident),+ $(,)?) => {
         static TESTS: crate::common::Suite = crate::common::Suite::new(module_path!(), 2 * [$(stringify!($name)),+].len());
@@ -357,7 +357,7 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     let units = jobs.units().await.unwrap();
     assert_eq!(units.iter().map(Queue::name).collect::<Vec<_>>(), ["jobs/night"]);
 
-    // A unit has the options of its queue, and has no units itself.
+    // A unit (temporary queue) has the options of its queue, and cannot have units itself.
     jobs.change(QueueOptions::default()).await.unwrap();
     let mut night = queues.get("jobs/night").await.unwrap();
     assert_eq!(night.options().visibility_seconds, 30);
@@ -401,8 +401,8 @@ async fn a_redrive_ends_in_time_and_the_next_one_goes_on(kind: Kind) {
     assert_eq!(redriven(Some(300)).await, (256, false));
     assert_eq!(redriven(Some(44)).await, (44, true));
     assert_eq!(dead.stats().await.unwrap().messages, 44);
-    // The bodies of the messages show that two concurrent redrives move no message twice. Each
-    // redrive may count messages that the other one moved.
+    // Two concurrent redrives must not move a message twice, which the received bodies show. Each
+    // redrive may also count messages that the other one moved.
     let (one, other) = tokio::join!(dead.redrive(&jobs, None), dead.redrive(&jobs, None));
     assert!((44..=88).contains(&(one.unwrap() + other.unwrap())));
     assert_eq!(redriven(None).await, (0, true));
@@ -433,7 +433,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         units: Some(4),
     };
     assert_eq!((ring.needed, ring.options), (kind == Kind::Cassandra, whole));
-    // No queue exists yet, and reading the state creates no tables.
+    // No queue exists yet, and reading the state must create no tables.
     assert_eq!(ring.tables, []);
 
     let units = |units| QueueTableSettings {
@@ -456,7 +456,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         (&changed.options, &queues.tables().await.unwrap().options),
         (&expected, &expected)
     );
-    // Two concurrent changes of different settings both take effect.
+    // Two concurrent changes of different settings must both take effect.
     let longer = QueueTableSettings {
         grace_seconds: Some(400),
         ..QueueTableSettings::default()
@@ -500,7 +500,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     assert_eq!((units.len(), units[0].messages), (1, 1));
     queues.end_unit("jobs", "one").await.unwrap();
     queues.begin_unit("jobs", "two").await.unwrap();
-    // Deleting the unit by its name also ends it.
+    // Deleting a unit (temporary queue) by its name must also end it.
     queues.delete_queue("jobs/two").await.unwrap();
     assert!(queues.units("jobs").await.unwrap().is_empty());
 }
@@ -554,8 +554,8 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
         planned.len()
     );
 
-    // A second apply of the same settings changes nothing, and neither does a schema
-    // without some settings.
+    // Applying the same settings again must change nothing, and neither must a schema that lacks
+    // some settings.
     for again in [&said, &schema(""), &schema("[queues]\ngrace_seconds = 300")] {
         assert!(recto.plan(again).await.unwrap().changes.is_empty());
         assert!(recto.apply(again).await.unwrap().changes.is_empty());
@@ -573,7 +573,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     assert!(recto.schema().queues.is_empty(), "it is kept with the queues");
     recto.close().await.unwrap();
 
-    // Other processes read the settings without opening queues.
+    // Other processes can read the settings without opening the queues.
     let session = session(&store).await;
     let settings = session.queues().unwrap().table_settings().await.unwrap();
     assert_eq!(settings, Some(options.settings()));
@@ -609,7 +609,7 @@ fn is_of_queues(table: &recto_model::Table) -> bool {
     table.name().starts_with("recto_queue")
 }
 
-/// Checks that a schema can be applied again after its application was interrupted, at any moment.
+/// Checks that applying a schema succeeds after an earlier attempt was interrupted, at any moment.
 async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     const STEP: Duration = Duration::from_millis(25);
     let store = Fresh::new(kind);
@@ -632,14 +632,14 @@ async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     assert_eq!(options.rotation_seconds, 60);
 }
 
-/// Returns the number of requests to nodes since the store was opened. It does not contain the requests that
-/// prepare statements, which are sent once for each statement.
+/// Returns the number of requests sent to Cassandra nodes since the store was opened, without
+/// requests that prepare statements.
 fn requests(recto: &Recto) -> u64 {
     let nodes = recto.store_metrics().nodes;
     nodes.iter().map(|node| node.requests).sum()
 }
 
-/// Opens a store, executes one operation of the queue `jobs`, and ends. Returns three numbers of
+/// Opens a store, executes one operation on the queue `jobs`, and closes. Returns three numbers of
 /// requests: until the store is open, until the queue is open, and in total.
 async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
     let recto = store.open().await;
@@ -653,9 +653,11 @@ async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
 }
 
 async fn needs_few_requests_for_one_operation(kind: Kind) {
-    /// Each of these requests is a round trip, except that tables, columns and types are read in one.
+    /// Maximum numbers of requests. Each request is a round trip, except that tables, columns and
+    /// types are read in one.
     const MOST: [u64; 3] = [11, 16, 24];
-    /// On a busy machine, the maintenance task of the rotating tables may run meanwhile.
+    /// Number of attempts, because on a busy machine the maintenance task of the rotating tables
+    /// may send requests during the count.
     const ATTEMPTS: usize = 3;
     let store = Fresh::new(kind);
     let recto = store.open().await;

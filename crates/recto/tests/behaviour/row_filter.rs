@@ -1,5 +1,5 @@
-//! Checks that a session with row filters reads and writes only rows that match the filters, for
-//! every request.
+//! Checks that a session with row filters reads and writes only rows that match the filters, in
+//! every kind of request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ async fn rows_are_counted_that_may_be_seen_and_no_others() {
         count: Some(Count::Estimate),
         ..asking(filter)
     };
-    // If the row filter fixes the partition, only that partition is counted.
+    // If the row filter fixes the partition, Recto can count without hidden rows.
     let acme = restricted(&all, "tenant = \"acme\"");
     for (filter, rows) in [
         ("tenant = \"acme\"", 10),
@@ -114,7 +114,7 @@ async fn rows_are_counted_that_may_be_seen_and_no_others() {
         let page = acme.page("notes", &counted(filter)).await.unwrap();
         assert_eq!(page.row_count.unwrap().total_size, rows, "{filter}");
     }
-    // If the count would read hidden rows, Recto rejects the request.
+    // If a count would include hidden rows, Recto must reject the request.
     let ada = restricted(&all, "author = \"ada\"");
     for filter in ["tenant = \"acme\"", "tenant = \"acme\" AND at >= 3"] {
         let middle = PageRequest {
@@ -206,7 +206,7 @@ async fn a_filter_outside_the_key_is_for_reading() {
     let ada = restricted(&all, "author = \"ada\"");
     assert!(ada.get("notes", &key("acme", 1)).await.unwrap().is_none());
     assert!(ada.get("notes", &key("acme", 2)).await.unwrap().is_some());
-    // Record 1 belongs to bob, and the put would replace it, so Recto rejects the put.
+    // Record 1 belongs to bob, and the put would replace it, so Recto must reject the put.
     let mut hers = record("acme", 1);
     hers.insert("author".to_owned(), "ada".into());
     let error = ada.put("notes", vec![hers], None).await.unwrap_err();
@@ -238,14 +238,14 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     let error = acme.scrub_step(&mut position, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     all.tools().unwrap().plan(&schema, &options).await.unwrap();
-    // Recto rejects every request if the row filter uses a missing field.
+    // If the row filter uses a field that does not exist, Recto must reject every request.
     let wrong = restricted(&all, "owner = \"ada\"");
     let error = wrong.page("notes", &asking("")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     assert!(!error.to_string().contains("ada"), "{error}");
 }
 
-/// Number of partitions with hidden rows. `HIDDEN` is the number of rows of each partition. A
+/// Number of partitions with hidden rows. [`HIDDEN`] is the number of rows of each partition. A
 /// filter on `author` hides all rows except the last row of the last partition. (The store of these
 /// tests is slow with partitions of many rows.)
 const CROWDS: i32 = 30;
@@ -269,7 +269,8 @@ async fn session_with_hidden_rows() -> LocalSession {
     all
 }
 
-/// Returns a request for all rows of these partitions, in the order of the partitions.
+/// Returns a request for all rows of the partitions that `crowd` names, in the order of the
+/// partitions.
 fn crowds() -> PageRequest {
     let tenants = (0..CROWDS).map(|number| format!("tenant = \"{}\"", crowd(number)));
     PageRequest {
@@ -297,7 +298,7 @@ async fn hides_the_cost_of_hidden_rows() {
     }
 }
 
-/// Checks that `choices` offers a session only the queries that Recto would serve for this session.
+/// Checks that `choices` offers a session only queries that Recto would serve for that session.
 #[tokio::test]
 async fn offers_only_queries_served_for_the_session() {
     let all = session().await;
@@ -313,7 +314,7 @@ async fn offers_only_queries_served_for_the_session() {
     assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
     assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
     // No view serves the row filter on `author`, and a filter scan is not allowed. Recto would
-    // reject every page, so `choices` offers no field.
+    // reject every page, so `choices` must offer no field.
     let outside = restricted(&all, "author = \"ada\"");
     let strict = PageRequest {
         allow_filter_scan: false,
@@ -327,8 +328,8 @@ async fn offers_only_queries_served_for_the_session() {
 }
 
 /// Checks that the ends of pages and scan steps do not reveal the number of hidden rows. If pages
-/// always ended after the same number of hidden rows, a client could count them, so the end is
-/// random.
+/// always ended after the same number of hidden rows, a client could count the hidden rows. The end
+/// is therefore random.
 #[tokio::test]
 async fn does_not_reveal_the_number_of_hidden_rows() {
     let all = session_with_hidden_rows().await;
@@ -346,7 +347,7 @@ async fn does_not_reveal_the_number_of_hidden_rows() {
         }
     }
     assert!(whole > 0, "every page was cut");
-    // The next page continues at a hidden row, but its plan does not name this row.
+    // The next page continues at a hidden row, but its plan must not show that row.
     let next = PageRequest {
         page_token: cut.expect("no page was cut"),
         ..crowds()
@@ -384,7 +385,7 @@ async fn a_query_that_no_view_serves_for_the_filter_says_so() {
     );
     assert!(error.hint().unwrap().contains("allow_filter_scan"), "{error:?}");
     assert!(!error.to_string().contains("ada"), "{error}");
-    // The error does not recommend a filter scan if it would not help.
+    // The error must not recommend a filter scan if a scan would not help.
     let error = ada.page("notes", &PageRequest::default()).await.unwrap_err();
     assert!(!error.to_string().contains("the row filter for"), "{error}");
     for (filter, served) in [

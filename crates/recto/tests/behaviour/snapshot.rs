@@ -1,5 +1,5 @@
-//! Checks that each page reads one snapshot of the embedded store. A page shows a batch completely
-//! or not at all, even if the page merges many partitions.
+//! Checks that each page reads one snapshot of the embedded store: the page shows a batch
+//! completely or not at all, even if it merges many partitions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ writes = "overwrite"
 const BRANCHES: i32 = 8;
 /// Minimum number of pages that the test reads while another task commits batches.
 const PAGES: usize = 300;
-/// Minimum number of batches that the pages must show. On a busy machine, the test reads more pages for that.
+/// Minimum number of batches that the pages must show. On a busy machine, the test reads further
+/// pages until they do.
 const BATCHES: usize = 3;
 /// Maximum number of pages that the test reads.
 const MAX_PAGES: usize = 100_000;
@@ -75,7 +76,7 @@ async fn a_page_over_many_partitions_is_of_one_moment() {
     writer.await.unwrap();
 }
 
-/// Stores the number `round` in the account of every branch, in one batch.
+/// Writes the number `round` into the account of every branch, in one batch.
 async fn put_round(recto: &Recto, round: i32) {
     let accounts = recto.dynamic("accounts").unwrap();
     let definition = Arc::clone(recto.schema().collection("accounts").unwrap());

@@ -1,6 +1,5 @@
-//! Checks every type on Cassandra and on the embedded store. Both stores return the extreme values
-//! of order types in the same order, ascending and descending. They return every stored value
-//! unchanged.
+//! Checks every type on Cassandra and on the embedded store: both return extreme values of order
+//! types in the same order, and every stored value unchanged.
 #![allow(clippy::cast_possible_wrap)]
 
 use std::fmt::Write as _;
@@ -13,13 +12,14 @@ use recto_model::extremes;
 use recto_testkit::oracle::Row;
 use serde_json::{Value as Json, json};
 
-/// Suite of the tests of this module.
+/// Suite of the tests in this module, which share stores.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
-/// Number of rows of a page. It is small, so that most types need more than one page.
+/// Number of rows of a page. It is small, so that most types need several pages.
 const PAGE_ROWS: u32 = 7;
 
-/// Returns the types that have no order, in the notation of the schema language, with values as JSON.
+/// Returns the types without an order, in the notation of the schema language, each with some
+/// values as JSON.
 fn unordered() -> Vec<(&'static str, Vec<Json>)> {
     vec![
         (
@@ -122,7 +122,7 @@ async fn both() -> [Recto; 2] {
     ]
 }
 
-/// Returns one ordinary value of each order type. A column has this value while the test varies
+/// Returns one ordinary value of each order type. A column contains it while the test varies
 /// another column.
 fn plain() -> Vec<Value> {
     let middle = |ty: &Type| {
@@ -132,7 +132,8 @@ fn plain() -> Vec<Value> {
     Type::ORDERABLE.iter().map(middle).collect()
 }
 
-/// Returns rows whose column `varied` has the extreme values of its type, ascending.
+/// Returns rows whose column with the index `varied` has the extreme values of its type, ascending.
+/// The other columns have ordinary values.
 fn group(varied: usize) -> Vec<Row> {
     let row = |value: Value| {
         let mut row: Row = plain().into_iter().map(Some).collect();
@@ -197,8 +198,8 @@ fn order_types_sort_alike_on_both_stores() {
     });
 }
 
-/// Checks that ranges have the same rows on both stores. Each value of each type is the bound of a
-/// range, and the columns before it are fixed.
+/// Checks that ranges have the same rows on both stores. Each extreme value of each type is used as
+/// the bound of a range, with the columns before it fixed.
 #[test]
 fn order_types_are_bounded_alike_on_both_stores() {
     let _scope = Scope::new(&TESTS);
@@ -265,7 +266,7 @@ fn stored_values_come_back_as_they_went_in() {
         let unordered = unordered();
         let count = columns.iter().map(Vec::len).max().unwrap();
         for subject in &mut subjects {
-            // Each row has the next value of each type, or null if a type has no more values.
+            // Each row has the next value of each type, or null if the type has no more values.
             let mut stored = Vec::new();
             for id in 0..count {
                 let mut json = json!({ "id": id });

@@ -91,7 +91,7 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
     let received = jobs.receive(Receive::up_to(1)).wait().unwrap();
     assert_eq!(jobs.ack(&[received[0].receipt]).wait().unwrap(), [Settled::Done]);
 
-    // A handler that blocks and a handler that panics do not stop the other handlers.
+    // A handler that blocks, and a handler that panics, must not stop the other handlers.
     let (tell, told) = std::sync::mpsc::channel();
     let handler = move |message: Message| {
         std::thread::sleep(Duration::from_millis(20));
@@ -109,8 +109,8 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
     );
     let mut bodies: Vec<_> = told.iter().collect();
     if worked.done == 18 {
-        // The message whose handler panicked was not due yet when the worker
-        // ended, so receive it now.
+        // The worker ended before the message whose handler panicked was due again, so receive that
+        // message now.
         let receive = Receive::up_to(1).wait(Duration::from_secs(5));
         let last = jobs.receive(receive).wait().unwrap();
         bodies.push(String::from_utf8(last[0].body.clone()).unwrap());
@@ -160,7 +160,7 @@ fn rejects_a_runtime_that_is_missing_or_has_no_timers() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Recto::open_with(folder.path().join("notes"), OpenOptions::new().create());
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // Without a runtime, the first poll reports the error.
+    // Without a runtime, the first poll must report the error.
     let without = open().now_or_never().unwrap();
     for outcome in [without, timeless.block_on(open())] {
         let error = outcome.unwrap_err();
@@ -176,7 +176,8 @@ fn open_without_timers() {
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = timeless.block_on(Recto::open("no store")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    // Only tokio's panic about timers is suppressed. Other panics are still printed.
+    // Recto suppresses only the panic message of tokio about timers. Other panics must still be
+    // printed.
     std::thread::spawn(|| panic!("of another")).join().unwrap_err();
 }
 

@@ -1,7 +1,7 @@
-//! Checks that a process with a wrong clock deletes no data of other processes, gives no timestamps
-//! to writes, and reports its clock. Recto compares the clock with the clocks of the nodes of
-//! Cassandra. For an embedded store, it compares the clock with the recorded time of earlier
-//! processes.
+//! Tests of processes with a wrong clock. Such a process must delete no data of other processes,
+//! must not use its clock for write timestamps, and must report the error. On Cassandra, Recto
+//! compares its clock with the clocks of the nodes. For an embedded store, it compares its clock
+//! with the time that earlier processes recorded.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const DAY_SECONDS: u32 = 86_400;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
 const HOUR_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
-/// Start of the tests: a moment of 2026, in milliseconds since 1970.
+/// Start of the tests: a time in 2026, in milliseconds since 1970.
 const START_MILLIS: i64 = 1_767_225_600_000;
 
 const SCHEMA: &str = r#"
@@ -43,7 +43,7 @@ async fn open_by(store: &Fresh, environment: Environment) -> Recto {
     store.open_with(OpenOptions::new().environment(environment)).await
 }
 
-/// Creates a queue with three messages.
+/// Creates a queue with three messages and the given retention time.
 async fn make_queue(recto: &Recto, retention_seconds: u32) -> Queue {
     let options = QueueOptions {
         retention_seconds: Some(retention_seconds),
@@ -61,7 +61,7 @@ async fn queue_of(recto: &Recto) -> Queue {
     recto.queues().await.unwrap().get("jobs").await.unwrap()
 }
 
-/// Returns the notes that `recto check` prints.
+/// Returns the notes that the command `recto check` prints.
 async fn checked(recto: &Recto) -> String {
     let session = LocalSession::new(recto.clone());
     let outcome = session.tools().unwrap().check(&|_| {}).await.unwrap();
@@ -83,11 +83,11 @@ fn expires_no_messages_of_others() {
         let jobs_ahead = queue_of(&ahead).await;
         let received = jobs_ahead.receive(Receive::up_to(1)).await.unwrap();
         assert_eq!(received.len(), 1, "it is not expired by the clock of the nodes");
-        // Queues and buckets share the clock guard of the store, so it knows of
-        // the wrong clock, too.
+        // Queues and buckets share the clock guard of the store, so the guard must also know that
+        // the clock is wrong.
         let guard = ahead.store().clock_guard().unwrap();
         assert_eq!(guard.status(None).state, ClockState::AheadOfNodes);
-        // Maintenance of queues runs every 30 seconds, so wait until it has run.
+        // Maintenance of queues runs every 30 seconds. Wait until it has run.
         tokio::time::sleep(Duration::from_secs(35)).await;
         assert_eq!(jobs.receive(Receive::up_to(10)).await.unwrap().len(), 2);
         let status = jobs.stats().await.unwrap();
@@ -140,8 +140,8 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             let record = json!({ "at": at.to_string(), "id": id });
             DynamicRecord::from_json(definition.clone(), record.as_object().unwrap()).unwrap()
         };
-        // A slow machine measures a difference that is up to half a second smaller,
-        // so add half a second.
+        // On a slow machine, Recto may measure a difference that is half a second too small, so add
+        // half a second.
         let wrong = open_ahead(&store, 180 * SECOND_MICROS + SECOND_MICROS / 2).await;
         let readings = wrong.dynamic("readings").unwrap();
         for outcome in [
@@ -158,8 +158,8 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             assert!(error.hint().unwrap().contains("NTP"));
         }
         wrong.close().await.unwrap();
-        // A difference of 3 s is possible between machines with a time service,
-        // so the put succeeds.
+        // A difference of 3 s is normal between machines with a time service, so the put must
+        // succeed.
         let near = open_ahead(&store, 3 * SECOND_MICROS).await;
         near.dynamic("readings").unwrap().put(&record(2)).await.unwrap();
         near.close().await.unwrap();
@@ -253,8 +253,8 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
         assert_eq!(jobs.receive(Receive::up_to(1)).await.unwrap(), []);
         assert_eq!(jobs.stats().await.unwrap().messages, 0);
         ahead.close().await.unwrap();
-        // After the wrong clock was confirmed, the correct clock is behind. It only deletes too
-        // late, and can be confirmed again.
+        // After the wrong clock was confirmed, the right clock appears to be behind. It then only
+        // deletes too late, and it can be confirmed again.
         let right = store.open().await;
         assert_eq!(right.check_clock().await.state, ClockState::Agrees);
         right.confirm_clock().await.unwrap();
@@ -295,7 +295,8 @@ fn embedded_asks_once_after_it_was_closed_for_longer() {
             make_queue(&recto, retention_days * DAY_SECONDS).await;
             recto.close().await.unwrap();
             let mut now = START_MILLIS;
-            // The recorded time is renewed at each opening, so that short times do not add up.
+            // Recto renews the recorded time whenever the store is opened, so that short times do
+            // not add up.
             for (closed, state) in [
                 (23 * HOUR_MILLIS, ClockState::Agrees),
                 (23 * HOUR_MILLIS, ClockState::Agrees),

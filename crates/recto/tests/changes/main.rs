@@ -1,5 +1,5 @@
-//! Tests of schemas, views and records that change while programs use them.
-// Tests may print, because the harness shows the output of a test that fails.
+//! Tests of schemas, views and records that are changed while programs use them.
+// Tests may print, because the test harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

@@ -1,24 +1,23 @@
-//! Starts child processes, which tests stop or kill. Each child runs an ignored test of the same
-//! program.
+//! Child processes that tests start, stop or kill. Each child executes an ignored test of the same
+//! test program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
-/// Returns the path of a test function in the form that the test harness accepts: without the name
-/// of the program.
+/// Returns the path of a test function in the form that the test harness accepts as a filter:
+/// without the name of the program.
 pub(crate) fn path_of<Test>(_test: Test) -> &'static str {
     let path = std::any::type_name::<Test>();
     path.split_once("::").map_or(path, |(_program, path)| path)
 }
 
-/// Starts an ignored test in a child process with these environment variables. Each line that the
-/// child prints is sent to `lines`. A child may regard the end of its standard input as the signal
-/// to end.
+/// Starts an ignored test in a child process with the given environment variables. Sends each line
+/// that the child prints to `lines`. A child may stop when its standard input ends.
 pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<String>) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        // With a single thread, the harness would print the name of the test before the first line
-        // of the child, so use two threads.
+        // Use two test threads: with only one, the harness would print the test's name before the
+        // first line of the child.
         .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=2"])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
@@ -36,7 +35,7 @@ pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<Str
     child
 }
 
-/// Kills a process at once and waits for its end.
+/// Kills a child process and waits for its end.
 pub(crate) fn kill(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();

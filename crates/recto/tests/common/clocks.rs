@@ -1,4 +1,4 @@
-//! Clocks of one process that differ from the clocks of the machine.
+//! Test clocks that differ from the machine's clocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use recto::{Environment, RecoveryPass, Recto};
 use recto_model::environment::Source;
 
-/// Time after which a process without activity is regarded as dead.
+/// Time without activity after which a process is regarded as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(31);
 
-/// Source of time with the machine's clocks and two differences: the wall clock has an offset, and
-/// the monotonic clock jumps when a test calls [`jump`](Self::jump).
+/// Source of time based on the machine's clocks, with two differences: the wall clock has an
+/// offset, and the monotonic clock can [`jump`](Self::jump).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clocks {
     off_micros: i64,
@@ -19,7 +19,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Returns clocks whose wall clock is off by this number of microseconds.
+    /// Returns clocks whose wall clock is `off_micros` microseconds ahead of the machine's.
     pub(crate) fn off_by(off_micros: i64) -> Self {
         Self {
             off_micros,
@@ -27,8 +27,8 @@ impl Clocks {
         }
     }
 
-    /// Moves the monotonic clock of this process forward. The process then regards each process as
-    /// dead that was not active meanwhile.
+    /// Moves the monotonic clock forward by `time`. The process with this clock then regards other
+    /// processes as dead if they were not active in between.
     pub(crate) fn jump(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap();
         self.ahead_nanos.fetch_add(nanos, Ordering::SeqCst);
@@ -42,8 +42,8 @@ impl Clocks {
     }
 }
 
-/// Recovers the work of dead processes without waiting: the clocks jump by half a minute, in which
-/// the dead processes were not active.
+/// Completes the changes of dead processes without waiting: the clocks jump by half a minute, so
+/// that the inactive processes count as dead.
 pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryPass {
     let told = |pass: &RecoveryPass| {
         if pass.watched > 0 {
@@ -54,8 +54,8 @@ pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryP
     recto.recover(told).await.unwrap()
 }
 
-/// Source of time whose wall clock shows the time that a test sets, in milliseconds since 1970. The
-/// other clocks are the machine's.
+/// Source of time whose wall clock stands at the time that a test sets, in milliseconds since 1970.
+/// The other clocks are the machine's.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing(Arc<AtomicI64>);
 

@@ -1,4 +1,4 @@
-//! Compares views with the records of their collections.
+//! Comparison of views with the records of their collections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use recto_model::{Table, Type, Value, cell, json};
 use recto_plan::SortOrder;
 use serde_json::Value as Json;
 
-/// Asserts that each view of a collection has exactly the entries of the existing records. Returns
+/// Asserts that each view of a collection has exactly the rows that the records require. Returns
 /// the number of records.
 pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> usize {
     let records = recto.dynamic(collection).unwrap();
@@ -57,8 +57,8 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
     records.len()
 }
 
-/// Asserts that views are exact as [`assert_views_are_exact`] does, and that `verify` finds nothing wrong in
-/// the store.
+/// Asserts that views have exactly the required rows, as [`assert_views_are_exact`] does, and that
+/// `verify` finds no fault.
 pub(crate) async fn assert_views_are_well(recto: &Recto, collection: &str) -> usize {
     let records = assert_views_are_exact(recto, collection).await;
     let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
@@ -66,8 +66,8 @@ pub(crate) async fn assert_views_are_well(recto: &Recto, collection: &str) -> us
     records
 }
 
-/// Returns the remaining lifetime in seconds of each entry of the collection's views. `None`: the entry does
-/// not expire.
+/// Returns, for each row of the collection's views, its remaining lifetime in seconds. `None` if
+/// the row does not expire.
 pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Option<u32>> {
     let definition = recto.dynamic(collection).unwrap().definition();
     let mut ends = Vec::new();
@@ -78,8 +78,8 @@ pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Optio
     ends
 }
 
-/// Returns the table of a view with its bucket settings, as queries use it. The list of tables does
-/// not contain these settings.
+/// Returns the table of a view with its bucket settings, as queries use it. The store's list of
+/// tables lacks these settings.
 pub(crate) async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
     let start = format!("{collection}_{view}_");
     let is_it = |table: &Table| {
@@ -100,10 +100,11 @@ fn shown(ty: &Type, value: &Value) -> Json {
     json::to_json(ty, value)
 }
 
-/// Cells of a row.
+/// Cells (encoded values) of a row; `None` is null.
 type Row = Vec<Option<Vec<u8>>>;
 
-/// Returns all rows of a table, each with its remaining lifetime in seconds if it expires.
+/// Returns all rows of a table, each with its remaining lifetime in seconds, or `None` if the row
+/// does not expire.
 async fn rows(recto: &Recto, table: &Table) -> Vec<(Row, Option<u32>)> {
     let table = Arc::new(table.clone());
     let snapshot = recto.store().snapshot().unwrap();

@@ -1,4 +1,4 @@
-//! Store whose process dies at a chosen call.
+//! Store wrapper that simulates a process that is killed at a chosen store call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,33 +12,33 @@ use recto::store::{
 use recto_model::Table;
 use tokio::sync::Notify;
 
-/// Moment at which the process dies, relative to a call that changes something.
+/// Moment at which the process is killed, relative to a store call that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Before the store executes the call.
     Before,
     /// After the store executed the call, and before it answers.
     After,
-    /// Instead of executing the call: the store executes only concurrent and later calls, until the
-    /// test calls [`kill`](Killing::kill).
+    /// Instead of executing the call. The store still executes concurrent and later calls, until
+    /// the test calls [`kill`](Killing::kill).
     Beside,
 }
 
-/// Store that executes a limited number of changes, and then answers no more calls that change
+/// Store wrapper that executes a limited number of changes, and then answers no call that changes
 /// something. Reads succeed.
 pub(crate) struct Killing {
     inner: Arc<dyn Store>,
     left: AtomicI64,
     cut: Cut,
-    /// Returns whether calls to the table with this name are counted.
+    /// Returns whether calls to the table with the given name are counted.
     counts: fn(&str) -> bool,
     is_dead: AtomicBool,
     killed: Notify,
 }
 
 impl Killing {
-    /// Returns a store that dies at a call to a table that `counts` selects, after
-    /// [`arm`](Self::arm) was called.
+    /// Returns a store wrapper that simulates a kill at a call to a table that `counts` selects,
+    /// after [`arm`](Self::arm) is called.
     pub(crate) fn new(inner: &Arc<dyn Store>, cut: Cut, counts: fn(&str) -> bool) -> Arc<Self> {
         Arc::new(Self {
             inner: Arc::clone(inner),
@@ -50,17 +50,18 @@ impl Killing {
         })
     }
 
-    /// Sets the number of changes that the store still executes before the fatal call.
+    /// Sets the number of changes that the store still executes before the call at which the
+    /// process is killed.
     pub(crate) fn arm(&self, calls: i64) {
         self.left.store(calls + 1, Ordering::SeqCst);
     }
 
-    /// Waits until the fatal call arrives.
+    /// Waits until the call at which the process is killed.
     pub(crate) async fn killed(&self) {
         self.killed.notified().await;
     }
 
-    /// Stops the store: it executes and answers no further calls.
+    /// Stops the store: it executes and answers no further calls that change something.
     pub(crate) fn kill(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }

@@ -1,7 +1,7 @@
-//! Support code of all test programs: the two stores, and a collection under test that is compared
-//! with the oracle.
-// Each test binary uses only some of these parts. Tests may print, because the harness shows the
-// output of a test that fails.
+//! Support code of all test programs: stores of both kinds, and a tested collection that is
+//! compared with the oracle (an independent implementation).
+// Each test program uses only some of the modules. Tests may print, because the test harness shows
+// the output of a test that fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 pub(crate) mod children;
@@ -20,8 +20,8 @@ pub(crate) use stores::{Fresh, Kind, Scope, Suite};
 #[allow(unused_imports)] // not every test binary uses this type
 pub(crate) use subject::Subject;
 
-/// Runtime of all tests of a program. Tests share connections, and a connection works only while
-/// the runtime exists that created it.
+/// Async runtime of all tests of a program. Tests share connections, which work only as long as the
+/// runtime that created them exists.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -29,8 +29,8 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// Returns the seed for random values: the value of the environment variable `RECTO_TEST_SEED`, or
-/// a new seed. Prints the seed, so that a failure can be repeated.
+/// Returns the seed for random values: the environment variable `RECTO_TEST_SEED` if it is set,
+/// otherwise a new seed. Prints the seed, so that a failure can be repeated.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let given = given.map(|text| text.parse().expect("RECTO_TEST_SEED is a whole number"));
@@ -51,13 +51,13 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Defines the tests `embedded::NAME` and `cassandra::NAME` of each behavior.
+/// Defines the tests `embedded::NAME` and `cassandra::NAME` for each behavior: the same test on
+/// both kinds of stores.
 ///
-/// A behavior is a function that takes the store under test, opened with the schema that the first
-/// argument names. The modules of the behaviors are siblings of the module that calls this macro.
-/// Behaviors after `only on cassandra;` have no test on an embedded store.
-/// The stores are removed after the last of these tests. An attribute before a name applies to the
-/// test on Cassandra only, and marks it as slow.
+/// A behavior is a function that takes the store under test, opened with the schema in the first
+/// argument. The modules of the behaviors are siblings of the module that calls the macro.
+/// Behaviors after `only on cassandra;` have no test on an embedded store. The stores are removed
+/// after the last test. An attribute before a name marks the test as slow on Cassandra.
 #[macro_export]
 macro_rules! on_both_stores {
     ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+;

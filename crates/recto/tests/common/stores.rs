@@ -31,8 +31,8 @@ pub(crate) fn kind_of(recto: &Recto) -> Kind {
     }
 }
 
-/// Returns a new store in memory. With transactions it behaves like the embedded store, without
-/// them like Cassandra.
+/// Returns a new store in memory. With transactions, it behaves like the embedded store, and
+/// without transactions like Cassandra.
 pub(crate) async fn in_memory(transactions: bool) -> Recto {
     let limits = Limits {
         remote: !transactions,
@@ -47,16 +47,16 @@ pub(crate) async fn in_memory(transactions: bool) -> Recto {
         .unwrap()
 }
 
-/// Returns the schema that `text` declares.
+/// Parses a schema, and panics with its errors if it is invalid.
 pub(crate) fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// Request timeout of tests. It is long, because tests run concurrently with each other and with
-/// starting nodes on few processors.
+/// Request timeout of tests. It is long, because many tests and starting Cassandra nodes share few
+/// processors.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Address of a new store for one test. The store does not exist until the test opens it.
+/// Address of a new store for one test. The store is created when the test opens it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh {
     pub(crate) kind: Kind,
@@ -68,8 +68,8 @@ impl Fresh {
         Self::named(kind, "recto_suite")
     }
 
-    /// Returns an address whose folder or keyspace has this prefix. Recto does not attach keyspaces
-    /// with the prefix `recto_`.
+    /// Returns an address whose folder or keyspace has the given prefix. Use another prefix than
+    /// `recto_` for a keyspace that the test attaches, because Recto rejects that prefix.
     pub(crate) fn named(kind: Kind, prefix: &str) -> Self {
         let address = match kind {
             Kind::Embedded => {
@@ -98,12 +98,12 @@ impl Fresh {
     }
 }
 
-/// Tests of one module that create stores. The last test to end removes the stores. If some tests
-/// were not run, the next run of the suite removes them.
+/// Test suite: the tests of a module, which create stores. The last test to end removes the stores.
+/// If some tests were not run, the next run of the suite removes them.
 pub(crate) struct Suite {
     /// Path of the module, which is the name of the suite.
     name: &'static str,
-    /// Number of tests of the module.
+    /// Number of tests of the module, to know which test is the last.
     tests: usize,
     running: AtomicUsize,
     ended: AtomicUsize,
@@ -112,12 +112,12 @@ pub(crate) struct Suite {
 }
 
 thread_local! {
-    /// Suite to which the test on this thread belongs.
+    /// Suite of the test that runs on the current thread.
     static SUITE: Cell<Option<&'static Suite>> = const { Cell::new(None) };
 }
 
 impl Suite {
-    /// Returns the suite of a module with this number of tests.
+    /// Returns the suite of a module that has `tests` tests.
     pub(crate) const fn new(name: &'static str, tests: usize) -> Self {
         Self {
             name,
@@ -129,8 +129,8 @@ impl Suite {
         }
     }
 
-    /// Returns the store of this kind that the tests of the suite share. The first call creates it
-    /// with `schema`.
+    /// Returns the store of the given kind that the tests of the suite share. The first call
+    /// creates it with the schema `schema`.
     pub(crate) async fn shared(&self, kind: Kind, schema: &str) -> Recto {
         let cell = match kind {
             Kind::Embedded => &self.embedded,
@@ -145,12 +145,12 @@ impl Suite {
         .clone()
     }
 
-    /// Returns the folder in which only the tests of this suite have their stores.
+    /// Returns the folder in which only the tests of the suite have their stores.
     fn scratch(&self) -> Scratch {
         Scratch::new(Path::new(FOLDER).join(self.name.replace("::", "-")))
     }
 
-    /// Removes the stores of these tests, and the stores of processes that have ended.
+    /// Removes the stores of the suite's tests, and stores that ended processes left behind.
     async fn remove_all(&self) {
         for shared in [&self.embedded, &self.cassandra]
             .into_iter()
@@ -170,8 +170,7 @@ impl Suite {
     }
 }
 
-/// Guard that exists while a test of a suite runs. The stores that the test creates belong to the
-/// suite.
+/// Guard that exists while a test runs. Stores that the test creates belong to the guard's suite.
 pub(crate) struct Scope(&'static Suite);
 
 impl Scope {
@@ -186,8 +185,8 @@ impl Drop for Scope {
     fn drop(&mut self) {
         SUITE.set(None);
         self.0.ended.fetch_add(1, Ordering::SeqCst);
-        // If the stated number of tests is too small, other tests may still run, so remove the
-        // stores only after the last running test.
+        // If the suite's stated number of tests is too small, other tests may still run. Remove the
+        // stores only when none runs.
         let is_last = self.0.running.fetch_sub(1, Ordering::SeqCst) == 1;
         if is_last && self.0.ended.load(Ordering::SeqCst) >= self.0.tests {
             super::run(self.0.remove_all());
@@ -197,8 +196,8 @@ impl Drop for Scope {
 
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Returns the folder for the stores of the running test. It is the folder of the test's suite.
-/// Without a suite, it is a folder that a later process empties.
+/// Returns the folder for the stores of the running test: the folder of its suite or, without a
+/// suite, a folder that a later process empties.
 fn scratch() -> Scratch {
     SUITE.get().map_or_else(|| Scratch::new(FOLDER), Suite::scratch)
 }

@@ -1,4 +1,5 @@
-//! Collection under test, together with the oracle that knows its rows.
+//! Collection under test, together with an oracle: an independent implementation that knows the
+//! expected rows.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use serde_json::{Map, Value as Json};
 
 use super::Kind;
 
-/// Names of the views that the declaration of a subject can have:
+/// Names of the views that the tested collection can have:
 ///
 /// - `FULL` has all fields.
 /// - `NARROW` lacks a field that no query reads.
 /// - `NULLS` and `NULLS_FIRST` have order fields that may be null, with nulls last or first. Before
-///   each such field, the table has a column that records whether the field is null.
-/// - `BUCKETS` has partitions in buckets.
+///   each such field, the table has a column that marks null values.
+/// - `BUCKETS` has partitions that are divided into buckets.
 pub(crate) const FULL: &str = "full";
 pub(crate) const NARROW: &str = "narrow";
 pub(crate) const NULLS: &str = "nulls";
@@ -27,30 +28,30 @@ pub(crate) const NULLS_FIRST: &str = "nulls_first";
 pub(crate) const BUCKETS: &str = "buckets";
 pub(crate) const VIEWS: [&str; 5] = [BUCKETS, FULL, NARROW, NULLS, NULLS_FIRST];
 
-/// Name of the view that declares the collations of fields that are not in the order of the other
-/// views.
+/// Name of an additional view that declares the collations of fields which are not in the order of
+/// the tested view.
 const BESIDE: &str = "beside";
 
-/// Maximum number of changes in one batch.
+/// Maximum number of changes in one batch of the tests.
 const BATCH_CHANGES: usize = 100;
-/// Maximum number of attempts to store rows while the outcome is unknown.
+/// Maximum number of attempts to store rows whose outcome is unknown.
 const MAX_ATTEMPTS: u32 = 5;
-/// Maximum duration of a page. It is long, because tests share the machine and its Cassandra with others.
+/// Timeout of a page. It is long, because many tests share the machine and its Cassandra.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Collection in a store, and the oracle with its expected content.
+/// Collection under test: a collection in a store, and the oracle with its expected rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) recto: Recto,
     pub(crate) collection: Collection<DynamicRecord>,
     pub(crate) definition: Arc<schema::Collection>,
     pub(crate) oracle: Oracle,
-    /// View that queries use instead of the collection's own sort order.
+    /// View that queries read. `None` if they read the base table.
     pub(crate) view: Option<View>,
 }
 
-/// View under test. It has the sort order that the oracle's collection has. The collection in the
-/// store has its own key, and the same fields and two more.
+/// View under test. It has the sort order of the oracle's collection. The collection in the store
+/// has another key, the fields of the oracle's collection, and two more fields.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) name: &'static str,
@@ -58,14 +59,14 @@ pub(crate) struct View {
     stored: Arc<schema::Collection>,
 }
 
-/// Fields that only the collection in the store has: its key (`OWN_KEY`), and a field that a narrow
-/// view leaves out (`LEFT_OUT`).
+/// Names of the fields that the stored collection has in addition to the fields of the oracle's
+/// collection: its key ([`OWN_KEY`]), and a field that a narrow view lacks ([`LEFT_OUT`]).
 const OWN_KEY: &str = "beyond_key";
 const LEFT_OUT: &str = "beyond_rest";
 
 impl Subject {
-    /// Returns the subject of an existing collection. The collection must contain no rows that the
-    /// test will query.
+    /// Returns the subject for an existing collection. The collection must not contain rows that
+    /// the test's queries would return.
     pub(crate) fn new(recto: &Recto, name: &str) -> Self {
         let definition = Arc::clone(recto.schema().collection(name).unwrap());
         let collection = recto.dynamic(name).unwrap();
@@ -78,9 +79,9 @@ impl Subject {
         }
     }
 
-    /// Returns a schema for the store. It declares a collection with a view `name` that has the
-    /// sort order of the oracle's collection. If fields outside the order of the view have
-    /// collations, the schema has one more view for them, which no query uses.
+    /// Returns the schema of a store whose collection has a view `name` with the sort order of the
+    /// oracle's collection. If fields outside the view's order have collations, the schema has
+    /// another view that declares them.
     pub(crate) fn declared(oracle: &Oracle, name: &str, kind: Kind) -> String {
         let (definition, collations) = (oracle.collection(), oracle.collations());
         let mut fields = definition.fields.clone();
@@ -134,8 +135,8 @@ impl Subject {
         text
     }
 
-    /// Returns the subject of the view `name`. Its collection must be empty and have the name of
-    /// the oracle's collection.
+    /// Returns the subject that reads the view `name`. The collection must be empty, and have the
+    /// name of the oracle's collection.
     pub(crate) fn of_view(recto: &Recto, oracle: Oracle, name: &'static str) -> Self {
         let definition = Arc::clone(oracle.collection());
         let stored = Arc::clone(recto.schema().collection(&definition.name).unwrap());
@@ -165,9 +166,9 @@ impl Subject {
         record
     }
 
-    /// Returns the key of a row for the collection in the store. The keys sort as the partitions of
-    /// the oracle do. Rows that are equal in the view's order therefore have the same order as in
-    /// the oracle.
+    /// Returns the key of a row for the collection in the store. The keys sort like the partitions
+    /// of the oracle. Rows that are equal in the view's order therefore have the same order in the
+    /// view as in the oracle.
     fn own_key(&self, row: &Row) -> Value {
         let mut bytes = Vec::new();
         for name in self.definition.base().partition {
@@ -193,14 +194,14 @@ impl Subject {
         Value::Blob(bytes)
     }
 
-    /// Returns the row that a JSON object describes.
+    /// Converts a JSON object to a row: one value for each field of the collection.
     pub(crate) fn row(&self, json: &Json) -> Row {
         let record =
             DynamicRecord::from_json(Arc::clone(&self.definition), json.as_object().unwrap()).unwrap();
         record.values().to_vec()
     }
 
-    /// Stores rows in the store and in the oracle.
+    /// Writes rows to the store and to the oracle.
     pub(crate) async fn put_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         let rows: Vec<Row> = rows.into_iter().collect();
         for chunk in rows.chunks(BATCH_CHANGES) {
@@ -211,8 +212,8 @@ impl Subject {
         }
     }
 
-    /// Writes rows. If the outcome of a write is unknown, which happens on a busy machine, the
-    /// function writes the rows again.
+    /// Writes rows to the store. If the outcome of a write is unknown, as can happen on a busy
+    /// machine, writes the rows again.
     async fn send(&self, rows: &[Row]) {
         for attempt in 1.. {
             let mut batch = self.recto.batch();
@@ -228,7 +229,7 @@ impl Subject {
         }
     }
 
-    /// Stores rows that are given as JSON.
+    /// Writes rows that are given as JSON to the store and to the oracle.
     pub(crate) async fn put(&mut self, rows: impl IntoIterator<Item = Json>) {
         let rows: Vec<Row> = rows.into_iter().map(|row| self.row(&row)).collect();
         self.put_rows(rows).await;
@@ -244,7 +245,7 @@ impl Subject {
         self.oracle.delete(row);
     }
 
-    /// Returns the values of the key of a row, in the order of the key's fields.
+    /// Returns the values of a row's key, in the order of the key fields.
     pub(crate) fn key(&self, row: &Row) -> Vec<Value> {
         let names = self.definition.key.iter();
         names
@@ -252,12 +253,12 @@ impl Subject {
             .collect()
     }
 
-    /// Returns the query with this filter text and this sort text.
+    /// Returns the query with the given filter text and sort text.
     pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
         self.asked().filter(filter).order_by(sort)
     }
 
-    /// Returns a query without a filter. It reads the view if the subject has one.
+    /// Returns a query without a filter, of the view if the subject has one.
     fn asked(&self) -> PageQuery<DynamicRecord> {
         let query = self.collection.query().timeout(PAGE_TIMEOUT);
         match &self.view {
@@ -266,8 +267,8 @@ impl Subject {
         }
     }
 
-    /// Returns the query for a question. The filter is text, or built with the Rust API if `built`
-    /// is true or the text is too long.
+    /// Converts a question of the oracle to a query of the store. The filter is text, or is built
+    /// with the Rust API if `built` is true or the text would be too long.
     pub(crate) fn query(&self, question: &Question, built: bool) -> PageQuery<DynamicRecord> {
         let filter = question.filter_text(&self.definition);
         let mut query = self.asked().order_by(question.sort_text(&self.definition));
@@ -315,7 +316,7 @@ impl Subject {
         }
     }
 
-    /// Asserts that the rows are the expected rows, in the same order.
+    /// Asserts that the rows `found` equal the rows `expected`, in the same order.
     pub(crate) fn assert_rows(&self, found: &[Row], expected: &[Row], context: &str) {
         let is_same = found.len() == expected.len()
             && found
@@ -339,7 +340,7 @@ impl Subject {
     }
 }
 
-/// Returns the line of a view's declaration that sets these collations, as pairs of field and
+/// Returns the line of a view's declaration that sets collations, given as pairs of field and
 /// locale.
 fn collate(fields: &[(&String, &String)]) -> String {
     if fields.is_empty() {
@@ -352,9 +353,9 @@ fn collate(fields: &[(&String, &String)]) -> String {
     format!("collate = {{ {} }}\n", each.join(", "))
 }
 
-/// Returns the declaration of the smallest possible buckets. They are by time if the first order
-/// field is an ascending time. Otherwise, they are by number of rows, or by size on Cassandra,
-/// which does not count rows.
+/// Returns a bucket option that divides partitions into the smallest possible buckets: by time if
+/// the first order field is an ascending time, otherwise by number of rows. Cassandra does not
+/// count rows, so on Cassandra they are by size.
 fn smallest_bucket(definition: &schema::Collection, kind: Kind) -> String {
     let base = definition.base();
     let by_time = base.order.first().filter(|column| {
@@ -380,12 +381,13 @@ fn operator(comparison: Comparison) -> Operator {
     }
 }
 
-/// Returns the rows of a page.
+/// Returns the rows of a page, without the fields that only the collection in the store has.
 pub(crate) fn rows(page: &Page<DynamicRecord>) -> Vec<Row> {
     page.items().iter().map(row_of).collect()
 }
 
-/// Returns the row of a record, without the fields that only the collection in the store has.
+/// Converts a record to a row of the oracle. Leaves out the fields [`OWN_KEY`] and [`LEFT_OUT`],
+/// which only the stored collection has.
 fn row_of(record: &DynamicRecord) -> Row {
     let fields = record.collection().fields.iter().zip(record.values());
     let own = fields.filter(|(field, _)| ![OWN_KEY, LEFT_OUT].contains(&field.name.as_str()));

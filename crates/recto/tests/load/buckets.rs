@@ -1,11 +1,11 @@
-//! Tests of loads of flights into buckets. The loading processes are killed at random moments, while other
-//! tasks write and read pages. The tests check that no row is lost or stored twice, that no bucket is too
-//! large, and that few bytes are moved.
+//! Tests of loading flights into buckets. The loading processes are killed at random moments, while
+//! other tasks write and read pages. The tests check that no row is lost or stored twice, that no
+//! bucket is too large, and that few bytes are moved.
 //!
-//! The test loads a part of the flights, and `RECTO_TEST_SCALE` multiplies this part. The scale 48 loads
-//! all flights. On Cassandra, each load waits until its buckets are split in advance, so the test takes
-//! minutes. Run it by name:
-//! `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
+//! The test loads a part of the flights, which the environment variable `RECTO_TEST_SCALE`
+//! multiplies. The scale 48 loads all flights. On Cassandra, each load waits until its buckets are
+//! split in advance, so the test takes minutes. Run it by name: `cargo test -p recto --test load --
+//! --ignored flights_loaded_on_cassandra`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -52,30 +52,32 @@ order = ["-time_hour"]
 bucket = BUCKET
 "#;
 
-/// Environment variables for a child process: the store that it opens, the folder of the file, and the
-/// first number that its writer uses.
+/// Environment variables for a child process: the store that it opens, the folder with the file to
+/// load, and the index of the first flight that it writes.
 const STORE: &str = "RECTO_TEST_BUCKETS_STORE";
 const FOLDER: &str = "RECTO_TEST_BUCKETS_FOLDER";
 const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
-/// Scale at which the test loads all flights. A smaller scale loads a proportionally smaller part.
+/// Scale at which the test loads all flights. A smaller scale loads a proportional part.
 const WHOLE: usize = 48;
-/// Divisor of the number of flights on Cassandra, because a repair examines the partition of each of
-/// hundreds of aircraft.
+/// Divisor of the number of flights on Cassandra. It is necessary because a repair examines the
+/// partition of each of hundreds of aircraft.
 const FEWER_ON_CASSANDRA: usize = 3;
 /// Number of times that the test kills the loading process.
 const KILLS: i64 = 3;
 /// Number of kills on Cassandra, where a load takes a minute.
 const KILLS_ON_CASSANDRA: i64 = 1;
-/// Distance between the first numbers of two processes. No process writes more flights.
+/// Distance between the first flight numbers of two processes. It exceeds the number of flights
+/// that a process writes.
 const WRITES_OF_A_LIFE: i64 = 1_000_000;
-/// Carrier of the flights that other tasks write during the load.
+/// Carrier of the flights that other tasks write during the load, to distinguish them from loaded
+/// flights.
 const LIVE: &str = "ZZ";
 const FIRST_LIVE_MILLIS: i64 = 1_388_534_400_000;
-/// Pause after each write and each page during a load on Cassandra. Without the pause, the writer and the
-/// reader would take most of the node's time.
+/// Pause of the writer and of the reader after each operation on Cassandra. Without the pause, they
+/// would take most of the node's time from the load.
 const LIVE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Pauses on a remote store, so that the load gets most of the store's time.
+/// Pauses if the store is remote, so that the load gets most of the store's time.
 async fn make_way(recto: &Recto) {
     if recto.store().limits().remote {
         tokio::time::sleep(LIVE_PAUSE).await;
@@ -86,7 +88,7 @@ fn scale() -> usize {
     std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().unwrap())
 }
 
-/// Returns the size of the load's memory in bytes and the size of buckets. The file fills this memory
+/// Returns the memory of the load in bytes, and the bucket option. The file fills this memory
 /// several times, and hundreds of buckets.
 fn sizes() -> (u64, &'static str) {
     if scale() >= WHOLE {
@@ -96,7 +98,7 @@ fn sizes() -> (u64, &'static str) {
     }
 }
 
-/// Returns the line with the names of the fields, and every `part`th flight as a line.
+/// Returns the header line of the CSV file, and every `part`th flight as a line.
 fn flights(part: usize) -> (String, Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recto-cli/data/flights.csv.zip");
     let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
@@ -147,7 +149,8 @@ async fn load(recto: &Recto, folder: &Path) -> u64 {
     report.unwrap().collections[0].rows_stored
 }
 
-/// Writes flights of the carrier `LIVE`, and prints their numbers.
+/// Writes flights of the carrier [`LIVE`], numbered from `first`, and prints their numbers when
+/// they are acknowledged.
 async fn write(recto: &Recto, first: i64, last: &AtomicI64) {
     let flights = recto.dynamic("flights").unwrap();
     let definition = flights.definition();
@@ -193,8 +196,8 @@ fn place(record: &DynamicRecord) -> Place {
     }
 }
 
-/// Reads pages of all flights, newest first. Asserts that the flights are in order, and that the pages
-/// show the flights that were acknowledged before.
+/// Reads pages of all flights, newest first, in a loop. Asserts that the flights are in order, and
+/// that the pages show all flights acknowledged before.
 async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
     let query = recto.dynamic("flights").unwrap().query().view("newest");
     loop {
@@ -234,7 +237,7 @@ fn loader_into_buckets_that_gets_killed() {
         let mut beside = JoinSet::new();
         beside.spawn(async move { write(&writes, first, &written).await });
         beside.spawn(async move { page(&pages, first, &last).await });
-        // Only the load ends by itself, because the writer and the reader end only by a panic.
+        // Only the load ends by itself. The writer and the reader end only by a panic.
         tokio::select! {
             _ = load(&recto, &folder) => {}
             ended = beside.join_next() => ended.unwrap().unwrap(),
@@ -260,12 +263,13 @@ fn spawn(folder: &Path, store: &str, life: i64) -> Child {
         .unwrap()
 }
 
-/// Returns the numbers that a process printed as written, and whether the process ended successfully.
+/// Waits for the end of a child process. Returns the flight numbers that it printed as written, and
+/// whether it ended successfully.
 fn ended(mut child: Child) -> (Vec<i64>, bool) {
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let numbers = said.lines().filter_map(|line| line.split("acknowledged ").nth(1));
-    // The last line may be truncated, so leave its number out.
+    // The last line may be truncated, so ignore its number.
     let mut numbers: Vec<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
     if !said.ends_with('\n') {
         numbers.pop();
@@ -273,8 +277,8 @@ fn ended(mut child: Child) -> (Vec<i64>, bool) {
     (numbers, child.wait().unwrap().success())
 }
 
-/// Returns the size of the largest bucket relative to its target, the number of buckets, and the number of
-/// their bytes.
+/// Returns the size of the largest bucket relative to its target, the number of buckets, and their
+/// total number of bytes.
 async fn buckets(recto: &Recto) -> (f64, u64, u64) {
     let (mut largest, mut count, mut bytes) = (0.0_f64, 0, 0);
     let session = LocalSession::new(recto.clone());
@@ -304,7 +308,7 @@ async fn buckets(recto: &Recto) -> (f64, u64, u64) {
 
 /// Maximum number of checks whether all splits are complete.
 const LOOKS: usize = 600;
-/// Completes the interrupted splits. Returns the values that [`buckets`] returns.
+/// Completes interrupted splits of buckets. Returns the values of [`buckets`].
 async fn settled(recto: &Recto) -> (f64, u64, u64) {
     let session = LocalSession::new(recto.clone());
     for view in ["", "by_route", "by_tailnum", "newest"] {
@@ -321,7 +325,7 @@ async fn settled(recto: &Recto) -> (f64, u64, u64) {
     buckets(recto).await
 }
 
-/// Loads a file by processes that the test kills, and then checks the stored rows.
+/// Loads a file with child processes that the test kills, and then checks the stored rows.
 fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whole): (&mut Rng, Duration)) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flights.csv"), text).unwrap();
@@ -366,7 +370,7 @@ fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whol
     });
 }
 
-/// Returns the numbers of the flights that other tasks wrote during the load.
+/// Returns the indexes of the flights that other tasks wrote during the load.
 async fn live(recto: &Recto) -> BTreeSet<i64> {
     let query = recto.dynamic("flights").unwrap().query();
     let query = query.filter(format!("carrier = \"{LIVE}\""));
@@ -383,8 +387,8 @@ async fn live(recto: &Recto) -> BTreeSet<i64> {
     }
 }
 
-/// Loads a file without a kill. Prints the number of moved bytes per loaded byte, and returns the duration
-/// of the load.
+/// Loads a file without a kill. Prints the number of moved bytes per loaded byte, and returns the
+/// duration of the load.
 async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flights.csv"), text).unwrap();
@@ -393,7 +397,7 @@ async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Durati
     assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
     let took = begin.elapsed();
     let (mut largest, mut count, mut bytes) = buckets(&recto).await;
-    // Buckets that the last calls made too large are split soon, so look again after a pause.
+    // Buckets that the last writes made too large are split soon. Check again after a pause.
     for _ in 0..LOOKS {
         if largest <= 1.0 {
             break;

@@ -1,5 +1,5 @@
-//! Tests of files that are loaded into collections whose records change, on stores without
-//! transactions. Each row of the file is a change of a record.
+//! Tests of loading files into collections whose records can be updated, on stores without
+//! transactions. Each row of a file is an update of a record.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Fault, Unreliable, load_into, open_with, records_of};
 use crate::views::{CHANGING, counts, sample};
 
-/// Limits like those of Cassandra.
+/// Limits of the store in memory, which make it behave like Cassandra.
 const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -25,10 +25,10 @@ const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const FLIGHTS: usize = 1_200;
-/// Size of a load's buffer in bytes. It is so small that the file needs several buffers.
+/// Size of a load's buffer in bytes. It is so small that a file fills it several times.
 const BUFFER_BYTES: u64 = 192 << 10;
 
-/// Test suite of the tests that open stores on Cassandra.
+/// Test suite of the tests that use stores on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 1);
 
 fn store() -> MemoryStore {
@@ -51,8 +51,8 @@ async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
     counts(&load_into(&session, file, again).await.unwrap(), "updated")
 }
 
-/// Checks the result of three loads: a file, a file with other values for some of its records, and
-/// the second file under another name.
+/// Checks three loads: of a file, of a file with other values for some records, and of the second
+/// file under another name.
 async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: String| {
@@ -74,7 +74,8 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     );
     assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
     assert_eq!(load(recto, &file("c.csv", second.clone())).await, [0, 0, all, 0]);
-    // Of several rows with the same key, the last one wins, at any distance between them.
+    // Of several rows with the same key, the last one must win, whatever their distance in the
+    // file.
     let both = sample(FLIGHTS, false) + second.split_once('\n').unwrap().1;
     let counted = load(recto, &file("d.csv", both)).await;
     assert_eq!(
@@ -87,7 +88,8 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     let there = records_of(&session, "updated").await;
     assert_eq!(load(recto, &file("e.csv", second)).await, [0, 0, all, 0]);
     assert_eq!(there, records_of(&session, "updated").await);
-    // A row that does not fit a view is rejected with the reason, and the other rows load.
+    // A row that does not fit a view must be rejected with the reason, and the other rows must
+    // load.
     let line = |number: usize, origin: &str| format!("2013-01-01T10:00:00Z,ZZ,{number},{origin},LAX,N1,1,\n");
     let long = "x".repeat(9_000);
     let header = sample(0, false);
@@ -119,8 +121,8 @@ fn a_file_is_loaded_into_cassandra() {
     });
 }
 
-/// Checks that a resumed load recognizes rows that are already stored, and keeps changes that
-/// others made since the load began.
+/// Checks that a resumed load recognizes rows that are already stored, and keeps changes that other
+/// clients made since the load began.
 #[test]
 fn resumes_and_keeps_later_changes() {
     run(async {
@@ -137,13 +139,13 @@ fn resumes_and_keeps_later_changes() {
             let session = LocalSession::new(stopped.clone());
             let error = load_into(&session, &file, little).await.unwrap_err();
             assert!(error.to_string().contains("the disk is full"), "{error}");
-            // Let the store work again, so that the stopped load completes the
-            // changes that it has begun.
+            // Let the store work again, so that the stopped load can complete the changes that it
+            // has begun.
             failing.begin(i64::MAX);
             while stopped.writer_metrics().under_way > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            // The stopped load may have stored a record or not, so an update may find no record.
+            // The stopped load may not have stored the record, so the update may find none.
             let flights = whole.dynamic("updated").unwrap();
             let lines = std::fs::read_to_string(&file).unwrap();
             for line in [lines.lines().nth(1).unwrap(), lines.lines().last().unwrap()] {

@@ -1,4 +1,4 @@
-//! Tests of the forms in which other programs write CSV cells.
+//! Tests of loading CSV files in the forms that other programs write.
 
 use recto::session::{CsvOptions, LoadReport, LoadRequest};
 use recto::store::memory::MemoryStore;
@@ -51,13 +51,13 @@ impl Files {
         load_into(&self.session, &path, change).await
     }
 
-    /// Loads a file, and asserts that no row is rejected.
+    /// Loads a CSV file with the given content, and asserts that no row is rejected.
     async fn load(&self, name: &str, text: impl AsRef<[u8]>, csv: &CsvOptions) {
         let report = self.try_load(name, text, csv).await.unwrap();
         assert_eq!(report.collections[0].reasons, [], "{name}");
     }
 
-    /// Loads a file, and returns the reasons of the rejected rows.
+    /// Loads a CSV file with the given content, and returns the reasons of the rejected rows.
     async fn reasons(&self, name: &str, text: impl AsRef<[u8]>, csv: &CsvOptions) -> Vec<String> {
         let report = self.try_load(name, text, csv).await.unwrap();
         let reasons = report.collections[0].reasons.iter();
@@ -184,7 +184,7 @@ async fn rows_that_the_store_rejects_are_read_back_alike() {
     let report = files.try_load("b.csv", text, &csv).await.unwrap();
     assert_eq!(report.collections[0].rows_rejected, 2);
     let rejects = files.rejects("b.csv");
-    // With the same options, the reject file loads the same values.
+    // With the same options, the reject file must load the same values.
     let other = Files::new(&schema).await;
     let report = other
         .try_load_with("c.csv", &rejects, |request| {
@@ -264,7 +264,8 @@ async fn a_file_of_cqlsh_copy_to_loads() {
         r#"{"id":2,"name":"say \"hi\" \\n","ok":false,"bin":"","tags":[],"nums":[],"counts":[],"pair":[7,null]}"#,
     ];
     assert_eq!(files.records().await, expected);
-    // Without these options, the bytes could be base64, and a quote inside a cell ends it.
+    // Without the options, the blob is ambiguous between hex and base64, and a quote inside a cell
+    // ends the cell.
     let reasons = files.reasons("b.csv", text, &nulls(&[])).await;
     let expected = [
         "bin: a blob that may be hex or base64 (hint: --blobs hex)",
@@ -374,7 +375,7 @@ async fn time_formats() {
         ),
         ("%s", "-1", "at", "1969-12-31T23:59:59.000Z"),
         ("%H.%M", "9.05", "tod", "09:05:00.000000000"),
-        // A date pattern has no effect on times of day.
+        // A date pattern must have no effect on times of day.
         ("%Y/%m/%d", "10:00:00", "tod", "10:00:00.000000000"),
     ] {
         let files = Files::new(TYPES).await;
@@ -469,7 +470,7 @@ async fn a_wrong_separator_is_named() {
         files.load("a.csv", text, &csv).await;
         assert_eq!(files.records().await, [r#"{"id":1,"name":"a"}"#]);
     }
-    // With `ignore_unknown`, a column that is left out may have any name.
+    // With `ignore_unknown`, an ignored column may have any name.
     let change = |request: &mut LoadRequest| request.ignore_unknown = true;
     let report = files
         .try_load_with("b.csv", "id,name;n\n2,x\n", change)
@@ -520,8 +521,8 @@ async fn columns_are_mapped_to_fields() {
     assert_eq!(error.message(), "the columns \"x\" and \"y\" are both for x");
 }
 
-/// Checks that the first rows of public files load with suitable options. Without these options,
-/// the files are rejected.
+/// Checks that the first rows of public files load with suitable options, and are rejected without
+/// them.
 #[tokio::test]
 async fn public_files_load() {
     for (text, csv, expected) in [
@@ -576,7 +577,7 @@ async fn public_files_load() {
         ),
     ] {
         let files = Files::new(TYPES).await;
-        // The files have no column with the name of the key, so add one.
+        // The files have no column for the key, so add one.
         let mut lines = text.lines();
         let mut with_id = format!("id,{}\n", lines.next().unwrap());
         for (id, line) in lines.enumerate() {

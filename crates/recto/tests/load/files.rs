@@ -149,7 +149,7 @@ async fn a_file_that_cannot_be_read_is_refused_and_changes_nothing() {
     std::fs::create_dir(bench.path("folder.csv")).unwrap();
     let folder = bench.load(&bench.path("folder.csv")).await.unwrap_err();
     assert_eq!(folder.kind(), ErrorKind::InvalidArgument);
-    // These files begin correctly and are damaged later, so nothing of them is stored.
+    // The files begin correctly and are damaged later. The load must store nothing of them.
     let mut wrong = gzip(CSV.as_ref());
     let checksum = wrong.len() - 8;
     wrong[checksum] ^= 1;

@@ -1,5 +1,5 @@
-//! Checks an embedded store after processes that load, put and write batches were killed at random
-//! moments. All acknowledged records are stored, complete and once.
+//! Checks an embedded store after processes that load files, put records and write batches were
+//! killed at random moments. All acknowledged records must be stored, complete and once.
 //!
 //! Each run uses new random values. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats it.
 //! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
@@ -21,13 +21,14 @@ use crate::common::children::path_of;
 use crate::common::seed;
 use crate::support::{Bench, SCHEMA, load_into, records_of};
 
-/// Environment variable that names the folder of the load for the child process.
+/// Environment variable that tells a child process the folder of the load.
 const FOLDER: &str = "RECTO_TEST_LOAD_FOLDER";
-/// Environment variable with the factor by which the number of kills is multiplied.
+/// Environment variable with a factor for the number of kills.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of child processes that execute one load, one after another, and are killed.
+/// Number of child processes that execute one load, one after another. Each is killed, and the next
+/// resumes the load.
 const LIVES_OF_A_LOAD: usize = 5;
-/// Number of child processes that put records and write batches, one after another, and are killed.
+/// Number of child processes that put records and write batches, one after another. Each is killed.
 const LIVES_OF_A_WRITER: u64 = 24;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -138,7 +139,7 @@ async fn a_load_whose_process_is_killed_ends_as_if_it_had_not_been() {
     assert!(resumed > 0, "no child lived to a checkpoint");
 }
 
-/// Schema of the collection to which the writing child processes write.
+/// Schema of the collection to which child processes write.
 const SLOTS: &str = r#"
 [collection.slots]
 fields = { part = "int", slot = "int", round = "bigint", note = "text" }
@@ -147,22 +148,22 @@ partition = ["part"]
 order = ["slot"]
 writes = "overwrite"
 "#;
-/// Environment variable that tells the child process the number of its first round. In each round,
-/// a task writes once.
+/// Environment variable that tells a child process the index of its first round. In each round,
+/// each of its tasks writes once.
 const ROUND: &str = "RECTO_TEST_ROUND";
 /// Number of tasks that put and delete single records, each in its own partition.
 const PUTTERS: i32 = 3;
-/// Partitions to which each batch writes together.
+/// Partitions to which one batch writes in each round.
 const BATCHED: std::ops::Range<i32> = 100..105;
 const SLOTS_OF_A_PART: i64 = 20;
-/// Upper bound of the number of rounds of one child process.
+/// Upper bound of the number of rounds that one child process executes.
 const ROUNDS_OF_A_LIFE: i64 = 1_000_000;
-/// Minimum number of rounds that a child must write before it is killed, on average.
+/// Minimum average number of rounds that a child process must complete before it is killed.
 const MIN_ROUNDS_OF_A_LIFE: i64 = 3;
-/// Divisor and remainder of the numbers of the rounds that delete a slot instead of writing it.
+/// Divisor and remainder of the indexes of rounds that delete a slot instead of writing it.
 const DELETES: (i64, i64) = (7, 3);
 
-/// Returns the slot that a round writes, and its content after the round. `None`: the round deletes
+/// Returns the slot that a round writes, and the value to store in it. `None` if the round deletes
 /// the slot.
 fn step(round: i64) -> (i32, Option<i64>) {
     let is_put = round % DELETES.0 != DELETES.1;
@@ -182,7 +183,7 @@ async fn open_slots(folder: &Path) -> Recto {
     recto
 }
 
-/// Executes a round in all of these partitions, in one batch.
+/// Executes a round in all partitions of `parts`, in one batch.
 async fn make_step(recto: &Recto, parts: std::ops::Range<i32>, round: i64) {
     let slots = recto.dynamic("slots").unwrap();
     let definition = Arc::clone(recto.schema().collection("slots").unwrap());
@@ -234,8 +235,8 @@ async fn writer_that_gets_killed() {
     }
 }
 
-/// Lets a child process write for the time `life`, and kills it. Returns the last round that each
-/// task of the child printed as acknowledged, by the first partition of the task.
+/// Lets a child process write for the time `life`, and then kills it. For each task, identified by
+/// its first partition, returns the last round that the child printed as acknowledged.
 fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -267,11 +268,11 @@ fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64>
     reader.join().unwrap()
 }
 
-/// Expected content of a partition: the round that wrote each slot last.
+/// Expected content of a partition: for each slot, the index of the round that wrote it last.
 type Held = BTreeMap<i32, i64>;
 
-/// Returns the stored slots of every partition. Asserts that each record is complete, and that no
-/// record appears twice.
+/// Returns the stored slots of every partition. Asserts that each record is complete, and that none
+/// appears twice.
 async fn stored(session: &LocalSession) -> BTreeMap<i32, Held> {
     let mut found: BTreeMap<i32, Held> = BTreeMap::new();
     for record in records_of(session, "slots").await {
@@ -316,7 +317,8 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
             let before = held.entry(part).or_default();
             (first..next).for_each(|round| apply(before, round));
             let mut after = before.clone();
-            // `after` includes the round whose answer did not arrive.
+            // `after` also includes the next round, which may have been executed although it was
+            // not acknowledged.
             apply(&mut after, next);
             let found = found.get(&part).cloned().unwrap_or_default();
             assert!(
@@ -335,7 +337,8 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
         assert!(check.problems.is_empty(), "life {life}: {:?}", check.problems);
     }
     println!("{rounds} rounds acknowledged");
-    // A child lives for a fixed time and writes less on a slow machine, so the minimum is low.
+    // A child lives for a fixed time, and so writes less on a slow machine. The required minimum is
+    // therefore low.
     let least = MIN_ROUNDS_OF_A_LIFE * i64::try_from(LIVES_OF_A_WRITER * scale()).unwrap();
     assert!(rounds >= least, "the children wrote {rounds} rounds");
 }

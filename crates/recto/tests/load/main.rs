@@ -1,5 +1,5 @@
-//! Tests of loads of files and copies of stores, through the session that tools use.
-// Tests may print, because the harness shows the output of a test that fails.
+//! Tests of loading files and copying stores, through the session that tools use.
+// Tests may print, because the test harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 
 mod buckets;

@@ -195,7 +195,8 @@ async fn the_reject_file_stands_where_it_was_asked_for() {
 
 #[tokio::test]
 async fn loads_the_other_rows_if_the_store_rejects_some() {
-    // The store has lower limits than those that the load checks before it writes.
+    // Give the store lower limits than those that the load checks, so that the store rejects some
+    // rows.
     let limits = Limits {
         mutation_bytes: 1_000,
         batch_bytes: 5_000,
@@ -234,7 +235,7 @@ async fn loads_the_other_rows_if_the_store_rejects_some() {
     assert_eq!(lines.len(), 4);
 }
 
-/// Checks that a load does not replace an existing file at the path of the reject file.
+/// Checks that a load does not overwrite an existing file at the path of its reject file.
 #[tokio::test]
 async fn nothing_that_is_there_is_replaced_by_rejects() {
     let bench = Bench::new().await;

@@ -12,8 +12,8 @@ use crate::support::{Bench, Fault, load_into};
 
 const ROWS: u64 = 6_000;
 
-/// Returns a CSV file. Every hundredth row is invalid for both collections, and every tenth row for
-/// the collection `by_count`.
+/// Returns the content of a CSV file. Every hundredth row is invalid for both collections, and
+/// every tenth row for the collection `by_count`.
 fn text() -> String {
     let mut text = "sensor,at,count,note\n".to_owned();
     for number in 0..ROWS {
@@ -127,8 +127,8 @@ async fn a_reject_file_that_is_gone_is_made_again() {
     }
 }
 
-/// Checks that a resumed load begins again if a table was added. The new table lacks the rows that
-/// were stored before, so the load stores them again, with their earlier write timestamps.
+/// Checks that a resumed load starts from the beginning if a table was added. The new table lacks
+/// the rows stored so far, so the load must store them again, with their earlier write timestamps.
 #[tokio::test]
 async fn a_load_that_goes_on_where_a_table_was_added_begins_anew() {
     let expected = uninterrupted().await;

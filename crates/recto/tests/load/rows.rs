@@ -1,4 +1,4 @@
-//! Tests of the effect of each row of a file on the records.
+//! Tests of how the rows of a loaded file change the records.
 
 use std::sync::Mutex;
 
@@ -168,15 +168,15 @@ async fn outcomes_that_are_unknown_are_asked_for_again() {
     let (session, store) = bench.unreliable(crate::support::Fault::Unknown, 1, 2).await;
     let report = load_into(&session, &file, |_| {}).await.unwrap();
     assert_eq!(report.collections[0].rows_stored, 1);
-    // The load writes its first state, tries three times to write the row, and
-    // writes two more states.
+    // The load writes its first checkpoint, tries three times to write the row, and writes two more
+    // checkpoints.
     assert_eq!(store.calls.load(std::sync::atomic::Ordering::Relaxed), 6);
     assert_eq!(bench.records("readings").await.len(), 1);
 }
 
-/// Checks that a load counts records, not rows. A row does not replace a record that never changes
-/// and has the same key. The row may be in the same buffer as the record or in a later buffer. The
-/// record may be from the file or from the store.
+/// Checks that a load counts records, not rows. A row must not replace a record of an append-only
+/// collection with the same key. The record may be in the same buffer, in an earlier buffer, or in
+/// the store.
 #[tokio::test]
 async fn rows_of_one_key_are_counted_as_what_they_are() {
     const KEYS: usize = 900;
@@ -206,7 +206,7 @@ async fn rows_of_one_key_are_counted_as_what_they_are() {
         };
         let keys = KEYS as u64;
         let report = bench.load_with(&file, with(false)).await.unwrap();
-        // The rows have `KEYS` different keys in `by_count`, but the same key in `readings`.
+        // The rows have `KEYS` different keys in `by_count`, but all the same key in `readings`.
         assert_eq!(counts(&report, 0), [keys, 0, keys, 2 * keys]);
         assert_eq!(
             report.collections[0].reasons,

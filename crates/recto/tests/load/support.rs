@@ -1,5 +1,5 @@
-//! Support of the load tests: a store in memory that can fail, a folder for files, and loads into
-//! the store.
+//! Support of the load tests: a store in memory that can fail, a folder for files, and functions
+//! that load them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ partition = ["count"]
 writes = "append"
 "#;
 
-/// Fault that a write to the store can have.
+/// Fault of a write to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The write fails, because the disk is full.
+    /// The write fails with the error that the disk is full.
     Fails,
     /// The store executes the write, but reports an unknown outcome.
     Unknown,
@@ -49,13 +49,14 @@ pub(crate) enum Fault {
     Slow,
 }
 
-/// Store that executes a number of writes normally. The next writes have a fault.
+/// Store wrapper that executes some writes normally, then lets some writes have a fault, and then
+/// works normally again.
 pub(crate) struct Unreliable {
     inner: Arc<dyn Store>,
     fault: Fault,
-    /// Number of writes that still succeed before the fault.
+    /// Number of writes that still succeed before the first fault.
     good: AtomicI64,
-    /// Number of writes that the fault affects after that.
+    /// Number of writes with a fault, after the successful ones.
     bad: AtomicI64,
     pub(crate) calls: AtomicU64,
 }
@@ -78,8 +79,8 @@ impl Unreliable {
         })
     }
 
-    /// Resets the count of calls, and makes the next `good` writes succeed. Call it after opening,
-    /// whose calls do not count.
+    /// Sets the number of calls to 0, and makes the next `good` writes succeed. Call it after
+    /// opening the store, so that its calls do not count.
     pub(crate) fn begin(&self, good: i64) {
         self.good.store(good, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
@@ -155,8 +156,8 @@ pub(crate) struct Bench {
     session: LocalSession,
 }
 
-/// Source of time with the machine's wall clock. Its monotonic clock is that of the runtime, which
-/// a test may pause.
+/// Source of time with the machine's wall clock, and the monotonic clock of the runtime, which a
+/// test may pause.
 struct Clocks {
     start: Instant,
 }
@@ -201,8 +202,8 @@ impl Bench {
         }
     }
 
-    /// Returns a session on the same data, whose store has `good` normal writes and then `bad`
-    /// writes with a fault.
+    /// Returns a session on the same data, whose store executes `good` writes normally, and then
+    /// `bad` writes with a fault.
     pub(crate) async fn unreliable(
         &self,
         fault: Fault,
@@ -249,7 +250,7 @@ impl Bench {
         self.store.empty_table(table).await.unwrap();
     }
 
-    /// Changes the checkpoint of the only load: replaces its state by the result of `change`.
+    /// Changes the checkpoint of the only load: replaces it by the result of `change`.
     pub(crate) async fn change_state(&self, change: impl FnOnce(&str) -> String) {
         let tables = self.store.list_tables().await.unwrap();
         let table = tables.into_iter().find(|table| table.name() == "recto_loads");

@@ -1,5 +1,5 @@
-//! Tests of files that are loaded into collections with views. In every write mode, each record is
-//! stored with its entries.
+//! Tests of loading files into collections with views. In every write mode, each record must be
+//! stored together with its rows in the views.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Bench, Fault, Unreliable, load_into, open_with, records_of};
 
-/// Schema of flights as in the demo, with one collection for each write mode without record
+/// Schema of flights as in the demo, with one collection for each write mode whose records have no
 /// versions.
 pub(crate) const SCHEMA: &str = r#"
 [collection.appended]
@@ -45,8 +45,8 @@ partition = ["flight"]
 order = ["-time_hour"]
 "#;
 
-/// Schema of a collection whose records change. A store without transactions loads it in another
-/// way.
+/// Schema of a collection whose records can be updated. A store without transactions loads it in
+/// another way.
 pub(crate) const CHANGING: &str = r#"
 [collection.updated]
 fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
@@ -73,10 +73,10 @@ const CREWS: [&str; 6] = ["apelsin", "Banan", "zebra", "Åsa", "ärlig", "Örjan
 
 const HEADER: &str = "time_hour,carrier,flight,origin,dest,tailnum,dep_delay,crew\n";
 const FLIGHTS: usize = 1_200;
-/// Number of flights in which one has no tail number.
+/// Number of consecutive flights among which one has no tail number.
 const NO_TAIL_NUMBER: usize = 50;
 
-/// Test suite of the tests that open stores in files or on Cassandra.
+/// Test suite of the tests that use stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
 /// Returns a line of the sample file. If `again` is true, every third flight has another aircraft
@@ -101,7 +101,7 @@ fn flight(number: usize, again: bool) -> String {
 }
 
 pub(crate) fn sample(count: usize, again: bool) -> String {
-    // The order of the rows differs from the order of every table.
+    // Write the rows in an order that differs from the order of every table.
     let flights = (0..count).map(|number| flight(number * 7_919 % count, again));
     std::iter::once(HEADER.to_owned()).chain(flights).collect()
 }
@@ -147,8 +147,8 @@ async fn assert_exact(recto: &Recto, collections: &[&str], count: usize) {
 
 const ALL: [&str; 3] = ["appended", "overwritten", "updated"];
 
-/// Checks the result of three loads in every write mode: a file, a file with other values for some
-/// of its records, and the second file again.
+/// Checks three loads in every write mode: of a file, of a file with other values for some records,
+/// and of the second file again.
 async fn every_mode(recto: Recto) {
     recto.apply(&parse(&format!("{SCHEMA}{CHANGING}"))).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -233,8 +233,8 @@ fn every_mode_fills_views_of_an_embedded_store() {
     run(async { every_mode(Fresh::new(Kind::Embedded).open().await).await });
 }
 
-/// Checks that a load of records without versions fills views on Cassandra, although Cassandra does
-/// not report which rows were stored before.
+/// Checks that loading records without versions fills views on Cassandra, although Cassandra does
+/// not report which rows existed before.
 #[test]
 fn plain_modes_fill_views_on_cassandra() {
     let _scope = Scope::new(&TESTS);
@@ -258,8 +258,8 @@ fn plain_modes_fill_views_on_cassandra() {
     });
 }
 
-/// Checks that a load continues after an interruption at any point. It then checks its assumptions
-/// about the stored rows, so the views are exact.
+/// Checks that a load can be interrupted at any point and resumed. The resumed load must check
+/// which rows exist instead of assuming it, so that the views are exact.
 #[test]
 fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
     run(async {
@@ -283,7 +283,8 @@ fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
             };
             let loaded = load_into(&LocalSession::new(recto), &file, small).await;
             assert_eq!(loaded.is_err(), fault == Fault::Fails, "{loaded:?}");
-            // After the stopped load, each record is complete or missing, so the views are exact.
+            // Even after a stopped load, each record must be either complete or missing, so that
+            // the views are exact.
             for collection in ALL {
                 assert_views_are_exact(&whole, collection).await;
             }
@@ -331,8 +332,8 @@ fn rejects_rows_with_values_too_large_for_a_view() {
     });
 }
 
-/// Checks a load of changing records while other tasks change the same records. Each record then
-/// has all values of the load, or all values of one of these tasks.
+/// Checks a load while other tasks update the same records. Each record must then have all values
+/// of the load, or all values of one of the tasks.
 #[test]
 fn a_load_beside_writers_leaves_views_exact() {
     let _scope = Scope::new(&TESTS);

@@ -1,4 +1,4 @@
-//! Checks that views are never wrong while processes that load changing records are killed at
+//! Checks that views are always exact while processes that load updatable records are killed at
 //! random moments.
 
 use std::path::{Path, PathBuf};

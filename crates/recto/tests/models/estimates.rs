@@ -1,5 +1,5 @@
-//! Checks the accuracy of estimated numbers of rows on a store that does not count rows. The data
-//! has rows of mixed sizes, rows that are written late, and deleted rows.
+//! Checks the accuracy of estimated numbers of rows, on a store that does not count rows. The data
+//! has rows of mixed sizes, rows written late, and deleted rows.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Source of the virtual time in which tasks sleep, and of repeatable pseudo-random numbers.
+/// Source of virtual time, in which tasks sleep, and of repeatable pseudorandom numbers.
 struct Clocks {
     start: tokio::time::Instant,
     drawn: AtomicU64,
@@ -52,7 +52,7 @@ impl Source for Clocks {
     }
 }
 
-/// Collection `log` under test, and the expected rows of each of its partitions (shops).
+/// Tested collection `log`, and the expected rows of each of its partitions (shops).
 struct Log {
     recto: Recto,
     environment: Environment,
@@ -65,7 +65,7 @@ impl Log {
             start: tokio::time::Instant::now(),
             drawn: AtomicU64::new(seed.wrapping_mul(0xD1B5_4A32_D192_ED03)),
         });
-        // The limits are those of Cassandra.
+        // Use the limits of Cassandra.
         let limits = Limits {
             remote: true,
             leaves_tombstones: true,
@@ -89,8 +89,8 @@ impl Log {
         i32::try_from((drawn * u64::from(most.unsigned_abs())) >> 32).unwrap()
     }
 
-    /// Writes rows of a shop in the given order. Half of the rows are small and half are large. The
-    /// writes are so slow that Recto can split buckets that become too large meanwhile.
+    /// Writes rows of a partition (shop) in the given order, half of them small and half large. The
+    /// writes are so slow that Recto can split buckets that become too large.
     async fn put(&mut self, shop: &'static str, ats: &[i32]) {
         let log = self.recto.dynamic("log").unwrap();
         let definition = log.definition();
@@ -132,7 +132,8 @@ impl Log {
         log.query().filter(filter).count(Count::Estimate)
     }
 
-    /// Returns the true number of rows of these shops, and the number of these rows before a page.
+    /// Returns the true number of rows in the given partitions (shops), and the true number of
+    /// these rows before a page.
     fn truth(&self, shops: &[&str], page: &Page<DynamicRecord>) -> (u64, u64) {
         let first = page.items().first().map(|record| {
             let of = |field| record.get(field).unwrap();
@@ -150,8 +151,8 @@ impl Log {
     }
 }
 
-/// Accuracy of the estimates: their number, the number of correct estimates, and the width of the
-/// widest interval in thousandths of all rows.
+/// Accuracy of the estimates: their number, the number of correct ones, and the width of the widest
+/// interval in thousandths of all rows.
 #[derive(Default)]
 struct Held {
     asked: u32,
@@ -175,7 +176,8 @@ impl Held {
     }
 }
 
-/// Returns the number of seeds: four, multiplied by the environment variable `RECTO_TEST_SCALE`.
+/// Returns the number of random seeds to test: four, multiplied by the environment variable
+/// `RECTO_TEST_SCALE`.
 fn seeds() -> u64 {
     let scale = std::env::var("RECTO_TEST_SCALE").ok();
     4 * scale.and_then(|scale| scale.parse().ok()).unwrap_or(1_u64)
@@ -186,7 +188,7 @@ async fn gives_correct_bounds_in_93_percent_of_cases() {
     let mut held = Held::default();
     for seed in 1..=seeds() {
         let mut log = Log::new(seed).await;
-        // Write rows in random order, then in ascending order, then late rows.
+        // Write rows in random order, then in ascending order, then late rows between the others.
         let first = log.shuffled(0, 1_500);
         log.put("a", &first).await;
         log.put("a", &(1_500..3_000).collect::<Vec<_>>()).await;

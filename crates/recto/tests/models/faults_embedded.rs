@@ -1,6 +1,6 @@
-//! Checks the embedded store under faults. Some calls fail, wait, are repeated, or report an
-//! unknown outcome, as a seed determines. Every page agrees with the oracle or is a typed error.
-//! Another test sets the clock back.
+//! Checks the embedded store under injected faults: a seed determines which store calls fail, wait,
+//! are repeated, or report an unknown outcome. Every page must agree with the oracle, or be a typed
+//! error. Another test sets the clock back.
 //!
 //! Each run uses new random faults. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats it.
 //! `RECTO_TEST_SCALE=20` tests twenty times as many stores, for a long run.
@@ -21,11 +21,11 @@ use recto_testkit::generate::{self, Rng};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of stores that a normal run tests.
+/// Number of stores that a run tests, unless `RECTO_TEST_SCALE` multiplies it.
 const STORES: u64 = 8;
-/// Number of writes and pages of one store.
+/// Number of steps (writes and page reads) on one store.
 const STEPS: usize = 250;
-/// Probability of each kind of fault at each call.
+/// Probability of each kind of fault at each store call.
 const RATE: f64 = 0.06;
 const PARTS: i32 = 3;
 const SLOTS: i32 = 40;
@@ -72,15 +72,15 @@ fn is_told(error: &Error, report: &str) {
 }
 
 /// Values that a slot may have: the value of the last acknowledged write, and the values of later
-/// writes with an unknown outcome.
+/// writes with an unknown outcome. `None` means that the slot has no record.
 ///
 /// A delayed write arrives with its original timestamp, so a newer put wins over it. A deletion
-/// leaves nothing in the store, so a delayed put from before the deletion may become visible again.
+/// leaves nothing in the store, so a delayed put from before the deletion may reappear.
 #[derive(Debug, Default, Clone)]
 struct Possible {
     rounds: BTreeSet<Option<i64>>,
-    /// Rounds of puts of which a delayed copy may still arrive. Some of these puts were
-    /// acknowledged after a repeated attempt.
+    /// Rounds (numbers) of puts of which a delayed copy may still arrive, even if a repeated
+    /// attempt was acknowledged.
     late: BTreeSet<i64>,
 }
 
@@ -104,7 +104,7 @@ impl Possible {
     }
 }
 
-/// Collection in a store with faults, and the values that its slots may have.
+/// Collection in a store with injected faults, and the values that its slots may have.
 struct Faulted {
     faulty: FaultyStore,
     recto: Recto,
@@ -153,12 +153,12 @@ impl Faulted {
         record
     }
 
-    /// Returns the number of writes that were delayed so far.
+    /// Returns the number of writes that the store delayed so far.
     fn late_writes(&self) -> u64 {
         self.faulty.counts().get(&FaultKind::Late).copied().unwrap_or(0)
     }
 
-    /// Puts or deletes some records in one atomic batch.
+    /// Puts or deletes some random records in one atomic batch.
     async fn write(&mut self, random: &mut Rng) {
         self.round += 1;
         let mut batch = self.recto.batch();
@@ -166,7 +166,7 @@ impl Faulted {
         for _ in 0..random.usize(1..=6) {
             let key = (random.i32(0..PARTS), random.i32(0..SLOTS));
             let value = (random.u32(0..5) > 0).then_some(self.round);
-            // If the batch has two changes of a key, the later one wins.
+            // If the batch changes a key twice, the later change wins.
             changes.insert(key, value);
             match value {
                 Some(round) => batch
@@ -199,7 +199,7 @@ impl Faulted {
         }
     }
 
-    /// Reads a page. Returns `None` after an error, which must be a typed error.
+    /// Reads a page. Returns `None` for an error, after checking that it is a typed error.
     async fn page(&mut self, query: PageQuery<DynamicRecord>) -> Option<Page<DynamicRecord>> {
         match query.await {
             Ok(page) => {
@@ -214,8 +214,8 @@ impl Faulted {
         }
     }
 
-    /// Asserts that the rows of some parts and slots are in order, and that each row is a possible
-    /// value of its slot. No slot may be missing that must have a value.
+    /// Asserts that rows are in order, and that each has a possible value of its slot. Of the given
+    /// parts and slots, no slot that must have a value may be missing.
     fn assert_stretch(&self, rows: &[Row], parts: &[i32], slots: std::ops::Range<i32>, context: &str) {
         let report = || format!("{context}\n{rows:?}\n{}", self.faulty.report());
         let in_order = rows
@@ -240,8 +240,8 @@ impl Faulted {
         }
     }
 
-    /// Reads pages of some parts, forwards or backwards, from one end of the list. Checks the rows
-    /// of each page.
+    /// Reads pages of random parts, forwards or backwards, from one end of the list. Checks the
+    /// rows of each page.
     async fn walk(&mut self, random: &mut Rng) {
         let parts: Vec<i32> = (0..PARTS).filter(|_| random.bool()).collect();
         let is_forward = random.bool();
@@ -255,8 +255,8 @@ impl Faulted {
             .filter(filter.join(" OR "))
             .order_by("slot, part");
         let mut cursor: Option<String> = None;
-        // `edge` is the last row that the pages returned. The slots before it, in the direction of
-        // the walk, are complete.
+        // `edge` is the last row that was read. All slots that come before it, in the direction of
+        // reading, are complete.
         let mut edge: Option<Row> = None;
         for _ in 0..PARTS * SLOTS {
             let size = random.u32(1..=25);
@@ -286,8 +286,8 @@ impl Faulted {
         }
     }
 
-    /// Asserts that the slots between the row `edge` and the end of a page have possible values.
-    /// Only slots of which the page has the rows of all parts are checked.
+    /// Asserts that the rows of a page are possible values. Checks only the slots after `edge` for
+    /// which the page has the rows of all parts.
     fn assert_page(&self, rows: &[Row], parts: &[i32], edge: Option<Row>, is_forward: bool, ends: bool) {
         let context = format!("parts {parts:?}, edge {edge:?}, forwards {is_forward}, ends {ends}");
         let slots = if is_forward {
@@ -323,8 +323,8 @@ fn pages_under_faults_are_right_or_say_so() {
                     faulted.walk(&mut random).await;
                 }
             }
-            // Late writes arrive. After that, every row has a possible value, and pages cause no
-            // errors.
+            // Let the delayed writes arrive. From then on, every row must have a possible value,
+            // and pages must not fail.
             faulted.faulty.set_rates(FaultRates::NONE);
             faulted.faulty.settle().await;
             let before = faulted.errors;
@@ -359,8 +359,8 @@ impl Source for Clock {
     }
 }
 
-/// Checks that a put after a restart replaces the stored row, even if the clock was set back in
-/// between.
+/// Checks that a put after a restart replaces the stored row, even if the clock was set back before
+/// the restart.
 #[test]
 fn a_clock_that_was_set_back_makes_no_write_older() {
     let _scope = Scope::new(&TESTS);

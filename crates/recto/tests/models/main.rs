@@ -1,6 +1,6 @@
 //! Tests that compare Recto with an oracle, with Cassandra, and with the possible outcomes of
-//! faults. The program also has attacks on cursors, and a simulation of the engine in virtual time.
-// Tests may print, because the harness shows the output of a test that fails.
+//! faults. Other tests attack cursors, or simulate the engine in virtual time.
+// Tests may print, because the test harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

@@ -1,6 +1,6 @@
-//! Tests of attached tables, which plain CQL created in a keyspace. The role of Recto has only the
-//! `SELECT` right there. The tests use every feature of pages on these tables, and check that
-//! nothing changes them. They run on their own node, which requires credentials and has
+//! Tests of attached tables: tables that plain CQL created, and that Recto only reads. Recto's user
+//! has only the `SELECT` right in their keyspace. The tests use every feature of pages, and check
+//! that Recto changes nothing in the keyspace. Their Cassandra node requires credentials and has
 //! materialized views.
 
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use recto_cassandra::testing::PlainCql;
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use serde_json::{Value as Json, json};
 
-/// Initial user of a new Cassandra node. The password of each user equals the user's name.
+/// Initial user of a new Cassandra node. In the tests, the password of a user is its name.
 const SUPERUSER: &str = "cassandra";
 const READER: &str = "reader";
-/// Maximum time until a new node creates its first user.
+/// Maximum time until a started node accepts connections and has created its initial user.
 const MADE: Duration = Duration::from_secs(90);
-/// Maximum time until changed rights take effect, and until a change of a table is known.
+/// Maximum time until Recto's requests are affected by a changed right or a changed table.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// Statements of plain CQL that create the tables of the articles, and a table that Recto cannot
-/// attach.
+/// CQL statements that create tables for attachment, with materialized views, and a table that
+/// Recto must reject.
 const TABLES: [&str; 9] = [
     "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE shop.timeline (user_id int, post_id int, content text, likes set<text>, \"Hidden\" text, name text STATIC, \
@@ -44,11 +44,11 @@ const TABLES: [&str; 9] = [
     "CREATE ROLE reader WITH PASSWORD = 'reader' AND LOGIN = true",
 ];
 
-/// Number of partitions that have only static columns. It is larger than the number that one step
-/// of a listing examines.
+/// Number of added partitions that have only static columns, and thus no rows. It is larger than
+/// the number of partitions that one step of a listing examines.
 const WITHOUT_POSTS: i32 = 1_100;
 
-/// Returns the rows of the timeline table, as pairs of user and post.
+/// Returns the user and the post of each row of the table `timeline`.
 fn posts() -> impl Iterator<Item = (i32, i32)> {
     (0..3).flat_map(|user| (0..40).map(move |post| (user, post)))
 }
@@ -164,7 +164,7 @@ fn left_out(report: &AttachReport) -> Vec<&str> {
     report.left_out.iter().map(|one| one.what.as_str()).collect()
 }
 
-/// Returns the values of one field, in the order of the records.
+/// Returns the values of one field of each record, in the order of the records.
 fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
     records
         .iter()
@@ -172,7 +172,8 @@ fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
         .collect()
 }
 
-/// Returns all records of a query, read page by page with cursors, in one direction.
+/// Returns all records of a query, read with cursors in pages of `size` records. `forward` gives
+/// the direction.
 async fn walk(
     collection: &Collection<DynamicRecord>,
     filter: &str,
@@ -235,7 +236,7 @@ async fn tables_that_are_there() {
     rights_are_missing(&shop).await;
     the_cluster_is_away(&shop).await;
     forgotten(&shop).await;
-    // The connections of the test itself recover a little later, so try again.
+    // The connections of the test itself recover a little later than the node, so try again.
     let begun = Instant::now();
     let after = loop {
         match shop.cql.first_column(tables).await {
@@ -247,8 +248,8 @@ async fn tables_that_are_there() {
     assert_eq!(after, before, "nothing was made, nothing dropped");
 }
 
-/// Checks pages of a timeline: in both directions, from a value, around a row, of merged
-/// partitions, and of ranges of tuples. The rows have static columns and sets.
+/// Checks pages of the table `timeline`, which has static columns and sets. The pages are read in
+/// both directions, from a value, around a row, of merged partitions, and of ranges of tuples.
 async fn timelines(shop: &Shop) {
     let store = shop.open().await;
     let report = store.attach(&shop.request("shop.timeline")).await.unwrap();
@@ -335,8 +336,8 @@ async fn timelines(shop: &Shop) {
     partitions_of_statics(shop, store).await;
 }
 
-/// Checks that a listing of partitions leaves out partitions that have only static columns, even if
-/// there are more of them than one step examines.
+/// Checks that a listing of partitions leaves out partitions that have only static columns. There
+/// are more of them than one step of the listing examines.
 async fn partitions_of_statics(shop: &Shop, store: Recto) {
     for user in 1_000..1_000 + WITHOUT_POSTS {
         shop.send(&format!(
@@ -357,14 +358,14 @@ async fn partitions_of_statics(shop: &Shop, store: Recto) {
     store.close().await.unwrap();
 }
 
-/// Returns a query that names the table by status as its view. Recto does not choose this table
-/// itself, because it lacks records without a time.
+/// Returns a query that explicitly uses the table `suspensions_by_status` as its view. Recto would
+/// not choose this view itself, because it lacks records without a time.
 fn of_status(held: &Collection<DynamicRecord>, filter: &str) -> PageQuery<DynamicRecord> {
     held.query().filter(filter).view("suspensions_by_status")
 }
 
-/// Checks that a materialized view, and a table that the request names as a view, serve queries that the
-/// table cannot serve.
+/// Checks queries that the table `suspensions` itself cannot serve. A materialized view serves some
+/// of them. A plain table, which the request for attachment names as a view, serves the others.
 async fn suspensions(shop: &Shop) {
     let store = shop.open().await;
     let mut request = shop.request("shop.suspensions");
@@ -392,7 +393,8 @@ async fn suspensions(shop: &Shop) {
         .filter(|user| user % 3 == 0 && (user % 20 < 9 || user % 20 == 9 && *user < 5))
         .count();
     assert_eq!(below.len(), expected);
-    // The view lacks a field, so Recto reads it from the table.
+    // The materialized view does not have all fields, so Recto must read the missing field from the
+    // table.
     let spam = walk(&held, "reason = \"spam\"", 8, true).await;
     assert_eq!(spam.len(), 30);
     assert!(
@@ -418,9 +420,9 @@ async fn suspensions(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Checks that Recto reads counters and columns whose names are reserved in CQL. It rejects a table
-/// with a decimal in its partition key, missing tables, and a view that is not a view of the
-/// attached table.
+/// Checks that Recto reads counters, and columns whose names are reserved words of CQL. Recto must
+/// reject a table with a decimal in its partition key, a missing table, and a view of another
+/// table.
 async fn check_unusual_tables(shop: &Shop) {
     let store = shop.open().await;
     store.attach(&shop.request("shop.hits")).await.unwrap();
@@ -457,8 +459,8 @@ async fn check_unusual_tables(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the collection `timeline`. Waits until it is available, because a store opens before the
-/// keyspace of its attached tables has answered.
+/// Returns the collection `timeline` of an open store. Waits until it is available, because opening
+/// a store does not wait for the clusters of attached tables.
 async fn timeline_of(store: &Recto) -> Collection<DynamicRecord> {
     let begun = Instant::now();
     loop {
@@ -494,7 +496,7 @@ async fn nothing_is_written(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Checks that a cursor of an attached table is still valid after the store was closed and opened
+/// Checks that a cursor of an attached table remains valid when the store is closed and opened
 /// again.
 async fn cursors_survive(shop: &Shop) {
     let store = shop.open().await;
@@ -514,13 +516,13 @@ async fn cursors_survive(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the number of rows of a page, at most three.
+/// Returns the number of rows of the query's first page. The page size is three.
 async fn rows_of(query: &PageQuery<DynamicRecord>) -> usize {
     query.clone().first(3).await.unwrap().len()
 }
 
-/// Checks that a changed table makes only its own collection unavailable, and that attaching the
-/// table again accepts its new definition.
+/// Checks that a changed table makes only its own collection unavailable. When the table is
+/// attached again, Recto must accept its new definition.
 async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
     shop.send("ALTER TABLE shop.timeline ADD place text").await;
@@ -546,8 +548,8 @@ async fn tables_change(shop: &Shop) {
     assert_eq!(rows_of(&of_status(&held, "status = \"open\"")).await, 3);
     store.close().await.unwrap();
     let store = shop.open().await;
-    // Opening the store finds that a table changed. On a busy machine, it may find the other tables
-    // only a little later, so refresh.
+    // When the store opens, Recto notices the changed table. On a busy machine, the other tables
+    // may still be unavailable then, so refresh until they are available.
     let begun = Instant::now();
     while store.unavailable_collections().len() > 1 {
         assert!(begun.elapsed() < KNOWN, "{:?}", store.unavailable_collections());
@@ -590,8 +592,8 @@ async fn rights_are_missing(shop: &Shop) {
     );
     shop.send("GRANT SELECT ON KEYSPACE shop TO reader").await;
     store.close().await.unwrap();
-    // Without credentials, the store opens. The error of an attached collection names the source
-    // of the credentials.
+    // The store must open without credentials for the cluster of attached tables. The error of a
+    // read must name the environment variable for the credentials.
     let store = Recto::open_with(shop.folder.path().join("view"), OpenOptions::new())
         .await
         .unwrap();
@@ -604,18 +606,20 @@ async fn rights_are_missing(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Returns the number of posts on a page of the timeline, at most three.
+/// Returns the number of posts on the first page of user 1 in the collection `timeline`. The page
+/// size is three.
 async fn of_timeline(store: &Recto) -> recto::Result<usize> {
     let timeline = store.dynamic("timeline")?;
     let page = timeline.query().filter("user_id = 1").first(3).await?;
     Ok(page.len())
 }
 
-/// Schema of a collection that the embedded store itself keeps, next to the attached tables.
+/// Schema of a collection that the store itself keeps, next to the attached tables.
 const NOTES: &str = "[collection.notes]\nfields = { id = \"int\", text = \"text\" }\nkey = [\"id\"]\n";
 
-/// Checks that the store's own collection accepts reads and writes while Recto rejects requests to
-/// the attached collections.
+/// Checks that the store's own collection serves reads and writes while the cluster of the attached
+/// tables is down. A read of an attached collection must report the error `Unavailable`. `id` is
+/// the key of the record that this function writes.
 async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     let notes = store.dynamic("notes").unwrap();
     let record = json!({ "id": id, "text": "mine" }).to_string();
@@ -645,8 +649,8 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     assert!(store.apply(&schema).await.unwrap().changes.is_empty());
 }
 
-/// Returns a store whose keyspace was attached by another address while the store was open. Another
-/// handle of the same store made this change.
+/// Returns an open store whose attached tables got another address while it was open. Another
+/// handle of the same store attached the keyspace by the other address.
 async fn by_another_address(shop: &Shop) -> Recto {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
     let open = || Recto::with_store(Arc::clone(&memory), Shop::options());
@@ -656,7 +660,7 @@ async fn by_another_address(shop: &Shop) -> Recto {
     assert_eq!(of_timeline(&store).await.unwrap(), 3);
     request.from.hosts.push(shop.address.clone());
     other.refresh().await.unwrap();
-    // A rejected attachment changes nothing for the other tables of its keyspace.
+    // A rejected attachment must not change the address of other tables in the keyspace.
     let own = recto::schema::Schema::parse(NOTES).unwrap();
     other.apply(&own).await.unwrap();
     let mut refused = shop.request("shop.hits");
@@ -671,8 +675,8 @@ async fn by_another_address(shop: &Shop) -> Recto {
     };
     let hits = other.attach(&shop.request("shop.hits")).await.unwrap();
     assert!(!is_moved(&hits.changes, "timeline"), "{:?}", hits.changes);
-    // The report of a successful attachment names the other collections that are now read from the
-    // new address.
+    // The report of a successful attachment must name the other collections that Recto now reads
+    // from the new address.
     let changes = other.attach(&request).await.unwrap().changes;
     assert!(
         is_moved(&changes, "hits") && !is_moved(&changes, "timeline"),
@@ -684,8 +688,9 @@ async fn by_another_address(shop: &Shop) -> Recto {
     store
 }
 
-/// Checks attached collections whose cluster stops: while a store is open, and before a store
-/// opens. The collections are available again after the cluster has started.
+/// Checks attached collections while their cluster is stopped. One store was open before, and
+/// another is opened during that time. After the cluster has started again, the collections must
+/// become available.
 async fn the_cluster_is_away(shop: &Shop) {
     let moved = by_another_address(shop).await;
     let store = shop.open().await;
@@ -694,7 +699,8 @@ async fn the_cluster_is_away(shop: &Shop) {
         .await
         .unwrap();
     assert!(store.unavailable_collections().is_empty());
-    // In a store without maintenance, errors of reads contain the address of the cluster.
+    // The store `unwatched` has no background maintenance. The error of its reads must contain the
+    // address of the cluster.
     let memory = Arc::new(MemoryStore::new(Environment::system()));
     let unwatched = Recto::with_store(memory, Shop::options()).await.unwrap();
     unwatched.attach(&shop.request("shop.timeline")).await.unwrap();
@@ -721,7 +727,7 @@ async fn the_cluster_is_away(shop: &Shop) {
     let store = shop.open().await;
     own_is_served(shop, &store, 2).await;
     shop.cluster.node(1).start().unwrap();
-    // The collection becomes available again without a call of `refresh`.
+    // The collection must become available without a call of `refresh`.
     let begun = Instant::now();
     while let Err(error) = of_timeline(&store).await {
         assert!(begun.elapsed() < MADE, "{error}");
@@ -736,7 +742,7 @@ async fn the_cluster_is_away(shop: &Shop) {
     moved.close().await.unwrap();
 }
 
-/// Checks that the removal of an attached collection does not change its table.
+/// Checks that the removal of an attached collection from the schema does not change its table.
 async fn forgotten(shop: &Shop) {
     let store = shop.open().await;
     let mut options = ApplyOptions::default();

@@ -1,6 +1,6 @@
-//! Checks a load into a Cassandra node that is killed twice during the load. The first time, the
-//! node restarts at once, and the load waits for it. The second time, it restarts late, so that the
-//! load stops and is run again.
+//! Test of a load of rows into a Cassandra node that is killed twice during the load. The first
+//! time, the node restarts at once, and the load must wait for it. The second time, the node
+//! restarts late, so that the load stops and the test runs it again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,11 +31,12 @@ writes = "overwrite"
 const COLLECTIONS: [&str; 2] = ["by_sensor", "by_number"];
 const ROWS: u64 = 20_000;
 const SENSORS: u64 = 97;
-/// Memory of the load for rows, in bytes. It is so small that the load writes many checkpoints.
+/// Memory for rows that the load may use, in bytes. It is so small that the load writes many
+/// checkpoints.
 const BUFFER_BYTES: u64 = 256 << 10;
-/// Pause before a stopped load is run again.
+/// Pause before the test runs a stopped load again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum time for which the test runs a stopped load again.
+/// Maximum time for which the test runs stopped loads again.
 const MAX_TIME: Duration = Duration::from_secs(600);
 
 fn note(number: u64) -> String {
@@ -51,16 +52,17 @@ fn write_file(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// State that the thread that loads and the thread that kills the node share.
+/// Progress of the load, which the loading thread shares with the thread that kills the node.
 #[derive(Debug, Default)]
 struct Course {
     stored: AtomicU64,
-    /// Number of times that the load stopped.
+    /// Number of times that the load stopped with an error.
     stops: AtomicUsize,
     ended: AtomicBool,
 }
 
-/// Runs the load again until it succeeds. Returns the report of the last run.
+/// Loads the rows of the file. Runs stopped loads again until one succeeds, and returns the report
+/// of the last load.
 async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadReport {
     let request = LoadRequest {
         file: file.to_owned(),
@@ -87,7 +89,7 @@ async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadRepor
     }
 }
 
-/// Returns the rows of a collection by key. Asserts that each key appears once.
+/// Returns the rows of a collection by key. Asserts that no key appears twice.
 async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     let request = ScanRequest::default();
@@ -113,8 +115,8 @@ async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String>
 #[ignore = "slow: three nodes, of which one is killed during a load, minutes in all"]
 fn a_load_outlives_the_node_it_loads_into() {
     let dir = tempfile::tempdir().unwrap();
-    // With the default periodic sync, a killed node loses its last acknowledged writes, so let the
-    // single node sync before it acknowledges.
+    // By default, a node acknowledges writes before it syncs them to the disk, so a killed node
+    // loses its last writes. Let this only node sync before it acknowledges.
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
         .setting("commitlog_sync", "batch")
@@ -167,8 +169,8 @@ fn a_load_outlives_the_node_it_loads_into() {
     });
 }
 
-/// Kills the node twice. The node restarts at once the first time, and after the load has stopped
-/// the second time.
+/// Kills the node twice. The first time, restarts it at once. The second time, restarts it after
+/// the load has stopped.
 fn hurt(node: &Node, course: &Course) {
     let all = ROWS * COLLECTIONS.len() as u64;
     let kill_at = |rows: u64| {

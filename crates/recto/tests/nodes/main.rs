@@ -1,6 +1,6 @@
-//! Tests that start Cassandra nodes and processes, and that spend most of their time waiting for
-//! them.
-// Tests may print, because the harness shows the output of a test that fails.
+//! Tests that start Cassandra nodes or processes, and that spend most of their time waiting for
+//! nodes and processes.
+// Tests may print, because the test harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod added_beside;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use recto_testkit::rig::Node;
 
-/// Time for which a node is stopped. Meanwhile, gossip marks the node as dead, and rotating tables
-/// become due for emptying.
+/// Time for which a killed node stays down. In this time, gossip marks the node as dead, and some
+/// rotating tables of message bodies become due to be emptied.
 const DEAD: Duration = Duration::from_secs(22);
 const PAUSED: Duration = Duration::from_secs(10);
 
-/// Fault of a node that a test causes.
+/// Fault of a Cassandra node that a test causes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     Killed,
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: [Self; 3] = [Self::Killed, Self::PausedAndLetGo, Self::PausedAndKilled];
 
-    /// Returns the minimum time for which the fault lasts.
+    /// Returns the minimum duration of the fault.
     pub(crate) fn lasts(self) -> Duration {
         if matches!(self, Self::Killed) {
             DEAD
@@ -30,8 +30,8 @@ impl Fault {
         }
     }
 
-    /// Causes the fault, calls `meanwhile` during it, and ends it. The node is up when the function
-    /// returns.
+    /// Causes the fault in `node`, calls `meanwhile` at its beginning, and ends the fault. The node
+    /// is up when this function returns.
     pub(crate) fn happen(self, node: &Node, meanwhile: impl FnOnce()) {
         println!("node {} is {self:?}", node.number());
         match self {

@@ -1,4 +1,5 @@
-//! Cluster of three nodes that the tests of this program share, one test at a time.
+//! Cluster of three Cassandra nodes that the tests of this program share. Only one test uses it at
+//! a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,24 +9,25 @@ use std::time::Instant;
 use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
 
-/// Prefix of the names of clusters' folders. The id of the process follows.
+/// Prefix of the name of a cluster's folder. The id of the process that started the cluster
+/// follows.
 const FOLDER: &str = "three-nodes-";
 
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
-/// Number of tests that use the shared nodes. All of them are slow.
+/// Number of tests that use the shared cluster. All of them are slow.
 const LEASES: usize = 7;
-/// Number of tests that have not used the nodes yet. The last test ends the nodes. If only some
-/// tests run, the nodes end with the process.
+/// Number of tests that have not used the shared cluster yet. The last test stops the nodes. If
+/// only some tests run, the nodes stop when the process ends.
 static LEFT: AtomicUsize = AtomicUsize::new(LEASES);
 
-/// Exclusive access to the nodes for one test. All nodes are up when it begins.
+/// Exclusive access of one test to the shared cluster. All nodes are up when a test gets it.
 pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);
 
 impl Lease {
     pub(crate) fn new() -> Self {
         let mut held = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = held.as_ref() {
-            // A failed test may have left paused or dead nodes, so bring all nodes back.
+            // A failed test may have left paused or killed nodes, so resume and start all nodes.
             for node in cluster.nodes() {
                 node.resume().unwrap();
                 node.start().unwrap();
@@ -59,7 +61,7 @@ fn folder(process: u32) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{FOLDER}{process}"))
 }
 
-/// Removes the folders of clusters whose processes have ended.
+/// Removes the folders of clusters whose processes have ended, and of the cluster of this process.
 fn remove_left_behind() {
     for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -74,8 +76,8 @@ fn remove_left_behind() {
     }
 }
 
-/// Returns the address of a new keyspace on the nodes of `cluster`. The keyspace is created when a
-/// store at this address is opened.
+/// Returns the address of a new keyspace on the nodes of `cluster`. Opening a store at this address
+/// creates the keyspace.
 pub(crate) fn address(cluster: &Cluster) -> CassandraAddress {
     CassandraAddress::new(cluster.addresses(), unique_keyspace("three"))
 }

@@ -1,5 +1,5 @@
-//! Tests of the TLS parameters of an address, with a real node that also requires client
-//! certificates.
+//! Test of the TLS parameters of a store's address, with a real Cassandra node that also requires
+//! certificates of clients.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ async fn open(address: &str) -> recto::Result<Recto> {
     Recto::open_with(address, OpenOptions::new().create()).await
 }
 
-/// Percent-encodes characters that have a meaning in an address.
+/// Percent-encodes those characters of a path that have a meaning in an address.
 fn value(path: &Path) -> String {
     let path = path.to_str().unwrap();
     path.replace('%', "%25").replace('&', "%26").replace('@', "%40")
@@ -49,7 +49,7 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     let dir = tempfile::Builder::new().prefix("tls & 100%").tempdir().unwrap();
     let authority = Authority::new("nodes", dir.path()).unwrap();
     let clients = Authority::new("clients", dir.path()).unwrap();
-    // The certificate must name every address that the rig may assign.
+    // The certificate must name every address that the node may get.
     let names: Vec<String> = (1..100).map(|block| format!("127.0.{block}.1")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let keystore = authority.issue("node", &names).unwrap();
@@ -78,8 +78,8 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("absent.pem"), "{error:?}");
 
-    // The connection ends in different ways at different times, so repeat the attempt: the error
-    // must always be the same.
+    // The node may end the connection at different moments of the handshake. Repeat the attempt,
+    // because the error must always be the same.
     for _ in 0..ATTEMPTS {
         let error = refused(&tls).await;
         assert_eq!(

@@ -1,5 +1,6 @@
-//! Tests of workers. A worker handles several messages concurrently, keeps them hidden from other
-//! workers while a handler runs, and acknowledges them in groups.
+//! Tests of workers of queues. A worker calls a handler for several messages concurrently. It keeps
+//! each message hidden from other workers while its handler runs, and acknowledges messages in
+//! groups.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -45,13 +46,14 @@ async fn send(queue: &Queue, count: usize) {
     }
 }
 
-/// Source of messages that wraps a queue, counts acknowledgments, and causes faults.
+/// Source of messages for a worker that wraps a queue. It counts acknowledgments and can report
+/// errors.
 struct FaultySource {
     queue: Queue,
     acks: Arc<AtomicUsize>,
-    /// Number of receives that fail, from the first receive.
+    /// Number of receives that fail, from the first receive of the source.
     unreachable: AtomicUsize,
-    /// True if each extension of a lease reports that the lease is lost.
+    /// True if each extension of a message's lease reports that the lease is lost.
     is_lost: bool,
 }
 
@@ -218,8 +220,8 @@ async fn backs_off_and_moves_failures_to_dead_letters() {
 #[tokio::test]
 async fn finishes_or_gives_back_messages_on_stop() {
     let folder = tempfile::tempdir().unwrap();
-    // The messages are at their last attempt, but a message that is given back does not
-    // become a dead letter.
+    // Each message is at its last allowed attempt. A message that the worker gives back must
+    // nevertheless not become a dead letter.
     let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     send(&jobs, 3).await;
     let begun = Arc::new(Notify::new());
@@ -242,7 +244,7 @@ async fn finishes_or_gives_back_messages_on_stop() {
     assert_eq!(bodies, [b"0", b"2"], "at once, though a lease is 30 s");
 }
 
-/// Guard inside a handler. It increments a counter when the handler is dropped.
+/// Counter of dropped handlers. A handler owns it, and its drop increments the count.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -251,8 +253,8 @@ impl Drop for Dropped {
     }
 }
 
-/// Runs a worker whose handlers never end, until one of the handlers is dropped. Returns the
-/// worker's counts.
+/// Runs a worker whose handlers never end, until one of the handlers is dropped. Returns the counts
+/// of the worker.
 async fn run_until_dropped<S: Source>(source: S, lease: Duration) -> recto::queues::Worked {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&dropped);
@@ -481,7 +483,7 @@ async fn fails_workers_and_sends_at_once_after_close() {
         let sent = jobs.send(NewMessage::new("late")).await.unwrap_err();
         assert_eq!(sent.kind(), ErrorKind::Unavailable, "nothing was sent: {sent}");
     };
-    // The timeout is shorter than the maximum duration of a request, which is 10 s.
+    // The request must fail sooner than after 10 s, the maximum duration of a request.
     tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap();
 }
 
@@ -531,11 +533,11 @@ async fn does_not_count_attempts_that_were_not_begun() {
     assert_eq!((worked.given_back, worked.done, worked.failed), (3, 1, 0));
 }
 
-/// Environment variable that gives the folder of the queue to the child process below.
+/// Environment variable that tells a child process the folder of the store with the queue.
 const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
 
-/// Checks that a message that kills its worker, and with it the store, becomes a dead letter. This
-/// is possible because an attempt is stored before its message is delivered.
+/// Checks that a message that kills its worker process becomes a dead letter. Recto stores each
+/// attempt before it delivers the message, so it knows the number of attempts.
 #[tokio::test]
 async fn moves_a_message_that_kills_workers_to_dead_letters() {
     let folder = tempfile::tempdir().unwrap();
@@ -577,8 +579,8 @@ async fn worker_that_gets_killed() {
         }
         Ok(())
     });
-    // The worker waits for the visibility timeout of the killed process. The timeout is long enough
-    // for a slow machine to call the handler.
+    // The worker must wait until the visibility timeout of the killed process ends. Its own
+    // visibility timeout is long enough for a slow machine to call the handler.
     let worker = worker.concurrency(1).visibility(Duration::from_secs(4));
     let stop = async {
         while dead.stats().await.unwrap().messages == 0 {

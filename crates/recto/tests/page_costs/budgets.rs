@@ -1,24 +1,23 @@
-//! Maximum cost of a page of 20 rows, for each kind of plan.
+//! Maximum cost of a page of 20 rows, for each kind of query plan.
 
 use crate::shapes::Place;
 
-/// Maximum cost of one page: the row of the table for a kind of plan and a position of the page.
+/// Maximum cost of one page, for one kind of query plan and one position of the page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
-    /// Name of the kind of plan.
+    /// Name of the kind of query plan.
     pub(crate) shape: &'static str,
     pub(crate) place: Place,
-    /// Number of rows that the embedded store must return: 21 from each source, because the 21st
-    /// row shows whether more rows follow. A source that can contribute only fewer rows returns
-    /// fewer.
+    /// Number of rows that the embedded store must return. It is 21 for each range of rows, because
+    /// the 21st row shows whether more rows follow. A range with fewer rows returns fewer.
     pub(crate) rows_read: u64,
-    /// Number of slices that the page must read.
+    /// Number of ranges of rows (slices) that the page must read.
     pub(crate) slices: u32,
-    /// Maximum number of allocations of the page. They are for the clone of the query, the
-    /// decryption of the cursor, the read, the values of the rows, and the next cursor. The 20 rows
-    /// of these collections have 50 texts.
+    /// Maximum number of allocations of the page. They serve the clone of the query, the decryption
+    /// of the cursor, the read, the values of the rows, and the next cursor. The 20 rows have 50
+    /// texts.
     pub(crate) allocations: u64,
-    /// Maximum number of bytes of these allocations.
+    /// Maximum total size of the allocations, in bytes.
     pub(crate) bytes: u64,
     /// Cost of the same page on Cassandra.
     pub(crate) remote: Remote,
@@ -29,14 +28,14 @@ pub(crate) struct Budget {
 pub(crate) struct Remote {
     pub(crate) rows_read: u64,
     pub(crate) slices: u32,
-    /// Number of CQL statements: one for each run of columns with the same direction that has rows
-    /// of the page.
+    /// Number of CQL statements. A range of rows with mixed sort directions needs several
+    /// statements.
     pub(crate) statements: u32,
-    /// Number of sequential round trips, in which these statements are sent.
+    /// Number of sequential round trips in which the statements are sent.
     pub(crate) round_trips: u32,
 }
 
-/// Returns the maximum number of allocations for a measured number. Some slack is necessary,
+/// Returns the maximum number of allocations for a measured number. A small margin is necessary,
 /// because a map with the rows of a page may grow once more than usual.
 pub(crate) fn with_slack(measured: u64) -> u64 {
     measured + measured / 20 + 1
@@ -59,7 +58,7 @@ const fn budget(shape: &'static str, place: Place, embedded: [u64; 4], remote: [
     }
 }
 
-/// Writes the budget as a line of the table [`BUDGETS`].
+/// Formats the budget as a line of the table [`BUDGETS`].
 impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Remote {
@@ -78,9 +77,9 @@ impl std::fmt::Display for Budget {
 
 use Place::{After, Around, Before, First, From, Last};
 
-/// Table of costs for each kind of plan and position. The first list is for the embedded store:
-/// rows read, slices read, maximum number of allocations, and their maximum bytes. The second list
-/// is for Cassandra: rows read, slices read, statements and round trips.
+/// Maximum cost for each kind of query plan and position. The first list is for the embedded store:
+/// rows, slices (ranges of rows), allocations, and bytes of the allocations. The second list is for
+/// Cassandra: rows, slices, statements and round trips.
 #[rustfmt::skip]
 pub(crate) const BUDGETS: &[Budget] = &[
     budget("single slice", First, [21, 1, 74, 11005], [21, 1, 1, 1]),

@@ -8,7 +8,7 @@ use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
 use recto_model::Slice;
 
-/// Numbers of calls to a store since the last call of [`take`](Self::take).
+/// Counts of the calls to a store since the last call of [`take`](Self::take).
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     snapshots: AtomicU32,
@@ -17,14 +17,15 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Returns the numbers of snapshots, slices and other reads, and resets them to zero.
+    /// Returns the number of snapshots, the number of reads of slices (ranges of rows), and the
+    /// number of other reads. Resets the counts to zero.
     pub(crate) fn take(&self) -> (u32, u32, u32) {
         let take = |count: &AtomicU32| count.swap(0, Ordering::Relaxed);
         (take(&self.snapshots), take(&self.slices), take(&self.others))
     }
 }
 
-/// Store that passes each call on to another store and counts it.
+/// Store that counts each call and passes it on to another store.
 pub(crate) struct Counting {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) calls: Arc<Calls>,

@@ -8,15 +8,14 @@ const TENANTS: i32 = 8;
 /// Number of rows of the first tenant.
 const FIRST_TENANT_ROWS: i32 = 2_400;
 /// Number of rows of each other tenant. It is so small that 1,000 rows in the order of tenants
-/// cross from one tenant to the next.
+/// belong to several tenants.
 const OTHER_TENANT_ROWS: i32 = 330;
-/// Distance between the rows of the other tenants, as a multiple of the first tenant's distance.
-/// All tenants thereby span the same time.
+/// Factor by which the times between the rows of other tenants are longer than those of the first
+/// tenant. All tenants thereby span about the same period.
 const OTHER_TENANT_STEP: i32 = 7;
-/// Number of rows with the same time. The cursor of a page is then between rows that differ only in
-/// `id`.
+/// Number of rows with the same time. A cursor is then between rows that differ only in `id`.
 const ROWS_PER_MOMENT: i32 = 3;
-/// Number of rows stored in one batch.
+/// Number of rows that one batch stores.
 const CHUNK_ROWS: usize = 500;
 
 macro_rules! collection {
@@ -69,19 +68,19 @@ macro_rules! collection {
 }
 
 collection!(
-    /// Readings in a single direction.
+    /// Readings, whose sort order has one direction.
     Reading, collection = "readings", key = ["tenant", "at", "id"], order = ["at", "id"]
 );
 collection!(
-    /// Events in mixed directions.
+    /// Events, whose sort order has both directions.
     Event, collection = "events", key = ["tenant", "at", "id"], order = ["-at", "id"]
 );
 collection!(
-    /// Tasks that are ordered by a text first.
+    /// Tasks, whose sort order begins with a text.
     Task, collection = "tasks", key = ["tenant", "kind", "at", "id"], order = ["kind", "at", "id"]
 );
 
-/// Creates the collections and stores their rows.
+/// Creates the three collections and stores their rows.
 pub(crate) async fn store(recto: &Recto) {
     let collections = [Reading::collection(), Event::collection(), Task::collection()];
     recto.apply(&recto::schema_of(collections)).await.unwrap();

@@ -1,10 +1,10 @@
-//! Checks the cost of a page in counts that do not depend on the machine: rows read, calls to the
-//! store, statements and round trips, allocations and their bytes. The tests read pages of every
-//! kind of plan, at the beginning and 1,000 rows deep.
+//! Tests of the cost of a page, in counts that do not depend on the machine: rows, calls to the
+//! store, statements, round trips, and allocations. The tests read pages of every kind of query
+//! plan, at the beginning and after 1,000 rows.
 //!
-//! Rows and calls are exact: if they differ from the table, a change has changed the cost of pages.
-//! Allocations are upper limits, slightly above the measured numbers. If a number changes for a good reason,
-//! copy the line that the failure prints into the table.
+//! Rows and calls must equal the table of budgets exactly. Allocations have upper limits slightly
+//! above the measured numbers. If a number changes for a good reason, copy the line that the failed
+//! test prints into the table.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
@@ -24,12 +24,12 @@ use common::{Fresh, Kind, Scope, Suite, run};
 use counting::{Calls, Counting};
 use shapes::{PAGE_ROWS, Place, ReadPage, SHAPES, Shape};
 
-/// Test suite of this program. Its stores are removed after the last test.
+/// Test suite of the tests of this program. Its stores are removed after the last test.
 static TESTS: Suite = Suite::new(module_path!(), 3);
-/// Number of pages that are read before the measurement, because the first pages fill caches.
+/// Number of pages that are read before the measurement, to fill caches.
 const WARM_UP_PAGES: u32 = 3;
-/// Number of measured pages. The cheapest of them is the result, because a cache may grow during
-/// the others.
+/// Number of measured pages. The cheapest page is the result, because a cache may grow during the
+/// others.
 const MEASURED_PAGES: u32 = 5;
 
 /// Store with the data, and the same store behind a wrapper that counts calls.
@@ -60,7 +60,8 @@ impl Stores {
         })
     }
 
-    /// Returns the numbers of snapshots, slices and other calls of one page.
+    /// Returns the number of snapshots, of slices (ranges of rows) and of other calls that one page
+    /// needs.
     fn calls(&self, shape: &Shape, place: Place) -> (u32, u32, u32) {
         let reader = shape.reader(&self.counted, place);
         self.calls.take();
@@ -69,12 +70,12 @@ impl Stores {
     }
 }
 
-/// Returns the budgets of a shape.
+/// Returns the budgets for the query plan of `shape`, one for each position of the page.
 fn budgets_of(shape: &Shape) -> impl Iterator<Item = &'static Budget> {
     BUDGETS.iter().filter(|budget| budget.shape == shape.name)
 }
 
-/// Returns the number of allocations of one page and their bytes.
+/// Returns the number and the total bytes of the allocations of one page.
 fn allocated(reader: &dyn ReadPage) -> (u64, u64) {
     for _ in 0..WARM_UP_PAGES {
         reader.read();
@@ -88,8 +89,8 @@ fn allocated(reader: &dyn ReadPage) -> (u64, u64) {
     measured.min().unwrap()
 }
 
-/// Compares measured costs with a budget. Returns the measured cost as a line of the table and the
-/// values that differ, or `None` if all agree.
+/// Compares measured costs with a budget. Returns the measured costs as a line for the table, with
+/// the values that differ. Returns `None` if all values agree.
 fn compare(found: &Budget, budget: &Budget, names: &[(&str, u64, u64)]) -> Option<String> {
     let wrong: Vec<String> = names
         .iter()

@@ -1,4 +1,4 @@
-//! Kinds of plans (shapes), and the positions of the pages that are measured.
+//! Queries for each kind of query plan (shapes), and the positions of the measured pages.
 
 use std::future::IntoFuture;
 
@@ -8,36 +8,36 @@ use recto::{Cursor, Page, PageQuery, Record, Recto, Session};
 use crate::common::run;
 use crate::data::{Event, Reading, Task};
 
-/// Number of rows of a page.
+/// Number of rows of a measured page.
 pub(crate) const PAGE_ROWS: u32 = 20;
-/// Number of rows before a deep page.
+/// Number of rows before the position of a deep page.
 pub(crate) const DEPTH_ROWS: u32 = 1_000;
-/// Number of rows of each read on the way to a deep page.
+/// Number of rows of each page that is read on the way to a deep page.
 const STRIDE_ROWS: u32 = 500;
 
-/// Position of a page in the result of a query.
+/// Position of a measured page in the result of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     First,
-    /// After a cursor with [`DEPTH_ROWS`] rows before it.
+    /// After a cursor that has [`DEPTH_ROWS`] rows before it.
     After,
-    /// Before a cursor with [`DEPTH_ROWS`] rows before it.
+    /// Before a cursor that has [`DEPTH_ROWS`] rows before it.
     Before,
     Last,
     Around,
     From,
 }
 
-/// Kind of plan, with a query that has such a plan.
+/// Kind of query plan, with a query that has such a plan.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// Name of the kind of plan in the output of `explain`.
+    /// Name of the kind of query plan in the output of `explain`.
     pub(crate) plan: &'static str,
     collection: SortOrder,
     filter: &'static str,
     order_by: &'static str,
     filter_scan: bool,
-    /// Values for [`Place::From`]: the values of the row at [`DEPTH_ROWS`].
+    /// Values for [`Place::From`]: the values of the row after [`DEPTH_ROWS`] rows.
     from: &'static str,
 }
 
@@ -70,7 +70,7 @@ const fn shape(
     }
 }
 
-/// All kinds of plans that the tests measure.
+/// All kinds of query plans that the tests measure.
 pub(crate) const SHAPES: [Shape; 12] = [
     Shape {
         from: r#"["2023-11-15T03:46:20Z", 1000]"#,
@@ -209,8 +209,8 @@ impl Shape {
         }
     }
 
-    /// Returns a reader that reads the page at a position repeatedly. The function plans the query,
-    /// so that the reader uses a cached plan.
+    /// Returns a reader for the page at a position. This function plans the query, so that the
+    /// reader measures pages with a cached plan.
     pub(crate) fn reader(&self, recto: &Recto, place: Place) -> Box<dyn ReadPage> {
         with_query!(self, recto, query => {
             let cursor = run(self.cursor(&query, place));
@@ -219,8 +219,8 @@ impl Shape {
         })
     }
 
-    /// Returns a cursor with [`DEPTH_ROWS`] rows before it, or an empty text if the position needs
-    /// no cursor.
+    /// Returns a cursor with [`DEPTH_ROWS`] rows before it. Returns an empty text if the position
+    /// needs no cursor.
     async fn cursor<T: Send + 'static>(&self, query: &PageQuery<T>, place: Place) -> String {
         if matches!(place, Place::First | Place::Last | Place::From) {
             return String::new();
@@ -255,8 +255,8 @@ impl Shape {
     }
 }
 
-/// Reader that reads one page, decodes its rows, and encrypts the cursor at the end of the page in
-/// the direction of reading. A program that shows the page does the same work.
+/// Reader of one page. It decodes the rows, and encrypts the cursor at the end of the page in the
+/// direction of reading. A program that shows the page does the same work.
 pub(crate) trait ReadPage {
     fn read(&self) -> Outcome;
 }

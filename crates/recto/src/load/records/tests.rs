@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Reader that returns a few bytes at a time.
+/// Reader that returns a few bytes at a time, so that records span several reads.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {

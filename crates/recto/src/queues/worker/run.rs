@@ -33,7 +33,7 @@ const EXTENSIONS_PER_LEASE: u32 = 3;
 type Handled = std::result::Result<(), Failure>;
 type Extended = (Vec<Id>, Result<Vec<Settled>>);
 
-/// Message that is being handled.
+/// Message whose handler is running.
 struct Running<R> {
     receipt: R,
     attempts: u16,
@@ -57,8 +57,7 @@ struct Work<S: Source> {
     worker: Worker<S>,
     handling: JoinSet<Handled>,
     running: HashMap<Id, Running<S::Receipt>>,
-    /// Messages whose outcome must be sent to the queue. `done` was handled; `failed` failed or was
-    /// dropped.
+    /// Handled messages that must be acknowledged.
     done: Vec<Finished<S::Receipt>>,
     failed: Vec<Finished<S::Receipt>>,
     /// Messages whose handlers have ended and whose outcome the queue has not stored yet. Their
@@ -129,8 +128,8 @@ pub(super) async fn run<S: Source>(
     }
 }
 
-/// Waits until a future completes, and removes it. Without a future, never completes. If this call
-/// is dropped, a later call continues with the same future.
+/// Waits until the future in `under_way` completes, and removes the future. Without a future, never
+/// completes. If this call is dropped, a later call continues with the same future.
 async fn done<T>(under_way: &mut Option<BoxFuture<'_, T>>) -> T {
     match under_way {
         Some(future) => {
@@ -349,7 +348,8 @@ impl<S: Source> Work<S> {
         .boxed()
     }
 
-    /// Drops the handlers whose messages went to other receivers or were removed.
+    /// Processes the result of a lease extension: drops the handlers whose messages went to other
+    /// receivers or were removed.
     fn extended(&mut self, (handlers, extended): Extended) {
         let settled = match extended {
             Ok(settled) => settled,

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::queues::Settled;
 use crate::queues::error::is_closed;
 
-/// Maximum number of attempts to send the outcome of a message.
+/// Maximum number of attempts to send the outcome of a message to the queue.
 const MAX_ATTEMPTS: u32 = 5;
 /// Wait before the second attempt to send an outcome. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -38,10 +38,12 @@ pub(super) struct Finished<R> {
     pub(super) outcome: Outcome,
 }
 
-/// Messages with their outcomes, and the responses of the queue.
+/// For each message, the id of its handler's task, its outcome, and the response of the queue to
+/// the outcome.
 pub(super) type SettledMessages = Vec<(Id, Outcome, Result<Settled>)>;
 
-/// Acknowledges the messages that were handled.
+/// Acknowledges the messages that were handled, in one request. Returns the response of the queue
+/// for each message.
 pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> SettledMessages {
     let receipts: Vec<_> = done.iter().map(|done| done.receipt.clone()).collect();
     let acked = repeated(|| source.ack(&receipts)).await;
@@ -59,7 +61,8 @@ pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt
     }
 }
 
-/// Gives back the messages that failed or were not handled.
+/// Gives back the messages that failed or were not handled, in one request per message. Returns the
+/// response of the queue for each message.
 pub(super) async fn give_back<S: Source>(
     source: Arc<S>,
     failed: Vec<Finished<S::Receipt>>,
@@ -75,8 +78,8 @@ async fn give_one_back<S: Source>(
         Outcome::Failed { error, delay, .. } => {
             repeated(|| source.nack(&finished.receipt, *delay, error)).await
         }
-        // Give back a message that did not fail, so that the attempt does not bring it nearer to
-        // the dead-letter queue.
+        // Give back a message that did not fail without counting the attempt, which would bring the
+        // message nearer to the dead-letter queue.
         Outcome::Done | Outcome::GivenBack => repeated(|| source.give_back(&finished.receipt)).await,
     };
     (finished.id, finished.outcome, settled)

@@ -1,8 +1,8 @@
 //! Cases of the article *Paging and Filtering with Apache Cassandra*, served by views. The article
 //! says: "to support arbitrary combinations of filters … tables must be created and maintained",
-//! and "maintaining consistency between these tables is not the scope of this document". Recto does
-//! maintain them: these tests use one collection, six composite views, and every combination of the
-//! four filters.
+//! and "maintaining consistency between these tables is not the scope of this document". Recto
+//! maintains such tables as views. The tests use one collection, six composite views, and every
+//! combination of the four filters.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ const FIELDS: [&str; 5] = [
     "cluster_03",
     "non_primary_key",
 ];
-/// Columns of each view, as numbers of fields. The first column is the partition. A view serves equality on
-/// its first columns and order by its other columns. Six is the minimum number of views that serve every set
-/// of the four filters.
+/// Columns of each view, as indexes of fields. The first column is the partition. A view serves
+/// equality on its first columns, in the order of its other columns. Six is the minimum number of
+/// views that serve every set of the four filters.
 const VIEWS: [[usize; 4]; 6] = [
     [0, 1, 2, 3],
     [1, 2, 3, 0],
@@ -68,14 +68,14 @@ impl ViewQuery {
         columns.join(", ")
     }
 
-    /// Returns the columns by which the result is ordered: the columns that no equality fixes, then
-    /// the key.
+    /// Returns the indexes of the columns by which the result is ordered: the columns without an
+    /// equality, then the key.
     fn order(&self) -> Vec<usize> {
         let free = self.view[self.equal..].iter().copied();
         free.chain([4]).collect()
     }
 
-    /// Returns the names of the rows that the query must return, as one text for each page.
+    /// Returns the names of the rows that the query must return, as one string for each page.
     fn expected(&self, rows: &[Row]) -> Vec<String> {
         let is_in_range = |row: &Row| {
             let bounds = self.range.as_ref();
@@ -191,8 +191,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     let table = recto.dynamic("sales").unwrap();
     let mut rows = sample();
     join_all(rows.iter().map(|row| put(&table, row))).await;
-    // The article prints these results: the first page, the next page, and, "order-reversed", the
-    // page before (D05, D06).
+    // The article prints three results: the first page, the next page, and the previous page (D05,
+    // D06), "order-reversed".
     let query = table
         .query()
         .filter(r#"partition = "A01" AND cluster_01 = "B01""#);
@@ -206,8 +206,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
     check_all(&table, &rows).await;
 
-    // The article warns: "If these tables become inconsistent with respect to each other". Here
-    // records move between partitions, and every view stays consistent.
+    // The article warns: "If these tables become inconsistent with respect to each other". In this
+    // test, records move between partitions, and every view must stay consistent.
     table.update("02").set("cluster_01", "B02").await.unwrap();
     table
         .update("04")
@@ -223,10 +223,10 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     check_all(&table, &rows).await;
     assert_eq!(assert_views_are_exact(&recto, "sales").await, 6);
 
-    // A cursor from before the changes continues after the old position of its row.
+    // A cursor created before the changes must continue after the old position of its row.
     let after = query.clone().first(SIZE).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&after), "D03, D02");
     // The article says: "It is not possible in general to page result sets when no filters are
-    // used." Recto rejects such a query.
+    // used." Recto must reject a query without filters.
     assert_eq!(table.query().await.unwrap_err().kind(), ErrorKind::NoPlan);
 }

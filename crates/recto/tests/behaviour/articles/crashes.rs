@@ -19,16 +19,16 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::subject::words_of;
 use crate::common::{Fresh, stores};
 
-/// Upper bound of the number of calls to the store in a change of a user.
+/// Upper bound of the number of store calls that a change of a user makes.
 const MOST_CALLS: u32 = 8;
-/// Time for which calls that are concurrent with the killed call may continue.
+/// Time for which other calls of the killed process may continue.
 const BESIDE: Duration = Duration::from_millis(300);
-/// Maximum number of changes that the test executes, and kills, concurrently.
+/// Maximum number of changes that the test runs, and kills, concurrently.
 const AT_ONCE: usize = 8;
-/// Number of a user without a record.
+/// Id of a user who has no record.
 const NOBODY: u32 = 9_999;
 
-/// Change of a user's record that a process executes.
+/// Change of a user's record that the killed process executes.
 #[derive(Debug, Clone, Copy)]
 enum Doing {
     Suspend,
@@ -37,7 +37,7 @@ enum Doing {
     Move,
 }
 
-/// Process that changes one user and dies at one of its calls.
+/// Process that changes one user, and is killed at one of its store calls.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     doing: Doing,
@@ -46,7 +46,7 @@ struct Life {
     number: u32,
 }
 
-/// Result of a change whose process died.
+/// Result of a change whose process was killed.
 #[derive(Debug)]
 struct Gone {
     life: Life,
@@ -72,7 +72,7 @@ impl Life {
         lives
     }
 
-    /// Returns the status of the user before the change and after it. `None`: the user has no
+    /// Returns the status of the user before and after the change. `None` if the user has no
     /// record.
     fn statuses(self) -> [Option<&'static str>; 2] {
         match self.doing {
@@ -95,14 +95,15 @@ impl Life {
         1 + self.number % 28
     }
 
-    /// Changes the user in a process that dies at the given call. Returns `None` if the change has
-    /// fewer calls.
+    /// Changes the user in a process that is killed at store call number `calls`. Returns `None` if
+    /// the change makes fewer calls.
     async fn run(self, store: &Arc<dyn Store>) -> Option<Gone> {
         let killing = Killing::new(store, self.cut, |table| table != "recto_writers");
         let recto = Recto::with_store(Arc::clone(&killing) as Arc<dyn Store>, OpenOptions::new())
             .await
             .unwrap();
-        // The first change registers the process, so that the killed change need not do so.
+        // Let the process register itself with its first change, so that the killed change need not
+        // do so.
         let nobody = suspensions(&recto).update((user(NOBODY),)).set("reason", "none");
         assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
         killing.arm(self.calls.into());
@@ -112,8 +113,8 @@ impl Life {
             () = killing.killed() => false,
         };
         if acknowledged {
-            // The last call may only mark the change as done. The change does not wait for this
-            // call, so wait for the kill.
+            // The last call may only mark the change as done, and the change does not wait for that
+            // call. Wait until the process is killed.
             tokio::time::timeout(BESIDE, killing.killed()).await.ok()?;
         }
         if self.cut == Cut::Beside {
@@ -127,8 +128,8 @@ impl Life {
     }
 }
 
-/// Runs the test in a new store, because the processes of other tests in the same store could also
-/// be regarded as dead.
+/// Runs the test in a store of its own, because it could otherwise regard processes of other tests
+/// as dead.
 pub(crate) async fn dying_between_the_tables(recto: Recto) {
     let recto = Fresh::new(stores::kind_of(&recto)).open().await;
     recto.apply(&stores::parse(super::SCHEMA)).await.unwrap();
@@ -180,7 +181,7 @@ pub(crate) async fn dying_in(recto: Recto) {
     assert!(applied < gone.len(), "nobody died before the answer");
 }
 
-/// Returns the ids of the users that the records show as suspended.
+/// Returns the ids of the users whose records have the status "suspended".
 async fn records(recto: &Recto) -> BTreeSet<String> {
     let mut suspended = BTreeSet::new();
     for life in Life::all() {
@@ -191,8 +192,8 @@ async fn records(recto: &Recto) -> BTreeSet<String> {
     suspended
 }
 
-/// Returns the ids of the users that the view of suspended users lists. Reads all pages, newest
-/// suspension first.
+/// Returns the ids of the users in the view of suspended users. Reads all pages, newest suspension
+/// first.
 async fn list(recto: &Recto) -> BTreeSet<String> {
     let mut query = by_status(recto, SUSPENDED).first(7);
     let (mut users, mut days) = (BTreeSet::new(), Vec::new());

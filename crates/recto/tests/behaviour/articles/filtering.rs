@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::common::Subject;
 use crate::common::subject::{rows, words};
 
-/// Sample data of the article.
+/// Sample rows of the article *Paging and Filtering with Apache Cassandra*.
 pub(super) const ROWS: [[&str; 5]; 7] = [
     ["A01", "B01", "C01", "D01", "01"],
     ["A01", "B01", "C01", "D02", "02"],
@@ -23,7 +23,8 @@ pub(super) const ROWS: [[&str; 5]; 7] = [
 /// Page size that the article uses.
 pub(super) const SIZE: u32 = 2;
 
-/// Returns the table with its seven rows. Every test puts the same rows, so the tests can run concurrently.
+/// Returns the article's table with its seven rows. All tests put the same rows, so they can run
+/// concurrently.
 async fn table(recto: &Recto) -> Subject {
     let mut subject = Subject::new(recto, "paging_table");
     let row = |[partition, one, two, three, rest]: [&str; 5]| {
@@ -67,7 +68,7 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
 
     // The article prints the first page and the next page. Its query for the next page leaves out
     // `cluster_01 = 'B01'`. The page of two rows does not show the mistake, but the page after it
-    // would continue into B02. In Recto, a filter holds on every page, so there is no third page.
+    // would continue into B02. In Recto, a filter applies to every page, so there is no third page.
     let query = table.text(r#"partition = "A01" AND cluster_01 = "B01""#, "");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04"]);
@@ -82,8 +83,8 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
     let wider = query.clone().first(100).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&wider), "D03, D04");
 
-    // The page before (D05, D06) does not belong to the filter `cluster_01 = 'B01'`, but to the
-    // partition. The article's "false start" gets D01 and D02. The correct rows are D03 and D04, in
+    // The previous page (D05, D06) belongs to the partition, but not to the filter `cluster_01 =
+    // 'B01'`. The article's "false start" gets D01 and D02. The correct rows are D03 and D04, in
     // ascending order, without a reversal in the application.
     let query = table.text(r#"partition = "A01""#, "cluster_01");
     let pages = forwards(&query).await;
@@ -102,8 +103,9 @@ pub(crate) async fn exact_match_descending(recto: Recto) {
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D04, D03", "D02, D01"]);
 
-    // The article's general pattern for the previous page uses DESC, which gets the rows that are
-    // furthest before the page (D06, D05 here). The nearest rows are correct: D04, D03.
+    // The article's general pattern for the previous page uses DESC, which returns the rows that
+    // are furthest before the page (here D06, D05). The correct rows are the nearest ones: D04,
+    // D03.
     let query = table.text(r#"partition = "A01""#, "cluster_01 desc");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
@@ -118,12 +120,12 @@ pub(crate) async fn range_ascending(recto: Recto) {
     let pages = forwards(&query).await;
 
     // The article prints the first page and the next pages. In its general pattern, the upper bound
-    // of a next page comes from filter_begin, ('B01', MAX, MAX). With this bound, the pages never
+    // of a next page comes from filter_begin, ('B01', MAX, MAX). With such a bound, the pages never
     // reach D05 and D06. The bound must come from filter_end.
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
 
-    // The article adds MIN_TEXT and MAX_TEXT at the ends of ranges. Recto needs neither, for
+    // The article adds MIN_TEXT and MAX_TEXT at the ends of ranges. Recto must not need them, for
     // open and closed ranges.
     for (filter, expected) in [
         (r#"cluster_01 > "B01""#, vec!["D05, D06"]),
@@ -144,11 +146,12 @@ pub(crate) async fn range_descending(recto: Recto) {
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
 
     // The article's pattern for the previous page begins after last_result, so it returns rows of
-    // the page itself (D02 for the page D02, D01). The pattern must begin after first_result.
+    // page itself (D02 for the page D02, D01). A correct pattern begins at first_result.
     assert_eq!(names(&previous(&query, &pages[2]).await), "D04, D03");
 }
 
-/// Reads the pages of a question forwards and backwards, and compares them with the oracle.
+/// Reads all pages of a query forwards and backwards, and compares them with the oracle (an
+/// independent implementation).
 async fn check(table: &Subject, question: &Question) {
     let context = format!(
         "{} / {:?}",
@@ -171,8 +174,8 @@ fn text(value: &str) -> Value {
     Value::Text(value.into())
 }
 
-/// Returns two questions about the partition, with a sort in each direction by the first clustering column
-/// that is not fixed.
+/// Returns two queries of the partition with the given conditions. They sort by the first
+/// clustering column without an equality, in both directions.
 fn questions(conditions: &[Condition], first_free: usize) -> [Question; 2] {
     let partition = Condition::Compare {
         field: 0,

@@ -1,6 +1,6 @@
-//! Cases of the two articles on which Recto is based, on both stores. The cases with views also run
-//! on stores in memory. The tests expect the results that the articles print, or the correct
-//! results where the articles are wrong.
+//! Cases of the two articles on which Recto is based, on the embedded store and on Cassandra. The
+//! cases with views also run on stores in memory. The tests expect the results that the articles
+//! print, or the correct results where the articles are wrong.
 //!
 //! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven
 //!   rows, and exact-match and range filters, ascending and descending. First, next and previous
@@ -8,8 +8,8 @@
 //! - *Sorted Pagination in Cassandra* (Nagmote, 2016): a timeline per user, suspended users by status with
 //!   and without temporal buckets, a reverse lookup, paging a whole table by token.
 //!
-//! Both articles store the same data in several tables, as applications must do by hand. The tests do this
-//! too, and then repeat the cases with one collection that has views.
+//! Both articles store the same data in several tables, which the application must keep consistent.
+//! The tests do so too, and then repeat the cases with one collection that has views.
 
 mod composite;
 mod crashes;

@@ -17,10 +17,10 @@ const OTHER_USER: &str = "446e896a-c6b4-4d4e-826d-a5a9eda50636";
 
 const NOBODY: &str = "546e896a-c6b4-4d4e-826d-a5a9eda50636";
 
-/// Returns the id of a post: a time UUID for this number of hours after a fixed hour. A later hour
+/// Returns the id of a post: a time UUID for the time `hour` hours after a fixed time. A later hour
 /// gives a greater UUID.
 fn post(hour: u32) -> String {
-    // Each hour increments the middle field of the time, because the low field counts steps of only
+    // Put the hour into the middle field of the time, because the low field counts only steps of
     // 100 ns.
     format!("00000000-{:04x}-11e6-80de-cf8ecd4cf053", 0xd000 + hour)
 }
@@ -53,7 +53,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     assert_eq!(words(&page, &["content"]), "Hi");
 
     // The article says: "post_id > today LIMIT 2 … will return Hola and Bye". In fact, that query
-    // returns nothing, because both posts are older than today. The operator `<` returns them.
+    // returns nothing, because both posts are older than today. The operator `<` returns both.
     let than_today = |operator: &str| format!(r#"{of_user} AND post_id {operator} "{}""#, post(today));
     assert!(
         timeline
@@ -65,8 +65,8 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     );
     let page = timeline.text(&than_today("<"), "").first(2).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
-    // The page after the newest post contains Hola and Bye. The query needs the cursor only. In the
-    // article, the application changes the filter for each page.
+    // The page after the newest post contains Hola and Bye. With Recto, the client needs only the
+    // cursor. In the article, the application changes the filter for each page.
     let newest = timeline.text(&of_user, "").first(1).await.unwrap();
     let page = timeline
         .text(&of_user, "")
@@ -128,7 +128,7 @@ pub(crate) async fn the_timeline_in_pages(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&first, &["content"]), expected(44, 25));
-    // A query in the order from the oldest post reads the same timeline in the other direction.
+    // A query that begins at the oldest post reads the same timeline in the other direction.
     let oldest = timeline
         .text(&format!(r#"user_id = "{OTHER_USER}""#), "post_id")
         .first(3)
@@ -153,7 +153,7 @@ fn suspension(status: &str, day: u32, number: u32) -> Json {
 pub(crate) async fn suspended_users_by_status(recto: Recto) {
     let mut users = Subject::new(&recto, "users_by_status");
     // As in the article, users 4 and 3 were "suspended at the very exact time", so `user_id`
-    // decides their order.
+    // determines their order.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     users
         .put(days.map(|(day, number)| suspension("SUSPENDED", day, number)))
@@ -165,7 +165,7 @@ pub(crate) async fn suspended_users_by_status(recto: Recto) {
     assert_eq!(reasons(&newest), "reason 6, reason 5");
     let next = query.clone().after(newest.cursor(1)).await.unwrap();
     assert_eq!(reasons(&next), "reason 3, reason 4");
-    // The cursor between the two users of the same instant is valid.
+    // A cursor between the two users with the same time must be valid.
     let between = query.clone().after(next.cursor(0)).await.unwrap();
     assert_eq!(reasons(&between), "reason 4, reason 2");
     let back = query.before(between.cursor(0)).await.unwrap();
@@ -185,11 +185,11 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     users.put(march.into_iter().chain(april)).await;
     let reasons = |page: &recto::Page<DynamicRecord>| words(page, &["reason"]);
 
-    // As in the article, read the users of one bucket.
+    // As in the article, read the users in one bucket (here: one month).
     let one = users.text(r#"bucket = "04-2016" AND status = "SUSPENDED""#, "");
     assert_eq!(reasons(&one.await.unwrap()), "4/30, 4/2, 4/1");
 
-    // Read both buckets as one list, newest first, and go back over the border between them.
+    // Read both buckets (months) as one list, newest first, and go back over their border.
     let filter = r#"(bucket = "03-2016" OR bucket = "04-2016") AND status = "SUSPENDED""#;
     let both = users.text(filter, "occurred_on desc").first(2);
     let first = both.clone().await.unwrap();
@@ -202,7 +202,7 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     let back = both.page_token(third.previous_cursor().unwrap()).await.unwrap();
     assert_eq!(reasons(&back), "4/1, 3/31");
 
-    // A filter without a bucket does not fix the whole partition key, so Recto rejects it.
+    // A filter without the bucket does not fix the whole partition key, so Recto rejects it.
     let error = users.text(r#"status = "SUSPENDED""#, "").await.unwrap_err();
     assert_eq!(error.kind(), recto::ErrorKind::NoPlan);
     assert!(error.to_string().contains("bucket"), "{error}");
@@ -235,8 +235,8 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert_eq!(words(&left, &["reason"]), "reason 70");
     // The deletion of a deleted record succeeds and has no effect.
     lookup.collection.delete((user(80),)).await.unwrap();
-    // The key of the lookup is the user, so another suspension of the same user
-    // replaces the record.
+    // The key of the lookup table is the user, so another suspension of the same user replaces the
+    // record.
     lookup
         .put([json!({ "user_id": user(70), "occurred_on": "2016-05-01T00:00:00Z" })])
         .await;
@@ -244,9 +244,9 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert_eq!(words_of(&[found], &["occurred_on"]), "2016-05-01T00:00:00.000Z");
 }
 
-/// Checks that a scan returns every user once, in no meaningful order, and continues where an
-/// earlier scan stopped. The article says: "Using the token function we could paginate large sets
-/// of data".
+/// Checks that a scan returns every user once, in no meaningful order, and that it continues where
+/// an earlier scan stopped. The article says: "Using the token function we could paginate large
+/// sets of data".
 pub(crate) async fn a_whole_table_by_token(recto: Recto) {
     const USERS: u32 = 2_500;
     let mut users = Subject::new(&recto, "all_users");
@@ -271,7 +271,7 @@ pub(crate) async fn a_whole_table_by_token(recto: Recto) {
         };
         let mut found = Vec::new();
         let mut readings = 0;
-        // Each scan takes one step and is dropped, and the next scan resumes from its token.
+        // Drop each scan after one step, and resume with its token.
         loop {
             let mut steps = session.scan("all_users", &request);
             let Some(step) = steps.next().await else { break };

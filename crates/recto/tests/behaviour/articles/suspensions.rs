@@ -1,5 +1,5 @@
-//! Suspended users of the article *Sorted Pagination in Cassandra*, as one collection. Its base
-//! table is the reverse lookup by user, and its view is the list by status.
+//! The suspended users of the article *Sorted Pagination in Cassandra*, as one collection: its base
+//! table is the article's reverse lookup by user, and its view is the list by status.
 
 use futures::future::join_all;
 use recto::{Collection, DynamicRecord, ErrorKind, Page, PageQuery, Recto};
@@ -26,7 +26,7 @@ pub(crate) fn suspension(recto: &Recto, status: &str, day: u32, number: u32) -> 
     DynamicRecord::from_json(suspensions(recto).definition(), json.as_object().unwrap()).unwrap()
 }
 
-/// Returns the query of the users with this status, newest first.
+/// Returns the query for the users with a status, newest first.
 pub(crate) fn by_status(recto: &Recto, status: &str) -> PageQuery<DynamicRecord> {
     suspensions(recto)
         .query()
@@ -34,8 +34,8 @@ pub(crate) fn by_status(recto: &Recto, status: &str) -> PageQuery<DynamicRecord>
         .order_by("occurred_on desc")
 }
 
-/// Returns the reasons of the rows of a list, one text for each page. Checks that each page before
-/// a page is the same when it is read backwards.
+/// Returns the reasons in the rows of a list, as one string for each page. Checks that reading
+/// backwards returns the same pages.
 async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
     let mut pages = vec![query.clone().first(2).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {
@@ -54,7 +54,7 @@ async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
 pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let all = suspensions(&recto);
     // As in the article, users 4 and 3 were "suspended at the very exact time", so `user_id`
-    // decides their order.
+    // determines their order.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     let inserts = days.map(|(day, number)| {
         all.insert(&suspension(&recto, SUSPENDED, day, number))
@@ -68,8 +68,8 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let expected = ["reason 6, reason 5", "reason 3, reason 4", "reason 2, reason 1"];
     assert_eq!(pages(&list).await, expected);
 
-    // The article says: "A user that is suspended cant be suspended again." So a
-    // second insert fails.
+    // The article says: "A user that is suspended cant be suspended again." A second insert must
+    // therefore fail.
     let again = all
         .insert(&suspension(&recto, SUSPENDED, 29, 2))
         .await
@@ -78,25 +78,25 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     assert_eq!(pages(&list).await, expected);
 
     // The article says: "The manager doesnt know when the suspension happened, they only know who
-    // is the user." So the deletion needs only the user.
+    // is the user." A deletion must therefore need only the user.
     all.delete((user(5),)).await.unwrap();
     assert_eq!(
         pages(&list).await,
         ["reason 6, reason 3", "reason 4, reason 2", "reason 1"]
     );
-    // A client that was reading pages before the deletion continues at its position.
+    // A client that read a page before the deletion must continue at its position.
     let next = list.clone().first(2).after(first.cursor(1)).await.unwrap();
     assert_eq!(words(&next, &["reason"]), "reason 3, reason 4");
-    // User 5 is not suspended any more, so another deletion has no effect.
+    // User 5 is no longer suspended, so another deletion must have no effect.
     all.delete((user(5),)).await.unwrap();
 
-    // Instead of a deletion, the record of user 3 gets another status, and moves from
-    // one list to the other.
+    // Instead of being deleted, the record of user 3 gets another status. It must move from one
+    // list to the other.
     all.update((user(3),)).set("status", ACTIVE).await.unwrap();
     assert_eq!(pages(&list).await, ["reason 6, reason 4", "reason 2, reason 1"]);
     assert_eq!(pages(&by_status(&recto, ACTIVE)).await, ["reason 3"]);
-    // User 3 comes first, because this suspension is the newest. The corrected reason of user 4
-    // does not change its position.
+    // User 3 must come first, because this suspension is the newest. The corrected reason of user 4
+    // must not change its position.
     let renewed = all.update((user(3),)).set("status", SUSPENDED);
     renewed.set("occurred_on", "2016-04-30T00:00:00Z").await.unwrap();
     all.insert(&suspension(&recto, SUSPENDED, 29, 5)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Tests of attached tables (tables of other programs): tables that Recto rejects, and values that
-//! only Cassandra can store.
+//! Tests of attached tables (tables of other programs, which Recto only reads): tables that Recto
+//! rejects, and values that only Cassandra can store.
 
 use futures::TryStreamExt as _;
 use recto::session::{AttachRequest, PageRequest, Pages, ScanRequest};
@@ -45,8 +45,8 @@ async fn keyspace() -> CassandraAddress {
     }
 }
 
-/// Checks that Recto rejects a table of another Recto store, because such a table contains deleted
-/// and expired records for some days.
+/// Checks that Recto rejects a table that belongs to another Recto store. Such a table contains
+/// deleted and expired records for some days.
 pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     let source = Fresh::named(Kind::Cassandra, "attached");
     let users = source.open().await;
@@ -67,8 +67,8 @@ pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     assert!(recto.schema().collections.is_empty());
 }
 
-/// Checks that Recto reads a value of zero bytes as null if its type is not a text, as the drivers
-/// do. Recto rejects a page with such a value in a key, because the row has no position in Recto's
+/// Checks that Recto reads a value of zero bytes as null, as drivers do, if its type is not a text.
+/// If the value is in a key, Recto rejects the page, because the row has no position in Recto's
 /// order.
 pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     let from = keyspace().await;
@@ -134,10 +134,10 @@ pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     assert!(scanned.unwrap_err().to_string().contains("column c of its key"));
 }
 
-/// Number of rows after the row with an empty key. It is larger than one step of a scan.
+/// Number of rows after the row with an empty key. It exceeds one step of a scan.
 const ROWS_BEHIND: i32 = 1_005;
 
-/// Checks that a condition can exclude a row with an empty key, and that a scan then returns each
+/// Checks that a filter can exclude a row with an empty key, and that the scan then returns every
 /// row after it.
 pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let from = keyspace().await;
@@ -182,13 +182,13 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let error = scan(&format!("c >= {lowest}")).await.unwrap_err();
     assert!(error.to_string().contains("column q of its key"), "{error}");
     // An empty value is less than all others, so a condition without a lower bound does not exclude
-    // it. Recto rejects the scan.
+    // it. Recto must reject the scan.
     let error = scan(&format!("q >= {lowest} AND c <= 3")).await.unwrap_err();
     assert!(error.to_string().contains("column c of its key"), "{error}");
 }
 
-/// Checks how Recto reads elements of zero bytes. In tuples, such an element becomes null. In
-/// lists, sets and maps, it causes an error that names the field.
+/// Checks how Recto reads elements of zero bytes inside other values. In a tuple, the element
+/// becomes null. In a list, set or map, it causes an error that names the field.
 pub(crate) async fn reads_empty_elements(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());

@@ -1,4 +1,4 @@
-//! Tests of pages of partitions that are split into buckets while clients read them.
+//! Tests of pages that clients read while Recto splits large partitions into buckets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,11 +38,11 @@ writes = "append"
 bucket = { rows = 300 }
 "#;
 
-/// Lists, each with its number of lines: one fills several buckets, one fills two or three, and one fills
-/// one bucket.
+/// Partitions (lists) with their number of rows (lines). The first fills several buckets, the
+/// second two or three, and the third one bucket.
 const LINES: [(&str, i32); 3] = [("a", 240), ("b", 60), ("c", 5)];
 const TEXT_BYTES: usize = 1_500;
-/// Maximum number of checks whether all splits are complete.
+/// Maximum number of attempts to complete all splits.
 const MAX_REBALANCES: u32 = 600;
 
 fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
@@ -55,8 +55,8 @@ fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
     parse(&SCHEMA.replace("BUCKET", bucket).replace("OF_VIEW", of_view))
 }
 
-/// Returns the time of a line. Two lines share a time, so that edges of buckets can be between
-/// lines of the same time.
+/// Returns the time of the line with an id. Each two lines have the same time, so that a bucket can
+/// begin between lines of equal time.
 fn at(id: i32) -> i32 {
     id / 2
 }
@@ -87,7 +87,7 @@ fn lines(recto: &Recto, filter: &str) -> PageQuery<DynamicRecord> {
     recto.dynamic("lines").unwrap().query().filter(filter)
 }
 
-/// Splits buckets until no bucket is too large.
+/// Splits buckets until no bucket exceeds its maximum size.
 async fn rebalance(recto: &Recto) {
     rebalance_all(recto, "lines").await;
 }
@@ -107,7 +107,7 @@ pub(super) async fn rebalance_all(recto: &Recto, collection: &str) {
     panic!("some bucket stays too large");
 }
 
-/// Returns the buckets of the list `a`: their numbers, and the numbers of lines before them.
+/// Returns the buckets of the list `a`: the id of each bucket, and the number of lines before it.
 async fn buckets(recto: &Recto) -> Vec<(u64, usize)> {
     let numbers = listed(recto).await.into_iter().map(|bucket| bucket.bucket);
     let edges = edges(recto).await;
@@ -126,8 +126,8 @@ async fn listed(recto: &Recto) -> Vec<BucketStatus> {
     listed.unwrap().buckets
 }
 
-/// Returns the start of each bucket of the list `a` except the first bucket. A start is the number of
-/// lines before it, and its edge as JSON.
+/// Returns the start of each bucket of the list `a` except the first bucket: the number of lines
+/// before the bucket, and its start as JSON.
 async fn edges(recto: &Recto) -> Vec<(usize, serde_json::Value)> {
     let starts = listed(recto).await.into_iter().skip(1).map(|bucket| bucket.start);
     let edge = |start: Vec<serde_json::Value>| {
@@ -141,7 +141,8 @@ async fn edges(recto: &Recto) -> Vec<(usize, serde_json::Value)> {
     starts.map(edge).collect()
 }
 
-/// Checks that the pages before and after the cursor of a line have the right lines.
+/// Checks the lines on the pages after and before `cursor`, which is at the line with index `place`
+/// in `all`.
 async fn both_sides(query: &PageQuery<DynamicRecord>, cursor: &Cursor, place: usize, all: &[i32]) {
     let after = query.clone().after(cursor.clone()).first(25).await.unwrap();
     assert_eq!(
@@ -161,7 +162,7 @@ async fn both_sides(query: &PageQuery<DynamicRecord>, cursor: &Cursor, place: us
     assert_eq!(ids(&around), all[first..first + 10], "around {place}");
 }
 
-/// Returns all rows of a query, and the reasons for which its pages stopped early.
+/// Returns all rows of a query, and the reasons why some of its pages ended early.
 async fn all_of(query: PageQuery<DynamicRecord>) -> (Vec<i32>, Vec<Stop>) {
     let (mut found, mut stops) = (Vec::new(), Vec::new());
     let mut page = query.clone().await.unwrap();
@@ -175,8 +176,8 @@ async fn all_of(query: PageQuery<DynamicRecord>) -> (Vec<i32>, Vec<Stop>) {
     }
 }
 
-/// Checks that no bucket has more rows than its maximum. There are more rows than the store samples
-/// completely, so a store that does not count rows must count them before a split.
+/// Checks that no bucket has more rows than its maximum. The test has more rows than the store
+/// samples, so a store that does not count rows must count them before a split.
 pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
     const ROWS: i32 = 2_000;
     const MOST: i32 = 300;
@@ -204,8 +205,8 @@ pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
         .iter()
         .skip(1)
         .map(|bucket| bucket.start[0].as_i64().unwrap());
-    // The rows are ordered from the newest. A bucket may begin before the newest row, in a range
-    // without rows, so limit its start.
+    // The rows are ordered from the newest. The first bucket may begin before the newest row, so
+    // limit its start.
     let (first, last) = (i64::from(ROWS) - 1, -1);
     let edges = std::iter::once(first)
         .chain(starts.map(|start| start.min(first)))
@@ -229,11 +230,12 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     let recto = fresh.open().await;
     recto.apply(&schema(kind, false)).await.unwrap();
     for (list, count) in LINES {
-        // Write the ids in a mixed order, and half of list `a` only later.
+        // Write the lines in mixed order, and leave half of list `a` for later.
         let ids = (0..count).map(|number| number * 77 % count);
         put(&recto, list, ids.filter(|id| list != "a" || id % 2 == 0)).await;
     }
-    // On Cassandra, `other` is another process, which still uses its older range map.
+    // On Cassandra, `other` is another process, which still uses an older cached range map (which
+    // bucket has which rows).
     let other = match kind {
         Kind::Embedded => recto.clone(),
         Kind::Cassandra => fresh.open().await,
@@ -271,7 +273,8 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     }
 }
 
-/// Checks that a read from fewer nodes than a majority is rejected, because it might not see a split.
+/// Checks that Recto rejects reads from fewer nodes than a majority, because such a read might not
+/// see a split.
 async fn by_fewer_than_a_majority(fresh: &Fresh) {
     let StoreAddress::Cassandra(mut address) = fresh.address.clone() else {
         return;
@@ -297,15 +300,15 @@ async fn explained(recto: &Recto, filter: &str, page_size: i64) -> Explanation {
     session.explain("lines", &request, true).await.unwrap()
 }
 
-/// Checks that the plan reports the buckets that a page read, and that the page found them without reading
-/// the range map.
+/// Checks that a query plan reports the buckets that the page read. The page must find them in the
+/// cached range map (which bucket has which rows), without reading the map.
 async fn assert_plan_reports_read_buckets(recto: &Recto) {
     let buckets = buckets(recto).await;
     for page_size in [1, 100, 300] {
         let mut told = explained(recto, r#"list = "a""#, page_size).await;
         for _ in 0..MAX_REBALANCES {
-            // On Cassandra, a cached range map is valid for only some seconds. If the plan had to read the
-            // range map, explain the query again.
+            // On Cassandra, a cached range map is valid for only some seconds. If the query had to
+            // read the map, explain the query again.
             if told.actual.unwrap().cost.directory_reads == 0 {
                 break;
             }
@@ -334,8 +337,8 @@ async fn assert_plan_reports_read_buckets(recto: &Recto) {
 
 async fn at_the_ends_of_buckets(recto: &Recto, edges: &[(usize, serde_json::Value)], all: &[i32]) {
     let query = lines(recto, r#"list = "a""#);
-    // A bucket that was split in advance may have no rows, so leave out edges
-    // without rows on one side.
+    // A bucket that was split in advance may have no rows, so leave out edges without rows on one
+    // side.
     let edges: Vec<_> = edges
         .iter()
         .filter(|(before, _)| (1..all.len()).contains(before))
@@ -389,8 +392,8 @@ async fn under_budgets(recto: &Recto) {
     }
 }
 
-/// Checks that cursors stay valid when a view gets buckets. The view then has another table with the same
-/// order.
+/// Checks that cursors stay valid when a view gets buckets, although the view is then stored in
+/// another table with the same order.
 pub(crate) async fn cursors_go_on_from_before_there_were_any(recto: Recto) {
     let kind = kind_of(&recto);
     let recto = Fresh::new(kind).open().await;

@@ -1,5 +1,5 @@
-//! Checks that pages of partitions that are stored in buckets have the same rows as pages of other
-//! partitions.
+//! Checks that pages of partitions that are divided into buckets have the same rows as pages of
+//! undivided partitions.
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ writes = "overwrite"
 bucket = SHARDED
 "#;
 
-/// Names of the views of the tests. Each bucket of `split` is one partition of the store. Each
-/// bucket of `spread` has several shards.
+/// Names of the tested views. Each bucket of `split` is one partition of the store, and each bucket
+/// of `spread` is divided into several shards.
 const VIEWS: [&str; 2] = ["split", "spread"];
 
-/// Number of rows of each bucket, if the store counts rows.
+/// Maximum number of rows of a bucket, if the store counts rows.
 const BUCKET_ROWS: usize = 5;
-/// Number of posts of each author. The authors have at least 8 buckets, 3 buckets, and 1 bucket.
+/// Authors with their number of posts, which need at least 8 buckets, 3 buckets, and 1 bucket.
 const POSTS: [(&str, i64); 3] = [("ada", 38), ("bob", 13), ("cyd", 2)];
 
 struct Split {
@@ -71,7 +71,8 @@ impl Split {
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {
-            // Two posts share a score, so that splits can be between rows of the same score.
+            // Each two posts have the same score, so that a bucket can begin between rows of equal
+            // score.
             let record = json!({ "id": id, "author": author, "score": index / 2 });
             DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
         };
@@ -96,7 +97,7 @@ impl Split {
     }
 }
 
-/// Returns the ids of some authors' posts in the order of `-score, id`, then of the authors.
+/// Returns the ids of the posts of `authors` in the order of `-score, id`.
 fn expected(authors: &[&str]) -> Vec<i32> {
     let posts = POSTS
         .iter()
@@ -191,8 +192,8 @@ async fn pages_are_under_their_budgets(split: &Split, view: &str) {
     assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
 }
 
-/// Checks the maximum number of sources of a page: 128 divided by the number of shards. A page
-/// sends one concurrent request to each shard of each source.
+/// Checks that a page of a table in shards can have fewer sources (row ranges): 128, divided by the
+/// number of shards. The page sends a concurrent request to each shard of each source.
 pub(crate) async fn of_shards_take_fewer_sources(recto: Recto) {
     let split = Split::new(&recto).await;
     let authors = |count: usize| {
@@ -235,7 +236,8 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }
 
-/// Checks a collection that is a single partition: it changes while its bucket is split.
+/// Checks a collection that consists of one partition: its records change while its bucket is
+/// split.
 pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     const ROWS: i32 = 300;
     let recto = Split::new(&recto).await.recto;
@@ -295,8 +297,7 @@ pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     );
 }
 
-/// Checks the estimated number of rows. If there are few rows, the estimate is exact on Cassandra,
-/// too.
+/// Checks the estimated number of rows. With few rows, the estimate must be exact on Cassandra too.
 pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
     let split = Split::new(&recto).await;
     let estimate = async |query: PageQuery<DynamicRecord>| {
@@ -330,8 +331,8 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         .unwrap();
     assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
     assert_eq!(middle.row_count().unwrap().offset, Some(17));
-    // Read pages of several partitions, in both directions. The row at the given rank is in the
-    // middle of its page.
+    // Read pages over several partitions, in both directions. The row with the requested rank is in
+    // the middle of its page.
     for (query, order) in [
         (both.clone(), "-score"),
         (both.clone().order_by("score"), "score"),

@@ -1,4 +1,5 @@
-//! Tests of guarantee 7: a budget ends a page early, the page reports it, and no row is lost.
+//! Tests that a budget (of time, bytes or scanned rows) ends a page early, that the page reports
+//! it, and that no row is lost.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use serde_json::json;
 use super::pages::{events, times};
 use crate::common::Subject;
 
-/// Reads all pages of a query, from the first to the last or in reverse. Returns the rows, and for
-/// each page the reason why it ended early.
+/// Reads all pages of a query, forwards or backwards. Returns the rows, and for each page the
+/// reason why it ended early.
 async fn traverse(query: &PageQuery<DynamicRecord>, forwards: bool) -> (Vec<String>, Vec<Option<Stop>>) {
     let (mut found, mut stops) = (Vec::new(), Vec::new());
     let mut next = if forwards {
@@ -64,7 +65,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
         assert_eq!(found.join(" "), thirds.join(" "));
         assert!(stops.contains(&Some(Stop::Scanned)));
     }
-    // A page may be empty although rows remain, if the scan budget ends it.
+    // A page may be empty although rows follow, if the scan budget ends it.
     let filter = r#"stream = "budget_scanned" AND note = "note 0""#;
     let query = subject
         .text(filter, "")
@@ -78,8 +79,8 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     );
     assert_eq!(traverse(&query, true).await.0, ["0"]);
     assert_eq!(traverse(&query, false).await.0, ["0"]);
-    // If the view serves the whole filter, the page reads no row in vain, so the
-    // budget does not end it.
+    // If the view serves the whole filter, every row that the page reads matches. The budget for
+    // rejected rows must then not end it.
     let served = subject
         .text(r#"stream = "budget_scanned""#, "")
         .page_size(3)
@@ -110,7 +111,7 @@ pub(crate) async fn of_bytes(recto: Recto) {
             assert_eq!(found.join(" "), expected.join(" "), "{budget}");
             assert!(stops.contains(&Some(Stop::Bytes)));
         }
-        // A merge of partitions also stops at the byte budget.
+        // A merge of several partitions must also stop at the byte budget.
         let merged = subject
             .text(
                 r#"stream = "budget_bytes" OR stream = "budget_bytes_none""#,

@@ -1,5 +1,5 @@
-//! Checks that `verify` finds faults in buckets, which the tests create by CQL, and that `repair`
-//! corrects them while other clients write and read.
+//! Checks that `verify` finds faults in the stored data of buckets, which the tests create with
+//! CQL. `repair` must correct the faults while other clients write and read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,18 +28,18 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Number of rows of each partition. Each of its three buckets has a third of them.
+/// Number of rows of each partition. [`EACH`] is the number of rows in each of its three buckets.
 const ROWS: i64 = 12;
 const EACH: i64 = 4;
-/// Size of a row in bytes, as the size of a bucket counts it.
+/// Size that each row counts toward the size of its bucket, in bytes.
 const COUNTED: u64 = 100;
-/// Sampling intervals: with `NONE` no row is sampled, and with `ALL` every row is sampled.
+/// Sampling rates of a bucket (one of so many rows is sampled): `NONE` samples no row, and `ALL`
+/// every row.
 const NONE: i64 = 1 << 40;
 const ALL: i64 = 1;
-/// Pause of the writer and of the reader after each operation, during a repair.
+/// Pause of the concurrent writer and reader after each operation, while a repair runs.
 const PAUSE: Duration = Duration::from_millis(50);
-/// CQL clause that gives a fault an old write timestamp, as if the fault had existed for a long
-/// time.
+/// CQL clause that gives a fault an old write timestamp, so that the fault appears to be old.
 const LONG_AGO: &str = " USING TIMESTAMP 1700000000000000";
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -122,7 +122,8 @@ impl Plain {
         .await;
     }
 
-    /// Writes the three key ranges of a partition, except the range of the bucket `without`.
+    /// Writes the range map of a partition (which bucket has which rows), with three ranges. Leaves
+    /// out the range of the bucket `without`.
     async fn pieces(&self, stream: &str, without: Option<i64>, next_bucket: i64) {
         for bucket in (0..3).filter(|bucket| Some(*bucket) != without) {
             let start = if bucket == 0 {
@@ -145,8 +146,8 @@ impl Plain {
         .await;
     }
 
-    /// Creates a partition for each kind of fault. Returns the rows that each partition must have
-    /// after the repair.
+    /// Creates one partition for each kind of fault. Returns, for each partition, the rows that it
+    /// must have after the repair.
     async fn plant(&self) -> BTreeMap<&'static str, Vec<i64>> {
         let all: Vec<i64> = (0..ROWS).collect();
         let mut streams = BTreeMap::new();
@@ -174,7 +175,8 @@ impl Plain {
             .await;
         self.rows("lost").await;
         streams.insert("lost", all.clone());
-        // In the list `half`, one range is marked for a split, but no process executes the split.
+        // In the partition `half`, one range is marked for a split, but no process executes the
+        // split.
         let further = hex(&[&[1, 0, 1][..], &1_u64.to_be_bytes(), &[0]].concat());
         self.piece("half", &[], (0, "null"), NONE, LONG_AGO).await;
         self.piece("half", &edge(EACH), (0, &further), NONE, LONG_AGO)
@@ -234,7 +236,7 @@ pub(crate) async fn finds_and_repairs_planted_faults(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
-    // The collection has no views, but `verify` checks its buckets too.
+    // The collection `small` has no views, but `verify` must check its buckets too.
     for at in 0..3 {
         put(&recto, "small", at).await;
     }

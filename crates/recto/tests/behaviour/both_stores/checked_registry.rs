@@ -1,5 +1,5 @@
-//! Checks that `verify` finds faults in buckets by time, which the tests create by CQL, and that
-//! `repair` corrects them while other clients write.
+//! Checks that `verify` finds faults in buckets by time (one per day), which the tests create with
+//! CQL. `repair` must correct the faults while other clients write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ bucket = { time = "at", width = "1 day", shards = 2 }
 const DAY_MS: i64 = 86_400_000;
 /// First day of the tests, in milliseconds since 1970: 2024-02-20T00:00:00Z.
 const START_MS: i64 = 1_708_387_200_000;
-/// Number of days of each partition. `EACH` is the number of rows of each day.
+/// Number of days in each partition. [`EACH`] is the number of rows of each day.
 const DAYS: i64 = 8;
 const EACH: i64 = 3;
 
@@ -44,8 +44,8 @@ fn partition(stream: &str) -> String {
     hex(&encoded(&Type::Text, Direction::Ascending, stream.as_bytes()))
 }
 
-/// Returns the start key of the bucket of a day, in hexadecimal. Newest rows come first, so this is
-/// the key of the last moment of the day.
+/// Returns the key at which the bucket of a day starts, in hexadecimal. Rows are ordered from the
+/// newest, so it is the key of the last moment of the day.
 fn start(day: i64) -> String {
     let last = START_MS + (day + 1) * DAY_MS - 1;
     hex(&encoded(
@@ -55,12 +55,12 @@ fn start(day: i64) -> String {
     ))
 }
 
-/// Returns the number of the bucket of a day.
+/// Returns the id of the bucket of a day.
 fn bucket(day: i64) -> i64 {
     (1 << 62) + (START_MS + day * DAY_MS) / 1_000
 }
 
-/// Returns the creation time of the row with this number, in milliseconds since 1970.
+/// Returns the time of the row with the given id, in milliseconds since 1970.
 fn at_ms(id: i64) -> i64 {
     START_MS + id / EACH * DAY_MS + id % EACH * 1_000
 }
@@ -81,7 +81,7 @@ async fn rows(recto: &Recto, stream: &str) -> Vec<i32> {
     all
 }
 
-/// Writes a row into a given bucket by CQL, even if it belongs to another bucket.
+/// Writes a row with CQL into the given bucket, which may be the wrong one.
 async fn plant(cql: &PlainCql, bucket: i64, id: i64) {
     let counted = hex(&[&[1][..], &100_u64.to_be_bytes()].concat());
     let text = format!(
@@ -122,7 +122,7 @@ async fn plant_all(cql: &PlainCql) {
             .await
             .unwrap_or_else(|error| panic!("{text}: {error}"));
     }
-    // The two planted rows belong to days without a bucket.
+    // Write two rows into the wrong bucket. They belong to days that have no bucket.
     plant(cql, bucket(0), EACH * 6 + 1_000 * EACH).await;
     plant(cql, bucket(0), EACH * 7 + 1_000 * EACH).await;
 }

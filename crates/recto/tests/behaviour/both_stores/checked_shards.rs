@@ -1,5 +1,5 @@
-//! Checks that `verify` finds rows in wrong shards, which the tests write by CQL, and that `repair`
-//! moves them to their own shards.
+//! Checks that `verify` finds rows in wrong shards (partitions that together contain a bucket), and
+//! that `repair` moves them to the right shards. The tests write the misplaced rows with CQL.
 
 use recto::{Environment, Recto, StoreAddress, Value};
 use recto_cassandra::CassandraConfig;
@@ -40,7 +40,7 @@ fn shard_of(at: i64) -> u32 {
     shard
 }
 
-/// Returns a shard to which the row with this key does not belong.
+/// Returns a shard that is wrong for the row with the given key.
 fn other_of(at: i64) -> u32 {
     (shard_of(at) + 1) % u32::from(SHARDS)
 }
@@ -60,8 +60,8 @@ async fn put(recto: &Recto, stream: &str, at: i64) {
     hot.put(&row).await.unwrap();
 }
 
-/// Returns the keys of all rows of a partition, and of the rows among them that the test wrote into
-/// a wrong shard.
+/// Returns the keys of all rows of a partition, and the keys of the rows that the test wrote into a
+/// wrong shard.
 async fn rows(recto: &Recto, stream: &str) -> (Vec<i64>, Vec<i64>) {
     let hot = recto.dynamic("hot").unwrap();
     let page = hot.query().filter(format!("stream = {stream:?}")).first(1_000);
@@ -111,8 +111,8 @@ pub(crate) async fn rows_in_others_are_found_and_taken_home(recto: Recto) {
     let expected = expected.map(|(kind, count)| (kind.to_owned(), count));
     assert_eq!(found.buckets[0].found, expected.into(), "{found:?}");
     let before: Vec<i64> = (0..ROWS).collect();
-    // Pages merge all shards, so they also show a row in a wrong shard. A read by key uses only
-    // the shard of the key.
+    // Pages merge all shards, so they also show rows in a wrong shard. A read by key reads only the
+    // shard of the key.
     let (mut shown, planted) = rows(&recto, "s").await;
     shown.dedup();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Checks that a closed store keeps acknowledged writes, and that every handle of it reports that
-//! the store is closed.
+//! Checks that a closed store keeps all acknowledged writes, and that every remaining handle
+//! reports that the store is closed.
 
 use futures::StreamExt;
 use recto::{ErrorKind, Recto};
@@ -34,7 +34,7 @@ pub(crate) async fn gives_the_store_up_for_every_handle(shared: Recto) {
         assert!(error.message().contains("closed"), "{error}");
     }
 
-    // The closed handles still exist, but the store can be opened again.
+    // Handles of the closed store still exist. Opening the store again must succeed anyway.
     let again: Recto = store.open().await;
     let again = Subject::new(&again, "notes");
     for id in 0..3 {

@@ -1,4 +1,4 @@
-//! Tests of views that sort text by the rules of a language.
+//! Tests of views that sort text by the rules of a language (a collation).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fields = []
 
 const GERMAN: &str = r#"collate = { name = "de" }"#;
 
-/// Names in German order, written by hand. Names with the same sort key are in the order of their
-/// bytes.
+/// Names in German order, written by hand. Names that the language treats as equal are in the order
+/// of their bytes.
 const NAMES: [&str; 22] = [
     "",
     "Aal",
@@ -110,7 +110,7 @@ fn compare(locale: &str, left: &str, right: &str) -> Ordering {
     collation(locale).compare(left.as_bytes(), right.as_bytes())
 }
 
-/// Compares texts by the German collation. A missing text comes last.
+/// Compares texts in the German collation. Null comes last.
 fn compare_names(left: Option<&str>, right: Option<&str>) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare("de", left, right),
@@ -243,8 +243,8 @@ pub(crate) async fn fields_have_collations_of_their_own(recto: Recto) {
     let expected: Vec<i32> = expected.into_iter().map(|person| person.id).collect();
     let (forwards, backwards) = both_ways(&people.query("").view("by_city"), 8).await;
     assert_eq!((&forwards, &backwards), (&expected, &expected));
-    // In Swedish, Å, Ä and Ö come after Z, unlike in German. `city` sorts in Swedish, so the query
-    // returns these cities.
+    // In Swedish, unlike in German, Å, Ä and Ö come after Z. `city` sorts in Swedish, so the query
+    // must return cities that begin with these letters.
     let beyond = people
         .query(r#"city > "Zz""#)
         .view("by_city")
@@ -282,7 +282,8 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         cases.push((format!(r#"name <= "{at}""#), is(Ordering::is_le)));
         cases.push((format!(r#"name > "{at}""#), is(Ordering::is_gt)));
         cases.push((format!(r#"name >= "{at}""#), is(Ordering::is_ge)));
-        // Two texts are equal only if they have the same bytes.
+        // Two texts are equal only if they have the same bytes, even if the language treats them as
+        // equal.
         cases.push((format!(r#"name = "{at}""#), is(Ordering::is_eq)));
         let between = people.by_name(|person| {
             person
@@ -305,7 +306,7 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         let sorted = people.query(filter).order_by("name");
         let found = both_ways(&sorted, 5).await;
         assert_eq!(found, (expected.clone(), expected.clone()), "{filter}");
-        // A filter scan checks the same conditions on names in a view with another order.
+        // A filter scan must check the same conditions on names, in a view with another order.
         let checked = people.recto.dynamic("people").unwrap().query();
         let checked = checked
             .filter(format!("age = 1 AND {filter}"))
@@ -356,7 +357,7 @@ pub(crate) async fn entries_move_with_their_texts(recto: Recto) {
     people.all.retain(|person| person.id != 3);
     let all = people.by_name(|_| true);
     assert_eq!(both_ways(&query, 9).await, (all.clone(), all));
-    // The position of a cursor stays the same when records move.
+    // The position of a cursor must stay the same when records move.
     let rest = query.clone().page_size(100).page_token(cursor).await.unwrap();
     assert!(rest.len() > 30);
     people.assert_exact().await;
@@ -368,8 +369,8 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
     let said = refused.to_string();
     assert!(said.contains("name sorts by the collation de"), "{said}");
-    // The key contains the sort key and the text, which may have at most 8 KiB
-    // together on both stores.
+    // The view's key contains the sort key and the text. Together they may have at most 8 KiB, on
+    // both stores.
     let records = people.recto.dynamic("people").unwrap();
     let record = |name: String| {
         let record = json!({ "id": 100, "team": "red", "age": 1, "name": name });
@@ -379,7 +380,7 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     let refused = records.put(&record("Ä".repeat(3_000))).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
     assert!(refused.to_string().contains("by_"), "{refused}");
-    // The base table has no sort keys, so it orders rows by the bytes of the text.
+    // The base table has no sort keys, so it sorts text by its bytes.
     let plain = Fresh::new(kind_of(&recto)).open().await;
     plain.apply(&parse(PLAIN)).await.unwrap();
     let words = plain.dynamic("words").unwrap();
@@ -410,7 +411,7 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     assert_eq!(in_order(query.filter(r#"word > "b""#)).await, ["zebra", "Zorn"]);
 }
 
-/// Schema of words: the base table orders them by their bytes, and a view orders them by a
+/// Schema of words: the base table sorts them by their bytes, and a view by the rules of a
 /// language.
 const PLAIN: &str = r#"
 [collection.words]
@@ -468,8 +469,8 @@ COLLATE
         let all: Vec<i32> = all.into_iter().map(|person| person.id).collect();
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{locale}");
         people.assert_exact().await;
-        // A cursor continues in every table with its own sort order, and in no table
-        // with another order.
+        // A cursor must continue in every table with its own sort order, and in no table with
+        // another order.
         for (of, cursor) in &cursors {
             match query
                 .clone()
@@ -492,8 +493,8 @@ COLLATE
     }
 }
 
-/// Changes the recorded version of the collation of all views to `number`. The catalog then looks
-/// as if another release of Recto had created the sort keys.
+/// Changes the recorded version of all views' sort keys to `number`, as if another release of Recto
+/// had computed them.
 async fn record_number(recto: &Recto, number: u32) {
     let tables = recto.store().list_tables().await.unwrap();
     let table = Arc::new(
@@ -603,7 +604,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
         records.delete(4).await.map(|_| ()).unwrap_err(),
         "cannot be written",
     );
-    // Requests that need no view still succeed.
+    // Requests that need no view must still succeed.
     assert_eq!(records.get(4).await.unwrap().unwrap().get("note"), None);
     let verified = people
         .recto
@@ -625,7 +626,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
     let all = people.by_name(|_| true);
     let query = people.query("").order_by("name");
     assert_eq!(both_ways(&query, 20).await, (all.clone(), all.clone()));
-    // A cursor that has sort keys of this program continues.
+    // A cursor that contains sort keys of this release must continue.
     let rest = query.page_size(100).page_token(cursor).await.unwrap();
     assert_eq!(ids(&rest), all[10..]);
     people.assert_exact().await;

@@ -1,4 +1,4 @@
-//! Tests of the counted number of rows of a query, up to a limit.
+//! Tests of the number of rows of a query, counted up to a limit.
 
 use futures::TryStreamExt;
 use recto::session::{Action, RecordChange, Records};
@@ -9,8 +9,7 @@ use super::pages::events;
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind};
 
-/// Counts the rows of a query up to `limit`. Returns the number, and whether there may be more
-/// rows.
+/// Counts the rows of a query up to `limit`. Returns the count, and whether there may be more rows.
 async fn count_up_to(query: &PageQuery<DynamicRecord>, limit: u32) -> (u64, bool) {
     let page = query.clone().count(Count::UpTo(limit)).await.unwrap();
     let counted = page.row_count().unwrap();
@@ -32,10 +31,10 @@ pub(crate) async fn are_exact_up_to_the_limit(recto: Recto) {
     let range = subject.text(r#"stream = "count_one" AND at >= 2 AND at < 6"#, "at");
     for (query, rows) in [
         (one.clone(), 7),
-        // The position of the page does not change the count.
+        // The position of the page must not change the count.
         (one.clone().last(2), 7),
         (one.clone().from([1]), 7),
-        // The size of the page does not change the count.
+        // The size of the page must not change the count.
         (one.page_size(50), 7),
         (both, 10),
         (range, 4),
@@ -86,8 +85,8 @@ pub(crate) async fn of_more_rows_than_are_read_at_a_time(recto: Recto) {
     );
 }
 
-/// Checks that an embedded store reports total numbers and ranks of rows without reading the rows,
-/// and that Cassandra does not.
+/// Checks that an embedded store reports exact numbers and ranks of rows without reading the rows.
+/// On Cassandra, ranks must be rejected.
 pub(crate) async fn are_exact_with_ranks_on_an_embedded_store(recto: Recto) {
     let number = match kind_of(&recto) {
         Kind::Embedded => 3_000,
@@ -152,7 +151,7 @@ pub(crate) async fn are_exact_with_ranks_on_an_embedded_store(recto: Recto) {
         let offset = middle.row_count().unwrap().offset.unwrap();
         assert!(offset.abs_diff(rows as u64 * 6 / 10) <= 4, "{offset}");
     }
-    // The search for a rank in several partitions may read more bytes than a page, and must
+    // The search for a rank in several partitions may read more bytes than a page may, and must
     // still find the row.
     let small = both.clone().byte_budget(500);
     let page = small.skip(2_000).page_size(1).await.unwrap();
@@ -189,8 +188,8 @@ order = ["-id"]
 fields = []
 "#;
 
-/// Checks that a count leaves out stale entries of a view on Cassandra, and base rows without a
-/// record.
+/// Checks that a count leaves out rows that are no records: outdated rows of a view on Cassandra,
+/// and base rows without a record.
 pub(crate) async fn leave_out_rows_that_are_no_records(recto: Recto) {
     let recto = Fresh::new(kind_of(&recto)).open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();

@@ -1,5 +1,4 @@
-//! Tests of guarantees 3 and 5: a cursor is a position in the order of its query, and no other
-//! query accepts it.
+//! Tests that a cursor is a position in the order of its query, and that no other query accepts it.
 
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ pub(crate) async fn see_what_is_inserted_beyond_them(recto: Recto) {
     let (mut subject, query) = events(&recto, "cursor_inserted", 4).await;
     let page = query.clone().first(2).await.unwrap();
     let row = |at: i32, id: i32| json!({ "stream": "cursor_inserted", "at": at, "id": id });
-    // Insert one row before the position of the cursor, one just after it, and one far after it.
+    // Insert one row before the cursor's position, one directly after it, and one far after it.
     subject.put([row(3, 1), row(2, 1), row(0, 1)]).await;
     let next = query
         .clone()
@@ -187,8 +186,8 @@ pub(crate) async fn of_other_keys_are_refused(recto: Recto) {
     assert!(error.hint().is_some());
 }
 
-/// Checks that a cursor continues on a copy of the data on the other store, if the copy has the
-/// same cursor keys.
+/// Checks that a cursor continues on a copy of the data in the other kind of store, if the copy has
+/// the same cursor keys.
 pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     let (_, query) = events(&recto, "cursor_moved", 9).await;
     let page = query.first(3).await.unwrap();
@@ -206,7 +205,7 @@ pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     assert_eq!(times(&next), "5 4 3");
     let around = query.clone().page_size(4).around(page.cursor(2)).await.unwrap();
     assert_eq!(times(&around), "8 7 6 5");
-    // Conversely, the original store opens a cursor of the copy.
+    // Conversely, the original store must open a cursor of the copy.
     let (_, query) = events(&recto, "cursor_moved", 0).await;
     let back = query
         .page_size(3)

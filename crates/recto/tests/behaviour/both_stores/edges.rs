@@ -1,4 +1,4 @@
-//! Tests of guarantee 4: whether a page knows that rows exist before and after it.
+//! Tests of the page properties that say whether rows exist before and after the page.
 
 use recto::Recto;
 
@@ -61,8 +61,8 @@ pub(crate) async fn the_other_end_is_unknown_unless_asked_for(recto: Recto) {
         (from_start.has_previous(), from_start.has_next()),
         (None, Some(true))
     );
-    // A previous token is absent only if no rows can precede the page. This token exists, and
-    // leads to an empty page.
+    // A previous-page token is absent only if no rows can precede the page. The token exists here,
+    // and must lead to an empty page.
     let nothing = query
         .page_size(2)
         .page_token(from_start.previous_cursor().unwrap())
@@ -95,7 +95,7 @@ pub(crate) async fn of_an_empty_page_beyond_the_end(recto: Recto) {
     let beyond = query.clone().after(all.cursor(2)).await.unwrap();
     assert!(beyond.is_empty());
     assert_eq!((beyond.has_previous(), beyond.has_next()), (None, Some(false)));
-    // The empty page has a previous token, which leads back to the rows.
+    // The empty page must have a previous-page token that leads back to the rows.
     let back = query
         .clone()
         .page_size(2)

@@ -1,5 +1,5 @@
-//! Checks that plans of queries on tables in buckets reveal nothing about hidden rows to a session
-//! with a row filter.
+//! Checks that query plans reveal nothing about hidden rows to a session with a row filter, if the
+//! tables are divided into buckets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ order = ["id"]
 bucket = { rows = 300 }
 "#;
 
-/// Id of the first document. Ids have seven digits, and no other number in a plan does.
+/// Id of the first document. All ids have seven digits, and no other number in a plan does.
 const FIRST_ID: i32 = 7_000_000;
 const DOCS: i32 = 1_000;
-/// Distance between the ids of visible documents: every tenth document is visible.
+/// Distance between the ids of visible documents. The documents between them are hidden.
 const VISIBLE_STEP: i32 = 10;
 
 fn is_visible(id: i32) -> bool {
@@ -51,8 +51,8 @@ async fn with_docs(recto: &Recto) -> LocalSession {
         let doc = json!({ "day": "mon", "id": id, "tenant": tenant, "status": "open" });
         DynamicRecord::from_json(Arc::clone(&definition), doc.as_object().unwrap()).unwrap()
     };
-    // Put the records in a mixed order, so that buckets begin at hidden rows as well
-    // as at visible ones.
+    // Put the records in mixed order, so that some buckets begin at hidden rows and others at
+    // visible ones.
     let all: Vec<_> = (0..DOCS).map(|n| doc(FIRST_ID + n * 77 % DOCS)).collect();
     for some in all.chunks(100) {
         docs.put_all(some).await.unwrap();
@@ -61,15 +61,15 @@ async fn with_docs(recto: &Recto) -> LocalSession {
     LocalSession::new(recto)
 }
 
-/// Returns all numbers with seven digits in a text, which are the ids of documents.
+/// Returns the ids of documents in a text: all its numbers of seven digits.
 fn ids(text: &str) -> Vec<i32> {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
     let of_docs = numbers.filter(|digits| digits.len() == 7);
     of_docs.map(|digits| digits.parse().unwrap()).collect()
 }
 
-/// Returns two requests: one reads the base table, which is in buckets; the other intersects two
-/// views, one of which is in buckets.
+/// Returns two requests. One reads the base table, which has buckets. The other intersects two
+/// views, one of which has buckets.
 fn requests() -> [PageRequest; 2] {
     [r#"day = "mon""#, r#"status = "open""#].map(|filter| PageRequest {
         filter: filter.to_owned(),
@@ -79,8 +79,8 @@ fn requests() -> [PageRequest; 2] {
     })
 }
 
-/// Checks that a plan shows no key of a hidden row. The requests of a plan contain the keys at
-/// which buckets begin, and these are keys of rows.
+/// Checks that a plan shows no key of a hidden row. A plan describes reads of buckets, and the keys
+/// at which buckets begin are keys of rows.
 pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
     let all = with_docs(&recto).await;
     for rows in [r#"tenant = "acme""#, r#"tenant = "globex""#] {
@@ -103,8 +103,9 @@ pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
             }
         }
     }
-    // On Cassandra, a plan without a row filter contains keys that the restricted session must not see,
-    // so this test would find such keys. Plans of an embedded store contain no keys of rows.
+    // On Cassandra, check that a plan without a row filter contains keys that the restricted
+    // session must not see. Otherwise the test would find nothing. Plans of an embedded store
+    // contain no keys of rows.
     if kind_of(&recto) == Kind::Embedded {
         return;
     }

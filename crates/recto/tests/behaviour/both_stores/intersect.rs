@@ -1,5 +1,5 @@
-//! Tests of queries with several filters that several views serve together, each view for one field
-//! (intersections).
+//! Tests of queries with filters on several fields, which several views serve together (an
+//! intersection of views). Each view serves the filter on one field.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -15,16 +15,16 @@ use serde_json::{Map, json};
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind, seed};
 
-/// Number of fields on which the queries can have filters.
+/// Number of fields on which queries can have filters.
 const FIELDS: usize = 3;
 
-/// Record that the test has stored, for the computation of expected results.
+/// Copy of a stored record, to compute expected results.
 #[derive(Debug, Clone)]
 struct Known {
     id: i64,
     filtered: [Option<i64>; FIELDS],
     sorted: [Option<i64>; 2],
-    /// Field on which a filter needs a filter scan, because it is in no view's partition or order.
+    /// Field in no view's partition or order, so that a filter on it needs a filter scan.
     plain: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ impl Known {
     }
 }
 
-/// Column of the order that all views have: the index of its field in `Known::sorted`, whether it
+/// Column of the order that all views have: the index of its field in [`Known::sorted`], whether it
 /// is descending, and whether nulls come last.
 #[derive(Debug, Clone, Copy)]
 struct SortColumn {
@@ -55,15 +55,15 @@ struct SortColumn {
     nulls_last: bool,
 }
 
-/// Random collection. Each of its views has one field as partition. All views then have the same
-/// order or its exact reverse.
+/// Random collection in which each view has one field as partition. All views have the same order,
+/// or its exact reverse.
 #[derive(Debug)]
 struct Drawn {
     by: Vec<SortColumn>,
     id_descends: bool,
     turned: [bool; FIELDS],
-    /// True if a view contains only its key and order fields. A row of one view then does not show
-    /// whether the record is also in the other views.
+    /// True if a view contains only its key and order fields, so that its row does not show whether
+    /// the record matches other conditions.
     are_narrow: bool,
     schema: String,
     records: Vec<Known>,
@@ -114,7 +114,8 @@ impl Drawn {
         schema
     }
 
-    /// Returns the declaration of a view whose partition has these fields.
+    /// Returns the declaration of a view with the partition `fields`. If `turned` is true, its
+    /// order is reversed.
     fn view(&self, fields: &[usize], turned: bool) -> String {
         let partition: Vec<String> = fields.iter().map(|field| format!("\"f{field}\"")).collect();
         let name: Vec<String> = fields.iter().map(|field| format!("f{field}")).collect();
@@ -143,7 +144,7 @@ impl Drawn {
         columns.join(", ")
     }
 
-    /// Returns the order of the views, or its reverse, as the sort of a query.
+    /// Returns the common order of the views, or its reverse, as the sort of a query.
     fn sort(&self, turned: bool) -> String {
         self.order(turned, |name, descends| {
             format!("{name} {}", if descends { "desc" } else { "asc" })
@@ -213,8 +214,8 @@ impl Drawn {
     }
 }
 
-/// Query of the random tests: equalities on some fields, and an optional range on the first column
-/// of the order.
+/// Query of the random tests: equalities on some fields, and an optional range on the first order
+/// column.
 #[derive(Debug)]
 struct IntersectionQuery {
     fields: Vec<(usize, i64)>,
@@ -243,7 +244,7 @@ fn id_of(record: &DynamicRecord) -> i64 {
 }
 
 /// Returns the ids of all records of a query, read in pages of changing sizes. `ask` returns the
-/// query for the page with a given number.
+/// query for the page with a given index.
 async fn walk(
     ask: impl Fn(usize) -> PageQuery<DynamicRecord>,
     back: bool,
@@ -281,13 +282,13 @@ async fn walk_of<T>(
     found
 }
 
-/// Checks every combination of filters:
+/// Checks every combination of filters, with the following variations:
 ///
 /// - in both orders and without a sort
 /// - forwards and backwards
 /// - with and without a range, and with and without a condition that no view serves
 ///
-/// Pages end at random budgets, and other plans continue from their cursors.
+/// Some pages end early at random budgets, and other plans continue from their cursors.
 pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: Recto) {
     let kind = kind_of(&recto);
     let (rounds, records) = match kind {
@@ -314,8 +315,8 @@ pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: 
     }
 }
 
-/// Checks that a composite view of all fields continues a list whose first pages intersected the
-/// views.
+/// Checks that a composite view over all fields continues a list whose first pages intersected
+/// several views.
 async fn goes_on_in_a_composite_view(recto: &Recto, drawn: &Drawn, random: &mut Rng) {
     let asked = IntersectionQuery {
         fields: (0..FIELDS)
@@ -430,8 +431,8 @@ partition = ["c"]
 order = ["-at", "-a", "-b"]
 "#;
 
-/// Checks views that fix a key field which another view has at the end of its order. The other view
-/// then has additional rows between the rows of the result.
+/// Checks views of which one fixes a key field that another view has at the end of its order. The
+/// other view then has additional rows between the rows of the result.
 pub(crate) async fn key_fields_that_other_views_pin_are_no_part_of_the_order(recto: Recto) {
     let recto = Fresh::new(kind_of(&recto)).open().await;
     recto.apply(&parse(KEYS)).await.unwrap();
@@ -494,7 +495,8 @@ partition = ["f0", "f1"]
 order = ["x"]
 "#;
 
-/// Creates a store with `count` records. `fields` computes the fields of a record from its number.
+/// Creates a store with `count` records. `fields` computes the fields `f0` and `f1` of a record
+/// from its id.
 async fn items(recto: &Recto, count: i64, fields: impl Fn(i64) -> (i64, i64)) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
@@ -534,8 +536,8 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
 }
 
 pub(crate) async fn applies_other_conditions_to_common_rows(recto: Recto) {
-    // Ten of 300 records match `f0` and `f1`, and the condition on `f2` leaves one of them. A scan
-    // of one view would read 150 rows.
+    // Ten of 300 records match `f0` and `f1`, and one of them also matches `f2`. A filter scan of
+    // one view would read 150 rows.
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
     let query = both(&recto)
         .filter("f0 = 1 AND f1 = 1 AND f2 = 3")
@@ -550,8 +552,8 @@ pub(crate) async fn applies_other_conditions_to_common_rows(recto: Recto) {
 }
 
 pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
-    // Few records match the first field. None of them matches the second field, which many other
-    // records match.
+    // Few records match the first field, and none of these matches the second field. Many other
+    // records match the second field.
     let apart = items(&recto, 300, |id| (i64::from(id >= 7), i64::from(id < 7))).await;
     let page = both(&apart).page_size(5).await.unwrap();
     assert_eq!((page.len(), page.stop(), page.has_next()), (0, None, Some(false)));
@@ -560,8 +562,8 @@ pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
         Kind::Cassandra => 32,
     };
     assert!(page.cost().rows_read <= 7 + 2 * chunk, "{:?}", page.cost());
-    // The rare records are spread among the others. The page reads only them, and not the
-    // records in between.
+    // The rare records are spread among the others. The page must read only the rare records, and
+    // skip the others.
     let between = items(&recto, 300, |id| {
         (i64::from(id % 30 != 0), i64::from(id % 30 == 0))
     })
@@ -573,15 +575,15 @@ pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
 
 pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     let is_remote = kind_of(&recto) == Kind::Cassandra;
-    // Half of the records of each view are also in the other view. On a remote store, a stage is a
-    // round trip, so the page requests all necessary rows of the first view at once.
+    // Half of the records of each view are also in the other view. On a remote store, each step
+    // costs a round trip, so the page must request all necessary rows of the first view at once.
     let halves = items(&recto, 400, |id| (id % 2, id / 2 % 2)).await;
     let page = both(&halves).page_size(20).await.unwrap();
     assert_eq!(page.len(), 20);
     assert!(page.cost().rows_read <= 47 + 32, "{:?}", page.cost());
     assert!(!is_remote || page.cost().seeks == 2, "{:?}", page.cost());
-    // The page has read more rows of the first view, so these rows reach further. The page then
-    // reads the second view, which has fewer rows.
+    // The page has read more rows of the first view, so these rows reach further in the order. The
+    // page must then read the second view, which has fewer rows.
     let fields = |id| (id % 2, i64::from(id % 5 < 2));
     let recto = items(&recto, 600, fields).await;
     let page = both(&recto).page_size(100).await.unwrap();
@@ -590,7 +592,7 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     assert_eq!(found, expected);
     let of_second = (0..=expected[99]).filter(|id| id % 5 < 2).count() as u64;
     // On a remote store, the page reads one chunk of the first view, and then one and a half times
-    // the estimated number of rows.
+    // the number of rows that it estimates to need.
     let most = if is_remote {
         of_second + 227 + 32
     } else {
@@ -601,7 +603,8 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
 }
 
 pub(crate) async fn a_budget_ends_it_at_what_is_decided(recto: Recto) {
-    // The views alternate: each row of one view is between two rows of the other view.
+    // In the common order, rows of the two views alternate, so the intersection is empty for a long
+    // range.
     let recto = items(&recto, 200, |id| (id % 2, (id + 1 + i64::from(id == 151)) % 2)).await;
     let page = both(&recto).page_size(5).scan_budget(40).await.unwrap();
     assert_eq!(
@@ -645,11 +648,11 @@ pub(crate) async fn it_is_explained(recto: Recto) {
         text.contains("\nintersected: by_f1 (f1), x, id, items_by_f1_2 read with"),
         "{text}"
     );
-    // The number of rows of an intersection is unknown without reading them, so Recto
-    // rejects an estimate.
+    // The number of rows of an intersection cannot be estimated without reading them, so Recto must
+    // reject an estimate.
     let estimated = both(&recto).count(Count::Estimate).await.unwrap_err();
     assert!(estimated.message().contains("intersects"), "{estimated}");
-    // Recto rejects a third condition that no view serves. If a filter scan is allowed, Recto
+    // Recto must reject a third condition that no view serves. If a filter scan is allowed, Recto
     // checks the condition on the rows that are in both views.
     let more = PageRequest {
         filter: "f0 = 1 AND f1 = 1 AND f2 = 3".into(),

@@ -1,5 +1,5 @@
-//! Tests of collections with a retention time: late records are rejected, and old buckets are removed as a
-//! whole. No concurrent reader sees a part of a removed bucket.
+//! Tests of collections with a retention time: records that are too old are rejected, and old
+//! buckets are deleted as a whole. No concurrent reader sees a part of a deleted bucket.
 
 use std::collections::BTreeMap;
 
@@ -45,10 +45,11 @@ bucket = { target = "64KiB", keep = "8 days" }
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// 2024-02-20T00:00:00Z. The days of the test include the leap day.
+/// First day of the tests, in milliseconds since 1970: 2024-02-20T00:00:00Z. The days of the test
+/// include the leap day.
 const START_MS: i64 = 1_708_387_200_000;
 const DAYS: i64 = 12;
-/// First day whose rows are kept on the last day of the test.
+/// First day whose rows are retained on the last day of the test.
 const FIRST: i64 = 3;
 const EACH_DAY: i64 = 24;
 
@@ -68,8 +69,8 @@ impl Kept {
         Self { recto, clock, fresh }
     }
 
-    /// Sets the clock. An embedded store does not trust a clock that was set, so the test confirms the
-    /// clock.
+    /// Sets the store's clock to a day of the test. An embedded store does not trust a clock that
+    /// jumped, so the test confirms the clock.
     async fn at(&self, day: i64) {
         self.clock.put(START_MS + day * DAY_MS);
         if kind_of(&self.recto) == Kind::Embedded {
@@ -89,7 +90,7 @@ impl Kept {
         }
     }
 
-    /// Returns the number of rows of each day that a single page shows.
+    /// Returns the number of rows of each day that one large page shows.
     async fn by_days(&self, name: &str) -> BTreeMap<i64, i64> {
         let page = self.query(name).first(1_000).await.unwrap();
         let mut days = BTreeMap::new();
@@ -99,15 +100,15 @@ impl Kept {
         days
     }
 
-    /// Returns the hours of all rows, read by many pages.
+    /// Returns the hours of all rows, read in many small pages.
     async fn in_pages(&self, name: &str) -> Vec<i64> {
         let mut found = hours(forwards(&self.query(name), 10).await);
         found.sort_unstable();
         found
     }
 
-    /// Returns two cursors: one within a bucket of the first days, and one at the end of the last bucket
-    /// of these days. The buckets must still exist.
+    /// Returns two cursors in buckets that are deleted later: one within a bucket, and one at the
+    /// end of the last deleted bucket.
     async fn cursors(&self, name: &str) -> Vec<Cursor> {
         let page = self.query(name).first(1_000).await.unwrap();
         let hours = hours(ids(&page));
@@ -115,8 +116,8 @@ impl Kept {
         [EACH_DAY / 2, FIRST * EACH_DAY - 1].map(cursor).into()
     }
 
-    /// Checks that a cursor in a removed bucket keeps its position: one side of it has no rows, and the
-    /// other side has all kept rows.
+    /// Checks that a cursor in a deleted bucket keeps its position. On one side of it there must be
+    /// no rows, and on the other side all retained rows.
     async fn goes_on_from(&self, name: &str, cursor: &Cursor) {
         let (query, most) = (self.query(name), 30);
         let after = query.clone().after(cursor.clone()).first(most).await.unwrap();
@@ -135,7 +136,8 @@ impl Kept {
         assert!(none.is_empty(), "{name}: {none:?}");
     }
 
-    /// Checks that puts of records below the retention bound fail, and that a put at the bound succeeds.
+    /// Checks that puts of records older than the retention bound fail, and that a put at the bound
+    /// succeeds.
     async fn rejects_late_records(&self) {
         for name in ["newest", "oldest", "sized"] {
             let of = self.of(name);
@@ -152,7 +154,7 @@ impl Kept {
             let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
             assert!(of.put_all(&both).await.is_err(), "{name}");
             assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
-            // A record exactly at the retention bound is not late, so the put succeeds.
+            // A record exactly at the retention bound is not too old, so the put must succeed.
             of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
         }
     }
@@ -251,7 +253,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         .verify(&VerifyRequest::default(), &|_| {})
         .await
         .unwrap();
-    // An embedded store has no buckets to check.
+    // An embedded store has no buckets, so `verify` has none to check.
     let in_buckets = if kind_of(&kept.recto) == Kind::Cassandra {
         3
     } else {
@@ -269,15 +271,15 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
     }
 }
 
-/// Asserts that reads of a Cassandra node meet only existing rows: the deletion of a whole partition
-/// leaves no tombstones that a read must skip.
+/// Asserts that reads on a Cassandra node find only existing rows. Buckets are deleted as whole
+/// partitions, so reads must not have to skip tombstones (deletion markers).
 async fn are_gone_without_tombstones(cql: &PlainCql) {
     for (table, rows) in [("newest", true), ("oldest", true), ("recto_samples", false)] {
         let met = cql.met(&format!("SELECT * FROM {table}")).await.unwrap();
         let tombstones: usize = met.iter().map(|met| met.tombstones).sum();
         assert_eq!(tombstones, 0, "{table}: {met:?}");
         let there: usize = met.iter().map(|met| met.rows).sum();
-        // The scan may return one additional row, which has only the static cells of a bucket.
+        // A scan may return one more row, which has only the static cells of a bucket.
         let expected = ((DAYS - FIRST) * EACH_DAY) as usize;
         assert!(
             !rows || there == expected + 1 || there == expected,

@@ -1,5 +1,6 @@
-//! Tests of views with a retention bound. They show only retained entries. Their records are kept,
-//! or have their own retention bound. `verify` does not report missing entries beyond the bound.
+//! Tests of views with a retention time: they show only rows that are recent enough. Their records
+//! are kept, or have their own retention time. `verify` must not report rows that a view lacks
+//! because they are too old.
 
 use futures::future::join_all;
 use recto::session::{LoadRequest, RebalanceRequest, Session, VerifyRequest};
@@ -11,7 +12,7 @@ use crate::common::clocks::Standing;
 use crate::common::stores::{Kind, kind_of, parse};
 use crate::common::{Fresh, key_of};
 
-/// Schema of records without a retention bound.
+/// Schema of records that are kept forever.
 const READINGS: &str = r#"
 [collection.readings]
 fields = { id = "int", sensor = "text", at = "timestamp", value = "int" }
@@ -36,7 +37,8 @@ partition = ["sensor"]
 order = ["at"]
 "#;
 
-/// Schema of records with a retention bound. Its views have shorter bounds and other bucket sizes.
+/// Schema of records with a retention time. Its views have shorter retention times and other bucket
+/// sizes.
 const LATEST: &str = r#"
 [collection.latest]
 fields = { stream = "text", at = "timestamp", id = "int", note = "text" }
@@ -64,7 +66,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 /// First day of the tests, in milliseconds since 1970: 2024-02-19T00:00:00Z, a Monday.
 const START_MS: i64 = 1_708_300_800_000;
 const DAYS: i32 = 12;
-/// First day whose records are still retained on the last day of the test.
+/// First day whose records are retained on the last day of the test.
 const FIRST: i32 = 3;
 const EACH_DAY: i32 = 6;
 
@@ -82,7 +84,8 @@ impl Kept {
         Self { recto, clock }
     }
 
-    /// Sets the clock. An embedded store has no evidence for a clock that was set, so the test confirms it.
+    /// Sets the store's clock to a day of the test. An embedded store does not trust a clock that
+    /// jumped, so the test confirms the clock.
     async fn at(&self, day: i32) {
         self.clock.put(START_MS + i64::from(day) * DAY_MS);
         if kind_of(&self.recto) == Kind::Embedded {
@@ -112,7 +115,7 @@ impl Kept {
     }
 
     /// Asserts that a view shows the records with these ids. On Cassandra it may show more records:
-    /// a view in buckets by size retains all entries of a bucket that has a retained entry.
+    /// a view with buckets by size keeps a whole bucket as long as one row in it is retained.
     async fn shows_about(&self, view: &str, ids: Vec<i32>) {
         if kind_of(&self.recto) == Kind::Embedded {
             return self.shows(view, ids).await;
@@ -122,7 +125,7 @@ impl Kept {
         assert!(ids.iter().all(|id| forwards.contains(id)), "{view}: {forwards:?}");
     }
 
-    /// Stores the records of each of these days, with the clock set to that day.
+    /// Stores the records of each day in `days`, with the clock set to that day.
     async fn put(&self, name: &str, days: std::ops::Range<i32>) {
         for day in days {
             self.at(day).await;
@@ -135,8 +138,8 @@ impl Kept {
         }
     }
 
-    /// Removes entries beyond the retention bounds, in these views of a collection. An empty name
-    /// means the collection's own sort order.
+    /// Deletes rows that are too old from the given views of a collection. An empty name means the
+    /// collection's base table.
     async fn rebalance(&self, name: &str, views: &[&str]) {
         let session = LocalSession::new(self.recto.clone());
         let tools = session.tools().unwrap();
@@ -155,7 +158,8 @@ impl Kept {
         }
     }
 
-    /// Asserts that `verify` finds no missing and no superfluous entry, with and without repair.
+    /// Asserts that `verify` finds no missing and no superfluous rows in the views, with and
+    /// without repair.
     async fn is_well(&self) {
         for repair in [false, true] {
             let request = VerifyRequest {
@@ -181,7 +185,7 @@ impl Kept {
     }
 }
 
-/// Returns the ids of the records that belong to these days.
+/// Returns the ids of the records of the given days.
 fn of_days(days: std::ops::Range<i32>) -> Vec<i32> {
     (days.start * EACH_DAY..days.end * EACH_DAY).collect()
 }
@@ -204,8 +208,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let kept = Kept::new(&recto, &format!("{READINGS}{READINGS_VIEWS}")).await;
     kept.put("readings", 0..DAYS).await;
     let readings = kept.of("readings");
-    // Late records are stored: alone, with others, and repeatedly. They have an entry only in
-    // `all`, the view without a retention time.
+    // Records that are too old for `recent` are stored: alone, with others, and repeatedly. Of the
+    // views, only `all`, which has no retention time, must show them.
     let late = DAYS * EACH_DAY;
     let put = |id: i32, at: i32| {
         let row = json!({ "id": id, "sensor": "s", "at": time(at), "value": 1 });
@@ -218,8 +222,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let found = readings.get(late).await.unwrap();
     assert_eq!(found, Some(put(late, 1)));
     if kind_of(&recto) == Kind::Embedded {
-        // The error names the conflicting change by its number in the request, even if late changes
-        // before it are left out.
+        // The error must name the conflicting change by its index in the request, even if the view
+        // leaves out earlier changes that are too old.
         let another = [put(late + 4, 4), put(late + 5, late), put(late + 2, late - 2)];
         let conflict = readings.put_all(&another).await.unwrap_err();
         assert_eq!(conflict.change(), Some(2), "{conflict}");
@@ -237,7 +241,7 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     kept.shows("all", all.clone()).await;
     kept.is_well().await;
     kept.shows("recent", expected.clone()).await;
-    // A record without an entry in `recent` can be deleted like any other record.
+    // A record without a row in `recent` can be deleted like any other record.
     for id in [late, 0, late + 2] {
         readings.delete(id).await.unwrap();
         expected.retain(|one| *one != id);
@@ -279,14 +283,14 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
         kept.shows(view, of_days(TO - 8..TO)).await;
     }
     kept.shows("short", of_days(TO - 4..TO)).await;
-    // A view that is added later is filled with the entries within its retention time.
+    // A view that is added later must be filled with the rows within its retention time.
     let schema = format!("{READINGS}{READINGS_VIEWS}{LATEST}");
     kept.recto.apply(&parse(&schema)).await.unwrap();
     kept.shows("recent", of_days(TO - 8..TO)).await;
     kept.shows("sized", of_days(TO - 8..TO)).await;
     kept.shows("all", of_days(0..TO)).await;
     kept.is_well().await;
-    // With a longer retention time, the view also shows entries that it left out before.
+    // With a longer retention time, the view must also show rows that it left out before.
     let longer = schema.replacen(
         "width = \"1 day\", keep = \"8 days\"",
         "width = \"1 day\", keep = \"10 days\"",
@@ -295,7 +299,7 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
     kept.recto.apply(&parse(&longer)).await.unwrap();
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
-    // A second load of the same file finds nothing new, and restores no removed entries.
+    // A second load of the same file must find nothing new, and must restore no deleted rows.
     kept.loads("readings", &readings).await;
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
@@ -310,8 +314,9 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
     kept.is_well().await;
-    // The record is within the retention time by the clock of this process. But it is beyond the
-    // recorded retention bound, so it gets no entry.
+    // By the clock of this process, the record is within the retention time. But the store has
+    // recorded a later retention bound (older rows are deleted), so the view must not show the
+    // record.
     let readings = kept.of("readings");
     let late = DAYS * EACH_DAY;
     let row = json!({ "id": late, "sensor": "s", "at": time(first * EACH_DAY - 1) });
@@ -323,15 +328,15 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     kept.is_well().await;
 }
 
-/// Checks a view whose retention bound moves in larger steps than the bound of its collection.
-/// Between two steps, the view has entries whose records are already removed.
+/// Checks a view whose retention bound (older rows are deleted) moves in larger steps than the
+/// bound of its collection. Between two steps, the view has rows whose records are already deleted.
 pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     let kept = Kept::new(&recto, LATEST).await;
     kept.put("latest", 0..DAYS).await;
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;
-    // The view by week keeps the entries of its whole first week, although the collection has
-    // removed records of this week.
+    // The view by week keeps all rows of its first week, although the collection has deleted
+    // records of that week.
     kept.shows("latest", of_days(FIRST..DAYS)).await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     kept.shows("looked_up", of_days(FIRST..DAYS)).await;
@@ -339,7 +344,8 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     kept.is_well().await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     let latest = kept.of("latest");
-    // A record beyond the retention bound is rejected, so it gets no entries either.
+    // A record that is older than the collection's retention bound must be rejected, so no view
+    // shows it.
     let late = record(&latest, EACH_DAY);
     let refused = latest.put(&late).await.unwrap_err();
     assert!(
@@ -348,8 +354,8 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     );
     assert_eq!(latest.get(&key_of(&late)[..]).await.unwrap(), None);
     latest.delete(&key_of(&record(&latest, 0))[..]).await.unwrap();
-    // Some days later, the whole first week is beyond the retention bound, so the
-    // view by week drops it.
+    // Some days later, the whole first week is older than the retention bound, so the view by week
+    // must delete it.
     kept.at(DAYS + 4).await;
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;

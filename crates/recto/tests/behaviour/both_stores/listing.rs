@@ -11,7 +11,7 @@ pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
     page.items().iter().map(id).collect()
 }
 
-/// Returns the ids of all rows of a query, read in pages of `size` rows by page tokens.
+/// Returns the ids of all rows of a query, read forwards in pages of `size` rows with page tokens.
 pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec<i32> {
     let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
     loop {
@@ -23,7 +23,8 @@ pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec
     forwards
 }
 
-/// Returns the ids of all rows, read forwards and read backwards, each in the order of the query.
+/// Returns the ids of all rows of a query, read forwards and read backwards. Both lists are in the
+/// order of the query.
 pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
     let forwards = forwards(query, size).await;
     let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());

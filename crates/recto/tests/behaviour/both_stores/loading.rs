@@ -15,7 +15,7 @@ partition = ["name"]
 writes = "overwrite"
 "#;
 
-/// Checks two files: the output of `cqlsh COPY TO` with a quoted empty cell, and the output of a
+/// Loads two CSV files: the output of `cqlsh COPY TO` with a quoted empty cell, and the output of a
 /// spreadsheet.
 pub(crate) async fn files_of_other_programs(recto: Recto) {
     let store = Fresh::new(kind_of(&recto)).open().await;

@@ -1,5 +1,5 @@
-//! Tests of misfits: records that do not fit a view or a unique constraint. Recto counts and lists
-//! them, and they stay usable.
+//! Tests of misfits: records that do not fit a view or a unique constraint, for example because a
+//! field is too large for a key. Recto counts and lists misfits, and they stay usable.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ order = ["name"]
 
 const UNIQUE_CITY: &str = "unique = [\"city\"]\n";
 
-/// Expected counts for one misfit whose name is too large for the view.
+/// Expected counts for one misfit, whose name is too large for the view's key.
 const ONE_TOO_LARGE: MisfitCounts = MisfitCounts {
     empty: 0,
     too_large: 1,
@@ -44,8 +44,8 @@ fn person(people: &Collection<DynamicRecord>, id: i32, city: Option<&str>, name:
     DynamicRecord::from_json(people.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// Creates a collection without a view. One of its records will not fit the view that the test adds
-/// later.
+/// Creates a collection without views, with one record that does not fit the view that the test
+/// adds later.
 async fn people(own: &Recto, mode: &str) -> Collection<DynamicRecord> {
     own.apply(&parse(&PEOPLE.replace("update", mode))).await.unwrap();
     let people = own.dynamic("people").unwrap();
@@ -65,7 +65,7 @@ fn with_view(mode: &str) -> recto::schema::Schema {
     parse(&format!("{}{BY_CITY}", PEOPLE.replace("update", mode)))
 }
 
-/// Returns the ids of the records of a city.
+/// Returns the ids of the records whose city is `city`, which the view finds.
 async fn ids_of(people: &Collection<DynamicRecord>, city: &str) -> Result<Vec<Json>, Error> {
     let page = people.query().filter(format!("city = {city:?}")).await?;
     Ok(page
@@ -85,7 +85,7 @@ async fn verify(own: &Recto, repair: bool) -> (VerifiedView, u64) {
     (report.views[0].clone(), report.wrong())
 }
 
-/// Checks that a view with misfits is added only if the options allow misfits, and that the view
+/// Checks that a view is added despite misfits only if the options allow misfits, and that the view
 /// then reports them.
 async fn adds_a_view(own: Recto, mode: &str) {
     let people = people(&own, mode).await;
@@ -130,7 +130,7 @@ async fn adds_a_view(own: Recto, mode: &str) {
     assert_eq!(session.page("people", &request).await.unwrap().lacks, 1);
 }
 
-/// Asserts that an error rejects a change that would make a record a misfit.
+/// Asserts that a change was rejected because it would make a record a misfit.
 fn assert_misfit(error: &Error, field: &str, kind: ErrorKind, says: &str) {
     assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error}");
     assert!(error.message().contains(says), "{error}");
@@ -146,8 +146,8 @@ async fn changes_misfits(own: Recto) {
     let people = people(&own, "update").await;
     let options = ApplyOptions::new().allow_misfits();
     own.apply_with(&with_view("update"), &options).await.unwrap();
-    // Records 1 and 3 do not fit the view. Their other fields can change, also fields of the view,
-    // and the same record can be put again.
+    // Records 1 and 3 do not fit the view. A change of their other fields must succeed, even of
+    // fields in the view, and so must a put of the same record.
     people.update(1).set("name", "b").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     people.update(3).set("city", "C").await.unwrap();
@@ -156,7 +156,7 @@ async fn changes_misfits(own: Recto) {
     people.update(5).set("city", "").await.unwrap();
     people.put(&person(&people, 7, Some(""), "new")).await.unwrap();
     assert_eq!(ids_of(&people, "").await.unwrap(), [json!(1), json!(7), json!(5)]);
-    // Recto rejects a change after which a record would no longer fit the view.
+    // Recto must reject a change after which a record would no longer fit the view.
     let large = people.update(5).set("name", &*long_name()).await.unwrap_err();
     assert_misfit(
         &large,
@@ -170,12 +170,12 @@ async fn changes_misfits(own: Recto) {
         .await
         .unwrap_err();
     assert_misfit(&other, "name", ErrorKind::LimitExceeded, "name is too large");
-    // Once a record fits after a change, the view contains it.
+    // After a change that makes a record fit, the view must contain it.
     people.update(1).set("city", "A").await.unwrap();
     assert_eq!(ids_of(&people, "A").await.unwrap(), [json!(1)]);
     people.delete(3).await.unwrap();
-    // Verification resets the recorded number of records that do not fit, because every
-    // record fits the view now.
+    // Every record fits the view now, so the verification must reset the recorded number of
+    // misfits.
     let (found, wrong) = verify(&own, true).await;
     let none = MisfitCounts::default();
     assert_eq!((found.misfits, found.misfits_recorded, wrong), (none, none, 0));
@@ -204,8 +204,8 @@ async fn adds_a_unique_constraint(own: Recto) {
         (&*found.view, found.misfits, wrong),
         ("unique (city)", ONE_TOO_LARGE, 0)
     );
-    // A record whose city does not fit the constraint can change its other fields. Recto rejects
-    // another record with a city of that size.
+    // If a record's city is too large for the constraint, its other fields can still change. Recto
+    // must reject another record with a city of that size.
     people.update(1).set("note", "kept").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     let large = people
@@ -251,8 +251,8 @@ async fn copies_misfits(own: Recto, other: Recto, mode: &str) {
     assert!(copied.get(1).await.unwrap().is_some() && copied.get(3).await.unwrap().is_some());
 }
 
-/// Checks puts of misfits in a collection without record versions. Only the stored record shows
-/// whether a put would make a new misfit.
+/// Checks puts of misfits in a collection whose records have no versions. Only a read of the stored
+/// record shows whether a put would add a misfit.
 async fn puts_misfits_plainly(own: Recto) {
     let people = people(&own, "append").await;
     let options = ApplyOptions::new().allow_misfits();
@@ -292,8 +292,8 @@ writes = "overwrite"
     all.put(&word("", "new")).await.unwrap();
 }
 
-/// Changes the catalog so that views look as if an earlier release had created them: their only
-/// partition field cannot be empty. Returns the reopened store.
+/// Changes the catalog so that the views look as if an earlier release had created them. In such
+/// views, the only partition field cannot be empty. Returns the reopened store.
 async fn with_earlier_views(own: &Recto) -> Recto {
     let store = own.store();
     let tables = store.list_tables().await.unwrap();
@@ -344,7 +344,7 @@ fn cells<const N: usize>(cells: [&[u8]; N]) -> Cells {
     cells.into_iter().map(Some).collect()
 }
 
-/// Checks that a view that an earlier release created rejects an empty partition until it is
+/// Checks that a view of an earlier release rejects an empty partition value until the view is
 /// created again.
 #[test]
 fn earlier_views_reject_an_empty_partition() {
@@ -370,7 +370,7 @@ fn earlier_views_reject_an_empty_partition() {
     });
 }
 
-/// Returns a new store of the same kind as `recto`, for one test alone.
+/// Returns a new store of the same kind as `recto`, which only one test uses.
 async fn own(recto: &Recto) -> Recto {
     Fresh::new(kind_of(recto)).open().await
 }
@@ -398,7 +398,7 @@ pub(crate) async fn misfits_can_be_put_plainly(recto: Recto) {
     puts_misfits_plainly(own(&recto).await).await;
 }
 
-/// Runs all misfit tests on stores without transactions, as Cassandra is.
+/// Runs all misfit tests on stores in memory that, like Cassandra, have no transactions.
 #[test]
 fn misfits_without_transactions() {
     run(async {

@@ -1,7 +1,8 @@
-//! Behavior of Recto on both stores: one suite, expanded into `embedded::…` and `cassandra::…`.
+//! Tests of Recto on the embedded store and on Cassandra: one suite, expanded into `embedded::…`
+//! and `cassandra::…`.
 //!
-//! The tests share one store of each kind, and each uses its own partitions. Tests that change a schema or
-//! need their own stores open new ones.
+//! The tests share one store of each kind, and each test uses its own partitions. A test that
+//! changes a schema, or needs a store of its own, opens a new store.
 #![allow(clippy::cast_possible_wrap)]
 
 mod attaching;

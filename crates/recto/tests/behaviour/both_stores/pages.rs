@@ -1,5 +1,4 @@
-//! Tests of guarantees 1, 2 and 6: the rows that a page shows, and the number of rows that it
-//! reads.
+//! Tests of the rows that a page shows, and of the number of rows that it reads.
 
 use futures::{StreamExt, TryStreamExt};
 use recto::{DynamicRecord, ErrorKind, MAX_PAGE_SIZE, Page, PageQuery, Recto};
@@ -53,7 +52,7 @@ pub(crate) async fn first_next_previous_last(recto: Recto) {
     assert_eq!(times(&back), "5 4 3 2");
     let last = query.clone().last(4).await.unwrap();
     assert_eq!(times(&last), "3 2 1 0");
-    // An empty token means the first page, as in a URL without a token.
+    // An empty page token, as in a URL, means the first page.
     assert_eq!(
         times(&query.page_size(4).page_token("").await.unwrap()),
         "9 8 7 6"
@@ -65,7 +64,7 @@ pub(crate) async fn a_page_before_is_the_nearest_rows_in_the_querys_order(recto:
     let last = query.clone().last(2).await.unwrap();
     let before = query.clone().last(3).before(last.cursor(0)).await.unwrap();
     assert_eq!(times(&before), "4 3 2");
-    // The order of the calls `before` and `last` has no effect.
+    // The order in which `before` and `last` are called must have no effect.
     let same = query.before(last.cursor(0)).last(3).await.unwrap();
     assert_eq!(times(&same), "4 3 2");
 }
@@ -212,15 +211,15 @@ pub(crate) async fn a_page_reads_its_own_rows_and_one_more_at_any_depth(recto: R
     for _ in 0..50 {
         let page = next.await.unwrap();
         assert!(page.cost().rows_read <= u64::from(size) + 1, "{:?}", page.cost());
-        // Cassandra needs one request for each run of columns with the same direction,
-        // here `-at` and `id`.
+        // Cassandra needs one statement for each run of columns with the same direction, here one
+        // for `-at` and one for `id`.
         assert!(page.cost().round_trips <= 2, "{:?}", page.cost());
         next = query.clone().first(size).after(page.next_cursor().unwrap());
     }
     let deep = query.clone().last(size).await.unwrap();
     assert!(deep.cost().rows_read <= u64::from(size) + 1, "{:?}", deep.cost());
-    // `both_edges` also checks the other end of the page. The check costs one row, and runs
-    // concurrently with the page.
+    // With `both_edges`, Recto also checks whether rows exist before the page. The check reads one
+    // row, concurrently with the page.
     let both = query
         .first(size)
         .after(deep.cursor(0))
@@ -235,7 +234,7 @@ pub(crate) async fn a_stream_gives_every_row(recto: Recto) {
     let (_, query) = events(&recto, "stream", 57).await;
     let all: Vec<DynamicRecord> = query.clone().page_size(10).stream().try_collect().await.unwrap();
     assert_eq!(all.len(), 57);
-    // A stream begins at the start of its query, and its reader may stop at any row.
+    // A stream begins at the start of its query, and the caller may stop after any row.
     let page = query.clone().first(50).await.unwrap();
     let rest: Vec<_> = query
         .clone()

@@ -1,5 +1,5 @@
-//! Tests of views of records that do not change: Recto writes and deletes the entries together with
-//! the records.
+//! Tests of views of records that are never updated. Recto writes and deletes the rows of the views
+//! together with the records.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ struct Visit {
     note: Option<String>,
 }
 
-/// Record type of an older program, which does not know a field by which a view of `visits` sorts.
+/// Record type of an older program, which does not know a field that a view of `visits` sorts by.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "visits", key = ["user", "at"], partition = ["user"], order = ["-at"], writes = "append")]
 struct Seen {
@@ -66,7 +66,7 @@ struct Reading {
     unit: Option<String>,
 }
 
-/// Record type of an older program, which knows fewer fields of a reading.
+/// Record type of an older program, which knows only some fields of a reading.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Bare {
@@ -122,10 +122,11 @@ pub(crate) async fn appended_records_come_and_go_with_their_entries(recto: Recto
         of_page(&visits, "home").await,
         [("bob".to_owned(), 2), ("ada".to_owned(), 1)]
     );
-    // A repeated put succeeds and changes nothing.
+    // A repeated put must succeed and change nothing.
     visits.put(&visit("ada", 1, "home", None)).await.unwrap();
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 3);
-    // A deletion has only the key, so Recto reads the record to find the positions of its entries.
+    // A deletion has only the key of a record, so Recto must read the record to find its rows in
+    // the views.
     visits.delete(("ada", 1)).await.unwrap();
     visits.delete(("eve", 1)).await.unwrap();
     assert_eq!(of_page(&visits, "home").await, [("bob".to_owned(), 2)]);
@@ -135,7 +136,7 @@ pub(crate) async fn appended_records_come_and_go_with_their_entries(recto: Recto
         of_page(&visits, "shop").await,
         [("ada".to_owned(), 3), ("ada".to_owned(), 1)]
     );
-    // A batch executes its changes in the given order.
+    // A batch must execute its changes in the given order.
     let mut batch = recto.batch();
     batch.put(&visits, &visit("eve", 9, "home", None)).unwrap();
     batch.delete(&visits, ("eve", 9)).unwrap();
@@ -173,7 +174,8 @@ pub(crate) async fn another_appended_record_is_a_conflict_in_views_too(recto: Re
         assert_eq!((error.kind(), error.change()), (ErrorKind::Conflict, Some(1)));
     }
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 1);
-    // A record that is put several times lives for the longest time, and its entries too.
+    // A record that is put several times must live for the longest of its lifetimes, and so must
+    // its rows in views.
     visits
         .put_for(&visit("ada", 1, "home", None), Duration::from_secs(1))
         .await
@@ -227,7 +229,7 @@ pub(crate) async fn overwritten_records_are_so_in_views(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "readings").await, 2);
     let page = readings.query().filter("slot = 1").await.unwrap();
     assert_eq!(page.items(), [reading("b", 1, Some(8)), reading("a", 1, None)]);
-    // A program that knows fewer fields does not change the other fields, neither in the
+    // A put by a program that knows fewer fields must not change the other fields, neither in the
     // view nor in the record.
     let known = |sensor: &str, value| Bare {
         sensor: sensor.to_owned(),
@@ -264,8 +266,8 @@ pub(crate) async fn rejects_oversized_records_as_a_whole(recto: Recto) {
         error.message().contains("view by_page: page is too large"),
         "{error}"
     );
-    // A record and its entry together need twice the space, so they may exceed the
-    // limit of Cassandra.
+    // The record and its row in the view together need twice the space, and may therefore exceed
+    // Cassandra's limit.
     let large = Visit {
         note: Some("x".repeat(30 << 10)),
         ..visit("ada", 1, "home", None)

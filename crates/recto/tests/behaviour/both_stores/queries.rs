@@ -1,4 +1,4 @@
-//! Tests of every kind of condition and sort, with expected rows that are written by hand.
+//! Tests of every kind of condition and sort, with expected rows written by hand.
 
 use recto::filter::{field, tuple};
 use recto::{DynamicRecord, Page, PageQuery, Recto};
@@ -31,8 +31,8 @@ async fn places(recto: &Recto, test: &str) -> Subject {
     subject
 }
 
-/// Returns all rows of a query as text, read forwards in pages of two. Asserts that pages read
-/// backwards have the same rows.
+/// Returns all rows of a query as text, read forwards in pages of two rows. Asserts that reading
+/// backwards returns the same rows.
 async fn everything(query: &PageQuery<DynamicRecord>, fields: &[&str]) -> String {
     let mut forwards: Vec<String> = Vec::new();
     let mut backwards: Vec<String> = Vec::new();
@@ -86,7 +86,7 @@ pub(crate) async fn ties_go_by_the_partition(recto: Recto) {
         everything(&subject.text(filter, ""), &["country"]).await,
         "ch, de"
     );
-    // A cursor between two rows with the same sort value works like any other cursor.
+    // A cursor between two rows with the same sort value must work like any other cursor.
     let filter = r#"test = "ties" AND (country = "de" OR country = "ch")"#;
     let query = subject.text(filter, "name");
     let all = query.clone().await.unwrap();
@@ -120,8 +120,8 @@ pub(crate) async fn lists_of_order_values(recto: Recto) {
     assert_eq!(everything(&subject.text(&filter, "at"), &["at"]).await, "2, 5");
 }
 
-/// Stores sixteen records: every combination of 0 and 1 in the columns a, b, c, d. The order of the
-/// collection is a, -b, c, -d.
+/// Stores 16 records: every combination of 0 and 1 in the columns a, b, c, d. The collection's
+/// order is a, -b, c, -d.
 async fn mixed(recto: &Recto, p: &str) -> Subject {
     let mut subject = Subject::new(recto, "mixed");
     let bit = |number: i32, place: u32| number >> place & 1;
@@ -146,8 +146,8 @@ pub(crate) async fn mixed_directions(recto: Recto) {
         digits(&everything(&query, &["a", "b", "c", "d"]).await),
         reversed.join(" ")
     );
-    // Each of these orders differs both from the view's order and from its reverse,
-    // so Recto rejects it.
+    // Each of the following orders differs from the view's order and from its reverse, so Recto
+    // must reject it.
     assert!(subject.text(r#"p = "directions""#, "a, b").await.is_err());
     assert!(
         subject
@@ -155,7 +155,7 @@ pub(crate) async fn mixed_directions(recto: Recto) {
             .await
             .is_err()
     );
-    // Read the page after each row, and the page before it.
+    // Read the page after each row, and the page before each row.
     let query = subject.text(r#"p = "directions""#, "");
     let all = query.clone().await.unwrap();
     let names: Vec<&str> = expected.split(' ').collect();
@@ -179,8 +179,8 @@ pub(crate) async fn mixed_directions(recto: Recto) {
     }
 }
 
-/// Checks that ranges of tuples compare values, for any directions of the columns. The rows are
-/// returned in the order of the collection.
+/// Checks that ranges of tuples compare values, whatever the directions of the columns. The rows
+/// come in the order of the collection.
 pub(crate) async fn tuple_ranges_over_mixed_directions(recto: Recto) {
     let subject = mixed(&recto, "tuples").await;
     for (condition, expected) in [
@@ -227,10 +227,11 @@ pub(crate) async fn text_prefixes(recto: Recto) {
             "{prefix}"
         );
     }
-    // A star in a value has no special meaning, so it does not match other texts.
+    // A star in a value has no special meaning, so it must match no other text.
     let filter = r#"test = "prefix" AND country = "de" AND name = "K*""#;
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
-    // The prefix is the last code point, so no text is greater than all texts with this prefix.
+    // The prefix is the last code point, so no text is greater than all texts that begin with the
+    // prefix.
     let filter = "test = \"prefix\" AND country = \"jp\" AND startsWith(name, \"\u{10ffff}\")";
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
 }
@@ -262,8 +263,8 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
             );
         }
     }
-    // Contradictory conditions give an empty page even together with conditions
-    // that no view serves.
+    // Contradictory conditions must give an empty page, even together with conditions that no view
+    // serves.
     let page = subject
         .text(r#"kind = "third" AND at = 1 AND at = 2"#, "note")
         .await
@@ -274,7 +275,8 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
         .query()
         .matching(field("stream").any_of(Vec::<&str>::new()));
     assert!(nothing.await.unwrap().is_empty());
-    // No record of `readings` has an empty partition value.
+    // The only partition field is empty here, and no record of `readings` has an empty partition
+    // value.
     let sensors = Subject::new(&recto, "readings");
     assert!(sensors.text(r#"sensor = """#, "").await.unwrap().is_empty());
 }
@@ -292,7 +294,7 @@ pub(crate) async fn filter_scan_conditions(recto: Recto) {
         everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
         "7, 8"
     );
-    // A null satisfies no condition.
+    // A null must satisfy no condition.
     let mut subject = subject;
     subject
         .put([json!({ "stream": "filter_scan", "at": 100, "id": 0 })])
@@ -300,7 +302,7 @@ pub(crate) async fn filter_scan_conditions(recto: Recto) {
     let filter = r#"stream = "filter_scan" AND kind < "zzz""#;
     let all: Page<DynamicRecord> = subject.text(filter, "").allow_filter_scan().await.unwrap();
     assert_eq!(all.len(), 12);
-    // Each partition of a merge also applies the condition on `kind`.
+    // In a merge of partitions, the condition on `kind` must apply to each partition.
     let filter = r#"(stream = "filter_scan" OR stream = "filter_scan none") AND kind = "third""#;
     assert_eq!(
         everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
@@ -357,7 +359,8 @@ pub(crate) async fn filters_built_in_rust_are_the_filters_written(recto: Recto) 
             written.clone().first(2).await.unwrap(),
         );
         assert_eq!(times(&built_page), times(&written_page));
-        // The built form and the text form are the same query, so each opens the other's cursors.
+        // The query built in Rust and the query written as text are the same, so each must accept
+        // the other's cursors.
         if let Some(cursor) = built_page.next_cursor() {
             written.page_token(cursor).await.unwrap();
         }
@@ -378,10 +381,10 @@ pub(crate) async fn several_filters_all_hold(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&page, &["stream", "id"]), "both a 2");
-    // Contradictory filters give an empty page. The later filter does not replace the earlier one.
+    // Contradictory filters must give an empty page: the second filter must not replace the first.
     let page = query.clone().filter(r#"stream = "both b""#).await.unwrap();
     assert!(page.is_empty());
-    // The last order replaces the earlier one.
+    // The last sort must replace the earlier one.
     let page = query.order_by("at desc").order_by("at, id desc").await.unwrap();
     assert_eq!(words(&page, &["id"]), "2, 1");
 }

@@ -1,13 +1,13 @@
-//! Tests of the errors of rejected queries: they contain the reason, the position in the text, and
-//! a remedy.
+//! Tests of the errors of rejected queries. An error contains the reason, the position in the text,
+//! and a remedy.
 
 use recto::schema::Schema;
 use recto::{Error, ErrorKind, Recto};
 
 use crate::common::Subject;
 
-/// Asserts that the schema is valid with the view that the error suggests, and that the view has
-/// this name and order.
+/// Asserts that the schema stays valid with the view that the error suggests, and that this view
+/// has the given name and order.
 fn assert_pastes(recto: &Recto, error: &Error, name: &str, order: &[&str]) {
     let hint = error.hint().unwrap();
     let (_, pasted) = hint.split_once('\n').unwrap();
@@ -44,8 +44,8 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // Without a condition that could fix a partition, the error suggests a view that is
-    // one list in buckets.
+    // If no condition could fix a partition, the error must suggest a view with all records in one
+    // partition, divided into buckets.
     for (filter, sort, view, order) in [
         ("at > 3", "", "by_at", vec!["at"]),
         ("", "", "all", vec!["stream", "at", "id"]),
@@ -58,8 +58,8 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert!(hint.contains("scan") && hint.contains("bucket = "), "{hint}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // The collection has the sort fields in other directions than the query, so the
-    // error suggests a view.
+    // The collection has the sort fields in other directions than the query, so the error must
+    // suggest a view.
     let error = subject.text(r#"stream = "x""#, "at, id").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPlan);
     assert!(error.to_string().contains("another direction"), "{error}");
@@ -93,7 +93,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
         let values: Vec<String> = (0..count).map(|value| format!("{name} = {value}")).collect();
         format!("({})", values.join(" OR "))
     };
-    // Recto rejects 129 values, 20 x 20 sources, and a text of more than 8 KiB.
+    // Recto must reject 129 values, 20 x 20 sources (row ranges), and a text of more than 8 KiB.
     let stream = r#"stream = "x""#;
     let error = subject
         .text(&format!("{stream} AND {}", list("at", 129)), "")
@@ -106,7 +106,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
     let filter = format!(r#"stream = "{}""#, "x".repeat(9_000));
     let error = subject.text(&filter, "").await.unwrap_err();
     assert!(error.hint().is_some(), "{error}");
-    // Recto accepts the maximum number of values.
+    // Recto must accept the maximum number of values.
     let page = subject
         .text(&format!("{stream} AND {}", list("at", 127)), "")
         .await

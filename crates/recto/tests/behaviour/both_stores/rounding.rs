@@ -1,4 +1,4 @@
-//! Tests of views that sort by a time that is rounded down, for example to the minute.
+//! Tests of views that sort by a time rounded down, for example to the minute.
 
 use recto::schema::{Width, WidthUnit};
 use recto::session::{PageRequest, Pages};
@@ -41,8 +41,8 @@ fn schema(rounding: &str) -> recto::schema::Schema {
     parse(&SCHEMA.replace("ROUNDING", rounding))
 }
 
-/// Returns the time of a record in milliseconds since 1970, or `None` if it has no time. All times
-/// are within six minutes, at the ends of minutes and in between.
+/// Returns the time of the record with an id, in milliseconds since 1970, or `None` if it has no
+/// time. All times are within six minutes, some at the ends of minutes.
 fn seen_ms(id: i32) -> Option<i64> {
     let minute = i64::from((id / 6 + id * 5 % 7) % 6);
     let edges = [0, 1, 999, 59_999, 60_000, 30_000];
@@ -52,7 +52,7 @@ fn seen_ms(id: i32) -> Option<i64> {
 
 struct Sessions {
     recto: Recto,
-    /// Stored records: id, time and kind of each.
+    /// Copies of the stored records: id, time in milliseconds, and kind.
     all: Vec<(i32, Option<i64>, i32)>,
 }
 
@@ -128,13 +128,13 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
             (all.clone(), all.clone())
         );
     }
-    // A page around a row has the rows before and after it.
+    // A page around a row must have the rows before and after the row.
     let page = sessions.query("").first(10).await.unwrap();
     let around = sessions.query("").around(page.cursor(8)).first(6).await.unwrap();
     assert_eq!(ids(&around), all[5..11]);
     let from = |values: Json| sessions.query("").from_json(values.to_string());
-    // A page from a time starts at the first of the records whose times the view
-    // does not distinguish.
+    // A page from a time must start at the first record of the minute, because the view does not
+    // distinguish times within a minute.
     let third = START_MS + 2 * 60_000;
     let from_third = sessions.expected(|seen| seen.is_none_or(|seen| seen < third + 60_000));
     for part in [0, 1, 59_999] {
@@ -188,8 +188,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
             assert_eq!(found, (expected.clone(), expected.clone()), "{filter} by {size}");
         }
     }
-    // A range from the start of a minute to the start of another needs no filter scan. So no row at
-    // the ends of the range is read in vain.
+    // A range between starts of minutes needs no filter scan, so no row at its ends is read in
+    // vain.
     let (from, to) = (text(START_MS + 60_000), text(START_MS + 180_000));
     let whole = sessions.query(&format!(r#"seen >= "{from}" AND seen < "{to}""#));
     let page = whole.first(100).await.unwrap();
@@ -205,8 +205,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     assert!(!page.is_empty());
     let exact = explained(format!(r#"seen >= "{from}" AND seen < "{to}""#)).await;
     assert!(exact.filter_scan.is_empty(), "{exact}");
-    // A range that begins within a minute needs a filter scan, and the plan reports it. In the
-    // middle of the range, the scan rejects no row.
+    // A range that begins within a minute needs a filter scan, which the plan must report. The scan
+    // rejects rows only in the first minute.
     let checked = explained(format!(r#"seen >= "{}""#, text(START_MS + 30_000))).await;
     assert_eq!(checked.filter_scan.len(), 1, "{checked}");
     assert_eq!(checked.shape.to_string(), "scan + filter");
@@ -217,7 +217,7 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     );
 }
 
-/// Checks a view that has another field before the rounded field, and a view without all fields.
+/// Checks a view with another field before the rounded field, and a view that lacks some fields.
 pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     let sessions = Sessions::new(&recto, ROUNDING).await;
     let (from, to) = (START_MS + 30_000, START_MS + 150_500);
@@ -237,7 +237,7 @@ pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     );
     let query = sessions.query(&filter).view("by_kind");
     assert_eq!(both_ways(&query, 3).await, (asked.clone(), asked));
-    // A merge of several kinds orders records by the rounded time.
+    // A merge of several kinds must order records by the rounded time.
     let filter = filter.replace("kind = 1", "(kind = 1 OR kind = 2)");
     let merged = sessions.query(&filter).view("by_kind").first(100).await.unwrap();
     assert!(!merged.is_empty());
@@ -271,7 +271,7 @@ pub(crate) async fn a_sort_by_the_field_itself_is_refused(recto: Recto) {
             "{said}"
         );
     }
-    // If the filter fixes the time, the order by time has no effect, so Recto accepts it.
+    // If the filter fixes the time, the sort by time has no effect, so Recto must accept it.
     let at = sessions.all[1].1.unwrap();
     let pinned = sessions
         .query(&format!(r#"seen = "{}""#, text(at)))
@@ -285,8 +285,8 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
     let query = sessions.query("");
     let before = sessions.expected(|_| true);
     let first = query.clone().first(20).await.unwrap();
-    // Change times within their minutes, in records that the page has shown and in others. No
-    // record moves, and none appears twice.
+    // Change times within their minutes, both of records that were shown and of others. No record
+    // may move or appear twice.
     for &id in &before[10..40] {
         if let Some(seen) = seen_ms(id) {
             sessions.see(id, Some(MINUTE.floor_ms(seen) + 12_345)).await;
@@ -298,7 +298,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
         .page_size(100)
         .page_token(first.next_cursor().unwrap());
     assert_eq!(ids(&rest.await.unwrap()), before[20..]);
-    // Conditions use the last written times, although the entries did not move.
+    // Conditions must use the last written times, although the rows in the view did not move.
     let at = before[30];
     let expected = sessions.expected(|seen| seen.is_some_and(|seen| seen % 60_000 == 12_345));
     assert!(expected.contains(&at) || seen_ms(at).is_none());
@@ -307,7 +307,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
         let filter = format!(r#"seen = "{}""#, text(seen));
         assert!(ids(&sessions.query(&filter).first(100).await.unwrap()).contains(&at));
     }
-    // Records move far away, lose their time, or get a time.
+    // Let records move far away, lose their time, or get a time.
     sessions.see(before[0], Some(START_MS - 3_600_000)).await;
     sessions.see(before[1], None).await;
     sessions
@@ -351,8 +351,8 @@ pub(crate) async fn it_is_switched_on_off_and_over(recto: Recto) {
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{rounding}");
         assert_eq!(sorted.clone().await.is_ok(), is_by.is_none(), "{rounding}");
         assert_views_are_exact(&sessions.recto, "sessions").await;
-        // A cursor continues in every table with its own sort order, and in no table
-        // with another order.
+        // A cursor must continue in every table with its own sort order, and in no table with
+        // another order.
         for (index, cursor) in cursors.iter().enumerate() {
             let is_of_it = match (index, is_by) {
                 (0, None) => true,

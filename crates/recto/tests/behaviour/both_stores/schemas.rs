@@ -1,4 +1,4 @@
-//! Tests of schemas: Recto applies or rejects them, and reads them when the store is opened again.
+//! Tests that Recto applies or rejects schemas, and reads the schema when a store is opened again.
 
 use recto::{ApplyOptions, ErrorKind, OpenOptions, Recto, StoreAddress};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
     assert!(plan.changes.is_empty() && plan.statements.is_empty(), "{plan:?}");
 }
 
-/// Schema of two collections with the same custom type, and a third collection.
+/// Schema with two collections that use the same user-defined type, and a third collection.
 const PLACES: &str = r#"
 [type.place]
 fields = { city = "text" }
@@ -56,7 +56,7 @@ key = ["id"]
 writes = "overwrite"
 "#;
 
-/// Checks that a plan shows all statements that `apply` will run, in order: before the store
+/// Checks that a plan lists all statements that `apply` will execute, in order: before the store
 /// exists, before its first schema, and after it.
 pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
     let store = fresh(&recto);
@@ -83,8 +83,8 @@ pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
             .map(|name| format!("table {name}: "))
             .into(),
     };
-    // Remove the keyspace and the quotes from statements, so that the expected names are the same
-    // for every keyspace.
+    // Remove the keyspace and the quotes from the statements, so that the expected names do not
+    // depend on the keyspace.
     let keyspace = match &store.address {
         StoreAddress::Cassandra(address) => format!("\"{}\".", address.keyspace),
         _ => String::new(),
@@ -151,19 +151,19 @@ pub(crate) async fn a_collection_may_be_added(recto: Recto) {
     let applied = own.apply(&parse(&both)).await.unwrap();
     assert_eq!((applied.generation, applied.changes.len()), (2, 1), "{applied:?}");
     Subject::new(&own, "letters").put([json!({ "id": 1 })]).await;
-    // Handles that were opened before the second schema continue to work.
+    // Handles opened before the second schema must continue to work.
     before.put([json!({ "id": 1 })]).await;
     assert!(before.collection.get((1,)).await.unwrap().is_some());
 }
 
 /// Checks that several servers can start concurrently on an empty store and apply the same schema.
-/// All of them then have the schema of the store.
+/// All of them must then use the store's schema.
 pub(crate) async fn several_who_apply_at_once(recto: Recto) {
     const APPLIERS: usize = 4;
     let store = fresh(&recto);
     let mut handles = vec![store.open().await];
     for _ in 1..APPLIERS {
-        // Only one process can open an embedded store, so its handles belong to the same process.
+        // Only one process can open an embedded store, so all handles belong to one process.
         handles.push(match store.kind {
             Kind::Cassandra => store.open().await,
             Kind::Embedded => handles[0].clone(),

@@ -1,5 +1,5 @@
-//! Checks that pages of buckets by time have the same rows as other pages, for any times of the
-//! rows.
+//! Checks that pages of a collection with buckets by time have the right rows, whatever the times
+//! of the rows.
 #![allow(clippy::cast_sign_loss)] // ids are not negative
 
 use std::sync::Arc;
@@ -43,8 +43,8 @@ order = ["seen"]
 bucket = { time = "seen", width = "15 minutes", shards = 2 }
 "#;
 
-/// Times before 1970 and after 2100, on both sides of ends of months and of leap days. The list
-/// includes the first and the last time that a timestamp can have.
+/// Times before 1970 and after 2100, on both sides of ends of months and of leap days. They include
+/// the first and the last possible timestamp.
 const TIMES: [&str; 12] = [
     "0001-01-01T00:00:00Z",
     "1899-12-31T23:59:59.999Z",
@@ -78,8 +78,8 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
         let row = json!({ "stream": "a", "at": TIMES[index], "id": index, "note": note });
         record(&newest, &row)
     };
-    // Write the rows in a mixed order, and some of them one by one, so that new buckets begin
-    // between existing ones.
+    // Write the rows in mixed order, and some of them one by one, so that new buckets begin between
+    // existing ones.
     let order = [7, 2, 11, 4, 0, 9, 5, 1, 10, 3, 8, 6];
     let some: Vec<_> = order[..6].iter().map(|index| row(*index, "first")).collect();
     newest.put_all(&some).await.unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     assert_eq!(both_ways(&within, 2).await.0, [9, 8, 7, 6]);
     let nobody = newest.query().filter(r#"stream = "b""#).first(5).await.unwrap();
     assert!(nobody.items().is_empty());
-    // Replace a row, delete another, and write rows again.
+    // Replace a row, delete another row, and write some rows again.
     newest.put(&row(4, "second")).await.unwrap();
     newest.delete(&key_of(&row(3, ""))[..]).await.unwrap();
     let early = newest
@@ -141,7 +141,7 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
     assert_eq!(verified.wrong(), 0, "{verified:?}");
     let looked = verified.buckets.iter().find(|of| of.collection == "newest");
-    // An embedded store has no buckets to verify.
+    // An embedded store has no buckets, so `verify` has none to check.
     let rows = (kind_of(&recto) == Kind::Cassandra).then_some(TIMES.len() as u64 - 1);
     assert_eq!(looked.map(|of| of.rows), rows);
 }
@@ -186,7 +186,7 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
     let looked: Vec<(&str, u64)> = looked.map(|of| (of.view.as_str(), of.rows)).collect();
     let all = days.len() as u64;
     let is_sampled = matches!(kind_of(&recto), Kind::Cassandra);
-    // An embedded store has no buckets to verify.
+    // An embedded store has no buckets, so `verify` has none to check.
     if is_sampled {
         assert_eq!(looked, [("primary", all), ("by_seen", all), ("unseen_last", all)]);
     } else {
@@ -200,8 +200,8 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .await
         .unwrap();
     // Two rows are in the same week, so six buckets have rows. On an embedded store, the number of
-    // rows of a bucket is exact. On Cassandra, the number is an estimate from samples and may be 0,
-    // but each listed bucket has rows.
+    // rows of a bucket is exact. On Cassandra it is an estimate from samples and may be 0, but each
+    // listed bucket has rows.
     let has_some = |rows: u64| is_sampled || rows > 0;
     let with_rows = listed
         .buckets
@@ -230,11 +230,11 @@ bucket = { time = "seen", width = "1 day", shards = 2 }
 const BY_MONTH: &str = r#"bucket = { time = "seen", width = "1 month" }"#;
 const SESSIONS: i32 = 24;
 
-/// Collection of records that change, with views in buckets by the changing time.
+/// Collection of updatable records, with views in buckets by a time that changes.
 struct Sessions {
     recto: Recto,
-    /// Time of each record as an index into `TIMES`, by the id of the record. `None`: the record
-    /// has no time.
+    /// For each record id, the index of the record's time in [`TIMES`]. `None` if the record has no
+    /// time.
     seen: Vec<Option<usize>>,
 }
 
@@ -263,7 +263,7 @@ impl Sessions {
     async fn see(&mut self, id: i32, seen: Option<usize>) {
         let all = self.all();
         let seen_at = seen.map(|seen| TIMES[seen]);
-        // Some puts have only the time and no other field. Others leave a field null.
+        // Some puts have only the time and no other field, and others leave a field null.
         let note = (id % 2 == 0).then_some("met");
         let row = json!({ "id": id, "team": "red", "seen": seen_at, "note": note });
         all.put(&record(&all, &row)).await.unwrap();
@@ -280,8 +280,8 @@ impl Sessions {
         self.all().query().view("recent").filter(r#"team = "red""#)
     }
 
-    /// Asserts that both views show all records except those in `gone`, forwards and backwards, and
-    /// that no entry is superfluous.
+    /// Asserts that both views show all records except `gone`, forwards and backwards, and that no
+    /// row is superfluous.
     async fn are_shown(&self, gone: &[i32]) {
         let ids: Vec<i32> = (0..SESSIONS).filter(|id| !gone.contains(id)).collect();
         let seen = |id: &i32| self.seen[*id as usize];
@@ -309,8 +309,8 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
     let mut sessions = Sessions::new(&recto, BY_MONTH).await;
     sessions.are_shown(&[]).await;
     for id in 0..SESSIONS {
-        // Each record moves to one of these places: a neighboring or distant bucket, the same
-        // bucket, or the records without a time.
+        // Move each record to a neighboring or distant bucket, within its bucket, or to the records
+        // without a time.
         let times = [Some(id as usize % TIMES.len()), None, Some(11), Some(3), Some(5)];
         let seen = times[id as usize % times.len()];
         if id % 3 == 0 {
@@ -324,8 +324,8 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
         sessions.all().delete(id).await.unwrap();
     }
     sessions.are_shown(&[1, 8]).await;
-    // Records return to the bucket in which they were deleted, and move to a bucket that never had
-    // a row.
+    // Move records back to the bucket in which they were deleted, and to a bucket that never had a
+    // row.
     sessions.see(1, sessions.seen[1]).await;
     sessions.see(8, Some(10)).await;
     for seen in [Some(2), None, Some(2), Some(9)] {
@@ -358,8 +358,8 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     };
     let tools = session.tools().unwrap();
     let listed = tools.buckets("sessions", &request).await.unwrap();
-    // The buckets are the months of the times. One bucket has the records without a time. On
-    // Cassandra, months from which all entries moved away have buckets, too.
+    // There is one bucket for each month with a time, and one for records without a time. On
+    // Cassandra, buckets from which all rows moved away remain.
     let fewest = if has_buckets { 8 } else { 6 };
     assert!(listed.buckets.len() >= fewest, "{}", listed.buckets.len());
     let estimate = sessions.recent().count(Count::Estimate).first(3).await.unwrap();
@@ -389,8 +389,8 @@ pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Rect
     }
 }
 
-/// Checks that `verify` finds and repairs the remains of a dead writer: an entry at an old position
-/// of its record, and a missing entry.
+/// Checks that `verify` finds and repairs the traces of a dead writer in a view: a row at the old
+/// position of its record, and a missing row.
 pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Recto) {
     let sessions = Sessions::new(&recto, BY_MONTH).await;
     let store = sessions.recto.store();
@@ -465,7 +465,8 @@ pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Re
     if kind_of(&recto) == Kind::Embedded {
         return;
     }
-    // A page checks each row against its record, and removes stale entries in the background.
+    // A page must check each row against its record, and must remove outdated rows in the
+    // background.
     write(put, 2_000).await;
     for _ in 0..50 {
         let shown = both_ways(&sessions.recent(), 5).await.0;

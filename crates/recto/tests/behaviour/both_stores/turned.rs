@@ -1,4 +1,5 @@
-//! Checks that buckets of views can be added, changed and removed while other clients write.
+//! Checks that the bucket option of a view can be added, changed and removed while other clients
+//! write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +27,7 @@ order = ["-seen"]
 BUCKET
 "#;
 
-/// Bucket declarations of the views, which the test applies one after another.
+/// Bucket options of the views, which the test applies one after another.
 const MOVES: [&str; 6] = [
     r#"bucket = { target = "64KiB" }"#,
     "bucket = { rows = 20 }",
@@ -40,9 +41,9 @@ const WRITERS: u64 = 3;
 /// Earliest time of a record, in milliseconds since 1970: 2013-05-17T10:30:00Z.
 const START_MS: i64 = 1_368_786_600_000;
 const THREE_DAYS_MS: u64 = 3 * 24 * 3_600_000;
-/// Minimum time for which other clients write after each change of the declaration.
+/// Minimum time for which other clients write after each change of the bucket option.
 const WHILE: Duration = Duration::from_millis(300);
-/// Pause of a writer after each write, so that a view can be filled meanwhile.
+/// Pause of a writer after each write, so that the backfill of a view can catch up.
 const REST: Duration = Duration::from_millis(20);
 
 fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::Rng) -> DynamicRecord {
@@ -59,16 +60,16 @@ fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::R
     DynamicRecord::from_json(records.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// State that the writers share. They write until `stop` is set, and pause while the test locks
-/// `may_write`.
+/// State that the concurrent writers share. They write until `stop` is set, and pause while the
+/// test locks `may_write`.
 struct Writers {
     may_write: RwLock<()>,
     stop: AtomicBool,
     done: AtomicU64,
 }
 
-/// Stores the records of one writer in a loop. Deletes some of them if records of the collection
-/// can change.
+/// Writes the records of one writer until the test stops it. If records can be updated, also
+/// deletes some of them.
 async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Writers>) {
     let may_change = records.definition().writes == WriteMode::Update;
     let mut random = generate::rng(writer + 1);
@@ -95,8 +96,8 @@ async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Wri
 async fn turned(recto: Recto, mode: &str) {
     let moves = match kind_of(&recto) {
         Kind::Embedded => &MOVES[..],
-        // On Cassandra, each change of the schema waits until every other process must know of it.
-        // To save time, make only one change.
+        // On Cassandra, each change of the schema waits until every other process must know it. To
+        // save time, make only one change.
         Kind::Cassandra => &MOVES[MOVES.len() - 1..],
     };
     let recto = Fresh::new(kind_of(&recto)).open().await;

@@ -22,7 +22,7 @@ struct Reading {
 }
 
 /// Record type that does not match the collection: one field has another type, and one field does
-/// not exist.
+/// not exist in the collection.
 #[derive(Debug, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Misread {
@@ -53,8 +53,8 @@ pub(crate) async fn records_are_the_dynamic_ones(recto: Recto) {
         ])
         .await;
 
-    // Typed queries read dynamic records and continue from their cursors. Dynamic queries do the
-    // same with typed records.
+    // A typed query must decode records that a dynamic collection wrote, and continue from cursors
+    // of a dynamic query. The reverse must also work.
     let filter = r#"sensor = "typed""#;
     let typed_page = readings.query().filter(filter).first(2).await.unwrap();
     assert_eq!(typed_page.items(), [reading(0), reading(1)]);
@@ -130,7 +130,7 @@ struct Order {
 
 pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
     let orders = recto.collection::<Order>().unwrap();
-    // Clocks give times that are finer than a millisecond, so use such a time.
+    // Use a time finer than a millisecond, because real clocks return such times.
     let created: jiff::Timestamp = "2013-01-31T10:00:00.123456789Z".parse().unwrap();
     let total: BigDecimal = "12.50".parse().unwrap();
     let order = Order {
@@ -151,7 +151,7 @@ pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
         ..order.clone()
     };
 
-    // The original time and all equivalent values find the record.
+    // The record must be found by the original time, and by equivalent key values.
     let at = Timestamp::from(created);
     assert_eq!(
         orders
@@ -209,7 +209,7 @@ pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
         );
     }
 
-    // The stored status is a name that no variant of the enum has.
+    // Store a status that is no variant of the enum.
     let subject = Subject::new(&recto, "orders");
     let unknown = json!({ "status": "Sent", "created": "2013-01-31T10:00:00Z", "id": 1, "total": "1",
         "address": "no json" });
@@ -256,7 +256,7 @@ impl Ticket {
     }
 }
 
-/// Returns a new store with a collection of tickets with these ids.
+/// Returns a new store with a collection of tickets that has a ticket for each id in `ids`.
 async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection<Ticket>) {
     let own = Fresh::new(kind_of(recto)).open().await;
     own.apply(&schema_of([Ticket::collection()])).await.unwrap();
@@ -267,7 +267,8 @@ async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection
     (own, tickets)
 }
 
-/// Stores a ticket as a program with another record type would.
+/// Stores a ticket as a program with another record type would, so that it may be unreadable as
+/// `Ticket`.
 async fn put_foreign(recto: &Recto, ticket: serde_json::Value) {
     let dynamic = recto.dynamic("tickets").unwrap();
     let record = DynamicRecord::from_json(dynamic.definition(), ticket.as_object().unwrap()).unwrap();
@@ -305,7 +306,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
     }
     assert_eq!(tickets.get(("a", 1)).await.unwrap(), Some(Ticket::new(1)));
 
-    // `set` accepts names of fields, and constants of fields, whose types the compiler checks.
+    // `set` accepts field names as text, and typed constants, whose values the compiler checks.
     ticket().set("status", "Sent").set("seats", 2_u8).await.unwrap();
     let due: jiff::Timestamp = "2013-01-31T10:00:00Z".parse().unwrap();
     let fields = Ticket::FIELDS;
@@ -329,7 +330,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         .matching(field("desk").equal_to("a").and(field(fields.id).equal_to(1)));
     assert_eq!(found.await.unwrap().items(), [expected]);
 
-    // The Rust type does not know the new field, so only the schema checks its value.
+    // The Rust type lacks the new field, so only the schema checks its value.
     let more = parse(
         &own.schema()
             .to_toml()
@@ -372,7 +373,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     let all = tickets.query().filter(r#"desk = "a""#).first(3);
     let error = all.clone().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // The key that the error contains finds the record.
+    // The error contains a key with which the record can be found.
     let dynamic = own.dynamic("tickets").unwrap();
     let record = dynamic.get(KeyText(error.key())).await.unwrap().unwrap();
     assert_eq!(record.to_json()["status"], "waiting");
@@ -382,7 +383,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(page.items()[0].as_ref().unwrap(), &Ticket::new(1));
     unreadable(page.items()[1].as_ref().unwrap_err(), "2", "status");
     assert_eq!(page.items()[2].as_ref().unwrap(), &Ticket::new(3));
-    // A record that the type cannot represent has a cursor, too.
+    // A record that the Rust type cannot represent must have a cursor too.
     let after = all.clone().each_result().after(page.cursor(1)).await.unwrap();
     assert_eq!(after.items()[0].as_ref().unwrap(), &Ticket::new(3));
     let before = all.before(page.cursor(1)).await.unwrap();
@@ -400,13 +401,13 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(read(rows), (vec![1, 3, 5], 5));
     let error = query.stream().try_collect::<Vec<_>>().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // After a change to a value that the type can represent, the record is readable.
+    // After a change to a value that the Rust type can represent, the record must be readable.
     tickets.update(("a", 2)).set("status", "Sent").await.unwrap();
     assert!(tickets.get(("a", 2)).await.unwrap().is_some());
 }
 
-/// Record type for the collection that `EVENTS` declares. It lacks the bucket, the view and one
-/// field.
+/// Record type for the collection that [`EVENTS`] declares. It lacks the bucket option, the view
+/// and one field.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "events", key = ["stream", "at"], partition = ["stream"], order = ["at"], writes = "append")]
 struct Event {

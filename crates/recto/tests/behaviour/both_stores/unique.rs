@@ -1,5 +1,5 @@
 //! Tests of unique constraints: no two records have the same values in the fields of a constraint,
-//! whichever client writes.
+//! even if clients write concurrently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,8 @@ impl Subject {
     }
 }
 
-/// Asserts that a change was rejected because the record `holder` already has the unique value.
+/// Asserts that a change was rejected because another record, `holder`, already has the unique
+/// value.
 fn assert_taken(error: &Error, field: &str, holder: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(error.field(), Some(field), "{error}");
@@ -58,7 +59,7 @@ fn assert_taken(error: &Error, field: &str, holder: &str) {
 pub(crate) async fn values_have_one_holder(recto: Recto) {
     let users = users(&recto).await;
     users.put_user("ada", Some("ada@x")).await.unwrap();
-    // The same record may be put again, and its other fields may change.
+    // Another put of the same record must succeed, and its other fields can change.
     users.put_user("ada", Some("ada@x")).await.unwrap();
     let noted = users.collection.update("ada".to_owned()).set("note", "first");
     noted.await.unwrap();
@@ -154,8 +155,8 @@ pub(crate) async fn an_empty_text_is_unique(recto: Recto) {
         "email",
         "ada",
     );
-    // An empty value is stored in an escaped form that looks like `\0`. Nevertheless, both
-    // values are different.
+    // The store encodes an empty value in an escaped form that looks like `\0`. The constraint must
+    // still treat both as different.
     users.put_user("bob", Some("\0")).await.unwrap();
     users.put_user("ada", Some("\0\0")).await.unwrap();
     assert_taken(
@@ -190,8 +191,8 @@ pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         taken = users.put_user("bob", Some("ada@x")).await;
     }
-    // After bob took the value, a put of ada's expired record does not take it back. A change or a
-    // deletion of her record does not free it.
+    // After bob took the value, a put of ada's expired record must not take it back. A change or
+    // deletion of her record must not free the value.
     assert_taken(&users.collection.put(&ada).await.unwrap_err(), "email", "bob");
     users.put_user("ada", None).await.unwrap();
     users.collection.delete("ada".to_owned()).await.unwrap();
@@ -222,8 +223,8 @@ pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
     }
 }
 
-/// Checks a unique value that several records release and take concurrently. Two records never have
-/// it at the same time, and at the end it is free.
+/// Checks a unique value that several records take and release concurrently. No two records may
+/// have it at the same time, and at the end it must be free.
 pub(crate) async fn a_value_goes_round(recto: Recto) {
     const TURNS: usize = 40;
     let users = users(&recto).await;
@@ -271,7 +272,7 @@ pub(crate) async fn a_load_rejects_rows_whose_values_are_taken(recto: Recto) {
     let rejected = std::fs::read_to_string(&rejects).unwrap();
     let is_there = async |name: &str| users.collection.get(name.to_owned()).await.unwrap().is_some();
     assert!(is_there("eve").await && !is_there("carl").await);
-    // Two rows of the file have the same value, so only one of them is loaded, whichever it is.
+    // Two rows of the file have the same unique value, so exactly one of them must be loaded.
     assert_ne!(is_there("bob").await, is_there("dora").await);
     assert_eq!(rejected.lines().count(), 3, "{rejected}");
     assert!(rejected.contains("carl,ada@x"), "{rejected}");
@@ -299,8 +300,8 @@ pub(crate) async fn a_copy_has_the_claims(recto: Recto) {
     copied.put_user("carl", Some("ada@x")).await.unwrap();
 }
 
-/// Checks that `verify` finds a missing claim and a claim without a record, and repairs both. A
-/// claim is the stored row that reserves a unique value for a record.
+/// Checks that `verify` finds a missing claim and a superfluous claim, and repairs both. A claim is
+/// a stored row that reserves a unique value for a record.
 pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     let users = users(&recto).await;
     for (name, email) in [("ada", Some("ada@x")), ("bob", Some("bob@x")), ("carl", None)] {
@@ -328,7 +329,7 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     set_claim(&users, "bob@x", None).await;
     set_claim(&users, "dora@x", Some(bob)).await;
     assert_eq!(verify(false).await, (2, 2, 1, 1, 0));
-    // The repair adds the missing claim of a value before it counts the claims, so the count is 3.
+    // The repair adds the missing claim before it counts the claims, so the count is 3.
     assert_eq!(verify(true).await, (2, 3, 1, 1, 2));
     assert_eq!(verify(false).await, (2, 2, 0, 0, 0));
     assert_taken(
@@ -339,8 +340,8 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     users.put_user("dora", Some("dora@x")).await.unwrap();
 }
 
-/// Returns the table that stores the claims of email addresses, and the partition of the claim of
-/// one address.
+/// Returns the table of the claims (reservations) of email addresses, and the partition of the
+/// claim of `email`.
 async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     let tables = users.recto.store().list_tables().await.unwrap();
     let mut tables = tables.into_iter();
@@ -352,7 +353,8 @@ async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     (Arc::new(table), std::iter::once(Some(email.as_bytes())).collect())
 }
 
-/// Returns the cells of the claim of an email address, which name the record that has it.
+/// Returns the cells of the claim of an email address, which identify the record that has the
+/// address.
 async fn owner_of(users: &Subject, email: &str) -> Cells {
     let (table, partition) = claims_of(users, email).await;
     let read = PointRead {
@@ -366,8 +368,8 @@ async fn owner_of(users: &Subject, email: &str) -> Cells {
     [row.get(1), row.get(2)].into_iter().collect()
 }
 
-/// Writes a claim with these cells if none exists. If `cells` is `None`, deletes the existing
-/// claim.
+/// Inserts a claim (reservation of a unique value) with the given cells if none exists. If `cells`
+/// is `None`, deletes the existing claim.
 async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     let (table, partition) = claims_of(users, email).await;
     let clustering = Cells::new();
@@ -401,8 +403,8 @@ async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
-/// Checks a new constraint on existing records, for which Recto creates claims. If two records have
-/// the same values, the error names them until one of them has other values.
+/// Checks that a unique constraint can be added to existing records. If two records have the same
+/// values, the error names both until one of them changes.
 pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto) {
     let users = users(&recto).await;
     let with_notes = USERS.replace(r#"[["email"], "#, r#"[["email"], ["note"], "#);
@@ -429,7 +431,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
             "{message}"
         );
     }
-    // The apply failed, but new writes must already obey the constraint.
+    // Applying the constraint failed, but new writes must already obey it.
     assert_taken(&note("eve", "two").await.unwrap_err(), "note", "bob");
     note("carl", "four").await.unwrap();
     note("ada", "one").await.unwrap();
@@ -444,7 +446,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
     assert_eq!(after.version, before.version, "records stay as they are");
 }
 
-/// Record type for the collection `users`. It lacks the constraints, the view and some fields.
+/// Record type for the collection `users`, which lacks the constraints, the view and some fields.
 #[derive(Debug, Record)]
 #[record(collection = "users", key = ["name"])]
 struct User {
@@ -476,7 +478,7 @@ pub(crate) async fn a_type_keeps_constraints_it_does_not_name(recto: Recto) {
         assert!(applied.kept.contains(&kept), "{applied:?}");
     }
     assert_taken(&typed.put(&user("bob")).await.unwrap_err(), "email", "ada");
-    // The constraint also holds for inserts.
+    // The constraint must also apply to inserts.
     let typed = users.recto.collection::<User>().unwrap();
     assert_taken(&typed.insert(&user("bob")).await.unwrap_err(), "email", "ada");
 }
@@ -514,7 +516,8 @@ pub(crate) async fn constraints_are_removed_by_name_only(recto: Recto) {
         let error = users.recto.apply_with(&without, &options).await.unwrap_err();
         assert!(error.message().contains(reason), "{name}: {error}");
     }
-    // The fields may be in any order, and the name may have the form that `verify` prints.
+    // The fields of the constraint may be in any order, and its name may have the form that
+    // `verify` prints.
     let options = ApplyOptions::new().remove("users.unique (slug, tenant)");
     let applied = users.recto.apply_with(&without, &options).await.unwrap();
     assert_eq!(
@@ -551,7 +554,7 @@ pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
     assert_eq!(plan.changes, ["collection users: unique (email) removed"]);
     users.recto.apply_with(&without, &remove).await.unwrap();
     users.put_user("bob", Some("ada@x")).await.unwrap();
-    // Apply the removed constraint again, which claims the values of all records again.
+    // Apply the removed constraint again, which must reserve the values of all records again.
     let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
     assert!(
         error.message().contains("(ada)") && error.message().contains("(bob)"),

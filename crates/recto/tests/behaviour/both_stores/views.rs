@@ -38,7 +38,7 @@ order = ["-score"]
 nulls = "last"
 "#;
 
-/// Ids of the posts in the order of `-score`. Posts without a score come last.
+/// Ids of the posts of one author in the order of `-score`. Posts without a score come last.
 const BY_SCORE: [i64; 6] = [5, 4, 2, 1, 0, 3];
 
 #[derive(Debug, Record)]
@@ -49,7 +49,8 @@ struct Post {
     score: Option<i32>,
 }
 
-/// Returns a store with six posts of one author, of which two have no score, and one post of another author.
+/// Returns a store with six posts of one author, of which two have no score, and one post of
+/// another author.
 async fn posts(recto: &Recto) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     recto.apply(&crate::common::stores::parse(SCHEMA)).await.unwrap();
@@ -87,8 +88,8 @@ fn ids(page: &PageReply) -> Vec<i64> {
         .collect()
 }
 
-/// Returns the table that Recto chooses for a query, and the plan, which contains the reasons
-/// against the other views.
+/// Returns the table that Recto chooses for a query, and the explanation of the plan, which has the
+/// reasons against the other views.
 async fn taken(session: &LocalSession, request: &PageRequest) -> (String, Explanation) {
     let explained = session.explain("posts", request, false).await.unwrap();
     (explained.table.clone(), explained)
@@ -103,8 +104,8 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         ..request(filter, sort, view)
     };
     for (request, table, others) in [
-        // If several views have the same cost, Recto uses the first one. A view that lacks fields
-        // or records cannot serve the query.
+        // If several views have the same cost, Recto must use the first one. A view that lacks
+        // fields or records cannot serve the query.
         (
             request(scored, "-score", ""),
             "posts_scored_1",
@@ -115,19 +116,20 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "posts_all_3",
             "records without score",
         ),
-        // A view that needs no filter scan is better than an earlier view that needs one.
+        // A view that needs no filter scan must be preferred to an earlier view that needs one.
         (
             allowing(&with_topic, "-score", ""),
             "posts_by_topic_4",
             "checks conditions row by row",
         ),
-        // Without a sort, the first view that can serve the query decides the order, at any cost.
+        // Without a sort, the first view that can serve the query must determine the order,
+        // whatever its cost.
         (
             allowing(&with_topic, "", ""),
             "posts_scored_1",
             "an earlier view is used",
         ),
-        // A merge of partitions is better than a filter scan.
+        // A merge of partitions must be preferred to a filter scan.
         (
             allowing(r#"author = "ada" AND (topic = "x" OR topic = "y")"#, "-score", ""),
             "posts_by_topic_4",
@@ -138,7 +140,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "posts",
             "needs `author = …` in the filter",
         ),
-        // A view that the query names is always used.
+        // If the query names a view, Recto must use that view.
         (
             request(r#"author = "ada""#, "-score", "scored"),
             "posts_scored_1",
@@ -174,7 +176,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
 pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
-    // Records without a score come last, also when the list is read from its end.
+    // Records without a score must come last, even if the list is read from its end.
     let asked = request(r#"author = "ada""#, "-score", "");
     for back in [false, true] {
         let (mut found, mut token) = (Vec::new(), String::new());
@@ -210,7 +212,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         }
         assert_eq!(found, BY_SCORE);
     }
-    // A condition is never true for null, also in a filter scan.
+    // A condition is never true for null. A filter scan must follow this rule too.
     let filter_scan = PageRequest {
         allow_filter_scan: true,
         ..request(r#"author = "ada" AND (score, id) < (1000, 9)"#, "", "all")
@@ -233,7 +235,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         ..asked.clone()
     };
     assert_eq!(ids(&session.page("posts", &from).await.unwrap()), [2, 1]);
-    // Read the same records as a Rust type that has fewer fields.
+    // Read the same records as a Rust type with fewer fields.
     let typed = recto.collection::<Post>().unwrap();
     for (view, expected) in [
         ("all", &BY_SCORE[..]),
@@ -255,7 +257,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         }
         assert_eq!(page.len(), expected.len(), "{view}");
     }
-    // A view that lacks fields serves a query that does not read these fields.
+    // A view that lacks some fields can serve a query that does not request these fields.
     let narrow = request(r#"author = "ada""#, "", "narrow");
     let looking = PageRequest {
         fields: vec!["id".into(), "topic".into()],
@@ -268,8 +270,8 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
     );
 }
 
-/// Checks that Recto reads the fields that a view lacks from the base table, for the rows of the
-/// page and for the following row.
+/// Checks that Recto reads fields that a view lacks from the base table. It does so for the rows of
+/// the page, and for the following row.
 pub(crate) async fn fields_are_looked_up(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -328,8 +330,8 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
         }
         assert_eq!((found, token.as_str()), (BY_SCORE[..4].to_vec(), ""));
     }
-    // A filter scan checks conditions on fields that the view lacks. No record matches, so the page
-    // is empty and the last one.
+    // A filter scan must check conditions on fields that the view lacks. No record matches, so the
+    // page must be empty and the last one.
     let checked = PageRequest {
         allow_filter_scan: true,
         ..request(r#"author = "ada" AND body = "other""#, "", "narrow")
@@ -355,9 +357,9 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     assert_eq!(ids(&page), [5, 2]);
 }
 
-/// Returns the maximum number of round trips of a page whose rows are joined with base rows. The
-/// page has two stages. A page that begins after a row has one more round trip if the order has
-/// both directions, because the range then has two bounds.
+/// Returns the maximum number of round trips of a page that reads view rows and then their base
+/// rows. A page that begins after a row needs one more round trip if the order has both directions,
+/// because its range then consists of two.
 fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     match kind {
         Kind::Embedded => 0,
@@ -365,8 +367,8 @@ fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     }
 }
 
-/// Checks that a cursor belongs to an order, not to a table: it continues in every view with the
-/// same order.
+/// Checks that a cursor belongs to an order, not to a table: it must continue in every view with
+/// the same order.
 pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -396,8 +398,8 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
             );
         }
     }
-    // The position of nulls is part of the order, unless a condition excludes nulls, so the cursor
-    // belongs to another order.
+    // The position of nulls is part of the order, unless a condition excludes nulls. The cursor
+    // therefore belongs to another order.
     let of_all = session
         .page("posts", &request(r#"author = "ada""#, "", "all"))
         .await
@@ -409,8 +411,8 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let error = session.page("posts", &other).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidCursor);
     assert!(error.message().contains("another view"), "{error}");
-    // Between two pages, a view may be removed without an effect on clients, if another view
-    // has the same order.
+    // Between two pages, a view can be removed without any effect on clients, if another view has
+    // the same order.
     let first = session.page("posts", &asked("")).await.unwrap();
     let (start, end) = (
         SCHEMA.find("[collection.posts.view.scored]"),
@@ -427,7 +429,8 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     assert_eq!(ids(&session.page("posts", &next).await.unwrap()), [2, 1]);
 }
 
-/// Checks that existing handles and queries use added views, and stop using removed views.
+/// Checks that existing handles and queries use views that are added, and stop using views that are
+/// removed.
 pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) {
     let recto = posts(&recto).await;
     let parse = |text: &str| crate::common::stores::parse(text);
@@ -444,7 +447,7 @@ pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) 
     recto.assume(parse(SCHEMA));
     let first = kept.clone().await.unwrap();
     assert_eq!(first.iter().map(|post| post.id).collect::<Vec<_>>(), [5, 4]);
-    // A stream that began in one view continues in another view with the same order.
+    // A stream that began in one view must continue in another view with the same order.
     let mut stream = std::pin::pin!(kept.clone().stream());
     let mut found = vec![stream.try_next().await.unwrap().unwrap().id];
     found.push(stream.try_next().await.unwrap().unwrap().id);
@@ -459,7 +462,7 @@ pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) 
     assert_eq!(found, [5, 4, 2, 1]);
     let next = kept.clone().after(first.next_cursor().unwrap()).await.unwrap();
     assert_eq!(next.iter().map(|post| post.id).collect::<Vec<_>>(), [2, 1]);
-    // If no view remains, the query is rejected.
+    // If no view remains that serves the query, the stream must fail.
     let mut stream = std::pin::pin!(kept.stream());
     stream.try_next().await.unwrap();
     stream.try_next().await.unwrap();

@@ -1,5 +1,5 @@
-//! Checks that put records are stored, deleted records are removed, and an atomic batch is applied
-//! completely or not at all.
+//! Checks that put records are stored, that deleted records are removed, and that an atomic batch
+//! is applied completely or not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ pub(crate) async fn a_put_is_read_back_and_replaced_whole(recto: Recto) {
     );
     subject.collection.put(&first).await.unwrap();
     assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "1.5 m");
-    // A put replaces a record, so fields that the second put leaves out are removed.
+    // A put replaces the whole record, so fields that the second put lacks must be removed.
     let second = record(&subject, &json!({ "sensor": "replace", "slot": 1, "value": 2.5 }));
     subject.collection.put(&second).await.unwrap();
     assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "2.5 -");
-    // A record may consist of its key only.
+    // A record may consist of its key alone.
     let bare = record(&subject, &json!({ "sensor": "replace", "slot": 2 }));
     subject.collection.put(&bare).await.unwrap();
     assert_eq!(reading(&subject, "replace", 2).await.unwrap(), "- -");
@@ -60,7 +60,7 @@ pub(crate) async fn the_last_writer_wins(recto: Recto) {
         subject.collection.put(&next).await.unwrap();
     }
     assert_eq!(reading(&subject, "last", 1).await.unwrap(), "19.0 -");
-    // The last put also wins within one batch.
+    // Within one batch, the last put must also win.
     let mut batch = recto.batch();
     for value in 0..20 {
         let next = record(
@@ -103,7 +103,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
     let filter = r#"sensor = "all 0" OR sensor = "all 1" OR sensor = "all 2""#;
     let page = subject.text(filter, "slot").await.unwrap();
     assert_eq!(words(&page, &["slot"]), "0, 1, 2, 3, 4, 5");
-    // One invalid record rejects the whole batch.
+    // One invalid record must reject the whole batch.
     let bad = DynamicRecord::new(Arc::clone(&subject.definition));
     let error = subject
         .collection
@@ -113,7 +113,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::InvalidRecord);
     assert_eq!(error.field(), Some("sensor"));
     assert!(subject.text(r#"sensor = "none""#, "").await.unwrap().is_empty());
-    // An empty batch succeeds.
+    // An empty batch must succeed.
     subject.collection.put_all(&[]).await.unwrap();
     recto.batch().commit().await.unwrap();
 }
@@ -121,7 +121,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
 pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     let subject = Subject::new(&recto, "notes");
     let limits = recto.store().limits();
-    // Put seven records, each of which has a fifth of the maximum size of a batch.
+    // Each of the seven records has a fifth of a batch's maximum size, so the batch is too large.
     let (text, count) = ("x".repeat(limits.batch_bytes / 5), 7);
     let records: Vec<DynamicRecord> = (0..count)
         .map(|id| record(&subject, &json!({ "id": 1_000_000 + id, "text": text })))
@@ -135,7 +135,8 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
             "{id} was written"
         );
     }
-    // Without atomicity, the maximum size of a batch does not apply, so all records are written.
+    // Without atomicity, the maximum size of a batch does not apply, so all records must be
+    // written.
     let mut batch = recto.batch();
     batch.each_for_itself();
     for one in &records {
@@ -143,7 +144,8 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     }
     batch.commit().await.unwrap();
     assert!(subject.collection.get((1_000_006,)).await.unwrap().is_some());
-    // A single record that is too large is rejected, and the stored record stays.
+    // A single record that is too large must be rejected, and must leave the stored record
+    // unchanged.
     let large = record(
         &subject,
         &json!({ "id": 1_000_000, "text": "x".repeat(limits.mutation_bytes + 1) }),
@@ -152,7 +154,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let kept = subject.collection.get((1_000_000,)).await.unwrap().unwrap();
     assert_ne!(kept, large);
-    // The batch rejects the first change beyond its maximum number of changes.
+    // The batch must reject the first change beyond the maximum number of changes.
     let mut batch = recto.batch();
     for id in 0..recto::MAX_BATCH_CHANGES as i32 {
         batch.delete(&subject.collection, (id,)).unwrap();
@@ -226,8 +228,8 @@ pub(crate) async fn records_expire(recto: Recto) {
     assert!(reading(&subject, "expire", 4).await.is_none());
 }
 
-/// Checks that numbers are stored exactly or rejected. Two keys that would be equal as doubles are
-/// two records.
+/// Checks that numbers are stored exactly or rejected. Two keys that would be equal as doubles must
+/// be two records.
 pub(crate) async fn numbers_are_exact_or_refused(recto: Recto) {
     let subject = Subject::new(&recto, "orders");
     let read = |numbers: &str| {
@@ -330,7 +332,8 @@ pub(crate) async fn rejects_invalid_keys(recto: Recto) {
     }
 }
 
-/// Checks that a repeated put of the same event changes nothing.
+/// Checks that a repeated put of the same record changes nothing, in a collection whose records are
+/// only appended.
 pub(crate) async fn appended_records_are_kept(recto: Recto) {
     let subject = Subject::new(&recto, "events");
     let one = record(
@@ -362,7 +365,7 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
     let key = || (stream.to_owned(), 1, 1);
     let one = event(&subject, stream, 1, Some("one"));
     events.put(&one).await.unwrap();
-    // A repeated put of the same record succeeds.
+    // A repeated put of the same record must succeed.
     events.put(&one).await.unwrap();
     let other = event(&subject, stream, 1, None);
     let beside = event(&subject, stream, 2, None);
@@ -378,17 +381,17 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
         assert!(error.hint().unwrap().contains("nothing was written"), "{error:?}");
         assert!(events.get((stream.to_owned(), 1, 2)).await.unwrap().is_none());
         assert_eq!(events.get(key()).await.unwrap().unwrap(), one);
-        // A deleted record causes no conflict.
+        // A deleted record must cause no conflict.
         events.delete(key()).await.unwrap();
         events.put(&other).await.unwrap();
         assert_eq!(events.get(key()).await.unwrap().unwrap(), other);
-        // In one batch, the deletion comes before the put, so there is no conflict either.
+        // In a batch, the deletion comes before the put, so there must be no conflict either.
         let mut batch = recto.batch();
         batch.delete(events, key()).unwrap().put(events, &one).unwrap();
         batch.commit().await.unwrap();
     } else {
-        // If the store does not detect conflicts, the cells that are not null replace the stored
-        // cells, as documented.
+        // If the store does not detect conflicts, the new cells that are not null replace the
+        // stored cells, as documented.
         put.unwrap();
     }
     assert_eq!(events.get(key()).await.unwrap().unwrap(), one);

@@ -1,4 +1,4 @@
-//! Tests of collections with a retention time, in buckets of each kind.
+//! Tests of collections with a retention time, in buckets by time, by rows and by size.
 
 use recto::schema::Schema;
 use recto::session::{BucketsRequest, RebalanceRequest, Session};
@@ -28,7 +28,8 @@ bucket = { BOUND, keep = "8 days" }
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// 2024-02-20T00:00:00Z. The days of the test include the leap day.
+/// First day of the tests, in milliseconds since 1970: 2024-02-20T00:00:00Z. The days of the test
+/// include the leap day.
 const START_MS: i64 = 1_708_387_200_000;
 
 struct Kept {
@@ -56,8 +57,8 @@ impl Kept {
         }
     }
 
-    /// Sets the clock. An embedded store does not trust a clock that was set, so the test confirms the
-    /// clock.
+    /// Sets the store's clock to a day of the test. An embedded store does not trust a clock that
+    /// jumped, so the test confirms the clock.
     async fn at(&self, days: i64) {
         self.clock.put(START_MS + days * DAY_MS);
         self.recto.confirm_clock().await.unwrap();
@@ -73,8 +74,8 @@ impl Kept {
         DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
     }
 
-    /// Returns the hours of all rows, from the oldest. Asserts that pages in both directions have the same
-    /// rows.
+    /// Returns the hours of all rows, from the oldest. Asserts that reading backwards returns the
+    /// same rows.
     async fn hours(&self, of: &str) -> Vec<i64> {
         let query = self.recto.dynamic(of).unwrap().query();
         let query = if of == "newest" {
@@ -121,8 +122,8 @@ async fn buckets_go_that_are_too_old() {
                     .collect();
                 collection.put_all(&some).await.unwrap();
             }
-            // It is day 11, and rows are kept for eight days, so the rows before day 3 are removed,
-            // by whole days.
+            // It is day 11, and rows are retained for eight days. The rows before day 3 must
+            // therefore be deleted, by whole days.
             let expected: Vec<i64> = (3 * 24..12 * 24).collect();
             assert_eq!(kept.hours(of).await, expected, "{bound} {of}");
             let late = kept.record(of, 3 * 24 - 1, 1_000);
@@ -141,7 +142,7 @@ async fn buckets_go_that_are_too_old() {
             collection.delete(&key_of(&late)[..]).await.unwrap();
             collection.put(&kept.record(of, 3 * 24, 3 * 24)).await.unwrap();
         }
-        // After the last write, only `rebalance_buckets` can remove old buckets.
+        // After the last write, only `rebalance_buckets` deletes old buckets.
         kept.at(15).await;
         let session = LocalSession::new(kept.recto.clone());
         for of in ["newest", "oldest"] {

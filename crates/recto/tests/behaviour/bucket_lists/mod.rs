@@ -1,4 +1,5 @@
-//! Tests of a session that lists buckets and splits buckets that are too large.
+//! Tests of the requests that list the buckets of a partition, and split buckets that are too
+//! large.
 
 mod kept;
 
@@ -136,7 +137,7 @@ async fn the_buckets_of_a_partition_are_listed_in_its_order() {
     }
     let read: BucketList = serde_json::from_value(json!(all)).unwrap();
     assert_eq!(read, all);
-    // List the buckets by pages, in both directions.
+    // List the buckets page by page, in both directions.
     let (mut seen, mut request) = (Vec::new(), of(r#"stream = "a""#));
     request.page_size = Some(4);
     let last = loop {
@@ -154,7 +155,7 @@ async fn the_buckets_of_a_partition_are_listed_in_its_order() {
         before.buckets.last().unwrap().end.as_ref(),
         Some(&last.buckets[0].start)
     );
-    // List the buckets around a position.
+    // List the buckets around the bucket of a given key.
     request.page_token.clear();
     request.at = Some(r#"[["150", 7], ["150"], ["299", 7], ["0", 7]]"#.to_owned());
     let around = listed(&session, &request).await;

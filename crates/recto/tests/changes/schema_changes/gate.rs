@@ -1,4 +1,4 @@
-//! Store that delays the creation of tables until the test allows it.
+//! Store wrapper that delays the creation of tables until the test allows it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 
 pub(crate) struct Gate {
     inner: Arc<dyn Store>,
-    /// Gets a permit whenever a process is about to create a table. The test waits for it.
+    /// Semaphore that gets a permit whenever a process is about to create a table. The test waits
+    /// for it.
     pub(crate) arrived: Semaphore,
     pub(crate) open: Semaphore,
 }

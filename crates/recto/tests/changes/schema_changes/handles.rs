@@ -1,5 +1,4 @@
-//! Checks that handles of a process follow a schema change that another handle of the same process
-//! applies.
+//! Checks that all handles of a process follow a schema change that one of them applies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ fn event_json(id: i32) -> Json {
     json!({ "day": 1, "id": id, "what": format!("event {id}") })
 }
 
-/// Returns a new store with five events and two settings.
+/// Returns a new store with five events and two settings, and the opened handle.
 async fn opened(kind: Kind) -> (Fresh, Recto) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -63,8 +62,8 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .filter("day = 1 AND score >= 0")
         .allow_filter_scan();
     assert_eq!(scores.clone().await.unwrap_err().kind(), ErrorKind::InvalidQuery);
-    // The plan cache of the collection stores the plan of `kept`. `built` has no texts, so only the
-    // query itself keeps its plan.
+    // The collection caches the plan of the text query `kept`. `built` is not a text query, so only
+    // the query itself keeps its plan.
     let kept = events.query().filter("day = 1").first(2);
     let built = typed
         .query()
@@ -72,8 +71,8 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .first(2);
     let cursor = kept.clone().await.unwrap().next_cursor().unwrap();
     assert_eq!(built.clone().await.unwrap().items(), [event(5), event(4)]);
-    // Before the change, begin a stream, a scan and a batch, and create a record
-    // without putting it.
+    // Before the change, begin a stream, a scan and a batch, and create a record without putting
+    // it.
     let mut stream = std::pin::pin!(typed.query().filter("day = 1").first(2).stream());
     assert_eq!(stream.try_next().await.unwrap(), Some(event(5)));
     let mut scan = std::pin::pin!(events.scan().filter("day = 1").stream());
@@ -82,7 +81,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     batch.put(&typed, &event(6)).unwrap();
     let early = record(&events, &event_json(7));
 
-    // Another handle of the same open store applies the change.
+    // Another handle of the same open store applies the schema change.
     recto.clone().apply(&parse(AFTER)).await.unwrap();
 
     assert!(events.definition().field("score").is_some());
@@ -102,7 +101,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     assert_eq!(rest, [4, 3, 2, 1].map(event));
     scanned.extend(scan.try_collect::<Vec<_>>().await.unwrap());
     assert_eq!(jsons(&scanned), [5, 4, 3, 2, 1].map(event_json));
-    // Operations that began before the change do not touch the new field.
+    // Operations that began before the change must not touch the new field.
     batch.commit().await.unwrap();
     events.put(&early).await.unwrap();
     assert_eq!(typed.get((1, 6)).await.unwrap(), Some(event(6)));
@@ -144,7 +143,8 @@ pub(crate) async fn a_removed_collection_is_an_error_of_every_handle(kind: Kind)
         assert!(error.hint().is_some(), "{error}");
     }
 
-    // A new collection has the same name but another key: a text instead of `day` and `id`.
+    // A new collection has the same name as the removed one, but another key: a text instead of
+    // `day` and `id`.
     let other = settings.to_owned()
         + r#"
 [collection.events]
@@ -186,7 +186,7 @@ writes = "overwrite"
     );
 }
 
-/// Checks that other requests continue while a schema is applied and its tables are not created
+/// Checks that other requests continue while a schema is being applied whose tables do not exist
 /// yet.
 pub(crate) async fn pages_go_on_while_a_schema_is_applied(kind: Kind) {
     let (_fresh, recto) = opened(kind).await;

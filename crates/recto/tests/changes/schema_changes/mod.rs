@@ -1,5 +1,5 @@
-//! Tests of fields that are added to collections with records, on both stores: from the text of the
-//! schema to the page.
+//! Tests of fields that are added to collections with records, on both stores, from the schema text
+//! to the page.
 
 mod gate;
 mod handles;
@@ -33,7 +33,7 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// Schema after the change. New fields are before, between and after the existing fields.
+/// Schema after the change. It has new fields before, between and after the existing fields.
 const AFTER: &str = r#"
 [collection.events]
 fields = { tags = "list<text>", day = "int", id = "int", score = "double", what = "text", place = "place" }
@@ -51,7 +51,7 @@ writes = "overwrite"
 fields = { city = "text" }
 "#;
 
-/// Returns the schema with an additional field `note` in the collection `settings`.
+/// Returns the schema `schema` with an additional field `note` in the collection `settings`.
 fn with_note(schema: &str) -> Schema {
     parse(&schema.replace(r#"value = "text""#, r#"note = "text", value = "text""#))
 }
@@ -178,8 +178,8 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let new =
         json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
     let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
-    // An existing record of this collection never changes, so it gets no new field. The program
-    // must delete the record and put a new one.
+    // Existing records of this append-only collection never change, so they cannot get a value in
+    // the new field. A program must delete such a record and put a new one.
     events.delete((1, 1)).await.unwrap();
     put(&events, &[new.clone(), filled.clone()]).await;
     let expected = [new.clone(), event(3), event(2), filled.clone()];
@@ -206,7 +206,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
                 .map(|one| Json::Object(one.to_json())),
             Some(event(2))
         );
-        // A cursor from before the new field continues, because the sort order is the same.
+        // A cursor created before the new field must continue, because the sort order is the same.
         let next = events
             .query()
             .filter("day = 1")
@@ -223,7 +223,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     check(&recto).await;
 }
 
-/// Record type for `settings` without the field `note`.
+/// Record type for `settings` that lacks the field `note`.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct Setting {
@@ -231,7 +231,7 @@ struct Setting {
     value: Option<String>,
 }
 
-/// Record type for `settings` with the field `note`, which is before the older fields.
+/// Record type for `settings` with the field `note`, which comes before the older fields.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct NotedSetting {
@@ -313,14 +313,14 @@ async fn handles_from_before_keep_working(kind: Kind) {
     );
     assert_eq!(all(&new, r#"name = "b""#).await, [json!(null); 0]);
     assert_eq!(all(&new, r#"name = "c""#).await, [setting("c", "3")]);
-    // After the other process refreshes its schema, its handle knows the new field.
+    // After the other process refreshes its schema, its existing handle must know the new field.
     assert_eq!(other.refresh().await.unwrap(), kind == Kind::Cassandra);
     assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
 
 /// Checks that version 1 of a program can start again while version 2, which added a field, is
-/// running. Version 1 reads the fields that it knows, and applies its own schema. It does not
-/// change the new field, which may be before or after its own fields.
+/// running. Version 1 reads the fields that it knows, and applies its own schema. It must not
+/// change the new field, which may come before or after its own fields.
 async fn an_older_program_beside_a_newer_one(kind: Kind) {
     /// Record type that lacks the field `value` and the fields after it.
     #[derive(Debug, Clone, PartialEq, Record)]
@@ -345,7 +345,7 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
         note: Some(note.into()),
     };
     newer.put(&noted(Some("1"), "n")).await.unwrap();
-    // The older program applies its schema at its start, as programs do.
+    // Like real programs, the older program applies its schema when it starts.
     let applied = recto
         .apply(&recto::schema_of([Setting::collection()]))
         .await
@@ -386,10 +386,10 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
     assert_eq!(newer.get("a").await.unwrap(), None);
 }
 
-/// Checks version 1 of a program, which puts its records again after version 2 added fields and
-/// gave them values. Version 1 repeats the same records, because the fields that it knows are
-/// equal. Version 2 knows more fields, so its put without a value for them is another record, and
-/// the embedded store reports a conflict.
+/// Checks that version 1 of a program can put its records again after version 2 added fields and
+/// gave them values. To version 1, the records are equal, because it knows only the old fields.
+/// Version 2 knows the new fields, so a put without their values is a different record, and the
+/// embedded store reports a conflict.
 async fn older_and_newer_programs_append(kind: Kind) {
     #[derive(Debug, Clone, PartialEq, Record)]
     #[record(collection = "notes", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
@@ -435,15 +435,15 @@ async fn older_and_newer_programs_append(kind: Kind) {
             .unwrap();
         newer.put(&rated(3, Some("c"), None)).await.unwrap();
     }
-    // Put records of both programs in one batch, in one partition.
+    // Put records of both programs in one batch and one partition.
     let mut batch = recto.batch();
     batch.put(&older, &note(1, Some("a"))).unwrap();
     batch.put(&newer, &rated(4, Some("d"), Some(1))).unwrap();
     batch.put(&older, &note(4, Some("d"))).unwrap();
     batch.commit().await.unwrap();
     assert_eq!(older.get((1, 4)).await.unwrap(), Some(note(4, Some("d"))));
-    // Cassandra does not compare a put with the stored record, so only the embedded
-    // store reports conflicts.
+    // Cassandra does not compare a put with the stored record, so only the embedded store reports
+    // conflicts.
     if kind == Kind::Embedded {
         for text in [Some("b"), None] {
             let error = older.put(&note(1, text)).await.unwrap_err();
@@ -463,7 +463,7 @@ async fn older_and_newer_programs_append(kind: Kind) {
     );
 }
 
-/// Schema with one collection that the other schemas do not declare.
+/// Schema with one collection that the other test schemas do not declare.
 const MORE: &str = r#"
 [collection.more]
 fields = { id = "int" }
@@ -476,7 +476,7 @@ async fn keeps_parts_that_a_schema_does_not_name(kind: Kind) {
     recto.apply(&parse(AFTER)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // Apply the schema of a second module, and the unchanged schema of the first module.
+    // Apply the schema of a second module, and then the unchanged schema of the first module.
     for (schema, changes, kept) in [(MORE, vec!["collection more: new"], 3), (BEFORE, vec![], 5)] {
         let schema = parse(schema);
         let plan = recto.plan(&schema).await.unwrap();
@@ -529,15 +529,15 @@ async fn a_collection_is_removed_by_name(kind: Kind) {
     assert_eq!(recto.dynamic("more").unwrap_err().kind(), ErrorKind::NotFound);
     let tables = recto.store().list_tables().await.unwrap();
     assert!(tables.iter().all(|table| table.name() != "more"), "{tables:?}");
-    // Handles of the removed collection get an error.
+    // Handles of the removed collection must return an error.
     assert!(more.get(1).await.is_err());
-    // A new collection of the same name is empty at first.
+    // A new collection of the same name must be empty at first.
     recto.apply(&parse(MORE)).await.unwrap();
     assert!(recto.dynamic("more").unwrap().get(1).await.unwrap().is_none());
 }
 
-/// Checks that a later apply completes the interrupted removal of a collection: the schema is
-/// recorded, but the table is not dropped yet.
+/// Checks that a later apply completes the interrupted removal of a collection, whose table was not
+/// dropped although the new schema is recorded.
 async fn an_interrupted_removal_is_finished(kind: Kind) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -556,8 +556,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
         .await
         .unwrap();
     recto.store().create_table(&table).await.unwrap();
-    // A program that removes the collection again drops the remaining table, and gets a
-    // report about its rows.
+    // When a program removes the collection again, Recto must drop the remaining table, and report
+    // the number of its rows.
     let remove = ApplyOptions::new().remove("more");
     let applied = recto.apply_with(&parse(BEFORE), &remove).await.unwrap();
     assert_eq!(
@@ -569,8 +569,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
     assert!(tables.iter().all(|table| table.name() != "more"), "{tables:?}");
 }
 
-/// Checks a handle that removes a collection while another handle adds a field to the collection.
-/// If the removal fails, the rows still exist.
+/// Checks that a removal of a collection fails if another handle adds a field to the collection at
+/// the same time. The rows must then still exist.
 async fn removes_nothing_after_losing_to_another_apply(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -595,9 +595,9 @@ async fn removes_nothing_after_losing_to_another_apply(kind: Kind) {
     }
 }
 
-/// Returns a handle that has checked again whether its tables exist. On Cassandra, the handle
-/// refreshes. An embedded store checks its tables only when it is opened, so the function reopens
-/// it.
+/// Returns a handle that has checked again whether its tables exist. On Cassandra, it refreshes the
+/// given handle. An embedded store checks its tables only when it is opened, so the function
+/// reopens the store.
 async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     match fresh.kind {
         Kind::Cassandra => {
@@ -611,7 +611,7 @@ async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     }
 }
 
-/// Drops and creates a table, as an administrator could do while programs run.
+/// Drops a table and creates it again, as an administrator could do while programs run.
 async fn replace_table(recto: &Recto, table: &recto_model::Table) {
     recto.store().drop_table(table.name()).await.unwrap();
     let made = recto.store().create_table(table).await;
@@ -648,8 +648,7 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
         .await
         .unwrap();
 
-    // Every plan reports the missing table: for a schema that does not name it,
-    // and for one that does.
+    // Every plan must report the missing table, whether or not its schema names the table.
     let lost = "table settings: it is missing and is created again, empty; its rows are lost";
     assert_eq!(recto.plan(&parse(MORE)).await.unwrap().changes[1], lost);
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
@@ -688,7 +687,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     let events = recto.dynamic("events").unwrap();
     replace_table(&recto, &ascending.collection("events").unwrap().base_table()).await;
     let recto = match kind {
-        // Recto also rejects requests by earlier handles.
+        // Recto must also reject requests through handles that existed before.
         Kind::Cassandra => {
             let recto = looked(recto, &fresh).await;
             message(events.query().filter("day = 1").await);
@@ -708,7 +707,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
     assert_eq!((plan.rejected.len(), plan.changes.len()), (1, 0), "{plan:?}");
     assert!(message(recto.apply(&parse(BEFORE)).await).contains("table events"));
-    // A module that does not name the table continues, and gets a report.
+    // A module whose schema does not name the table continues, and gets a note about it.
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a" })]).await;
     let applied = recto.apply(&parse(MORE)).await.unwrap();
@@ -720,7 +719,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
         "{applied:?}"
     );
     drop(settings);
-    // Restoring the table ends the error.
+    // After the table is restored, requests must succeed again.
     replace_table(&recto, &table).await;
     let recto = looked(recto, &fresh).await;
     assert!(recto.unavailable_collections().is_empty());
@@ -757,7 +756,8 @@ async fn rejects_incompatible_schemas_and_changes_nothing(kind: Kind) {
     let tables = recto.store().list_tables().await.unwrap();
     let replaced = |from: &str, to: &str| {
         assert!(AFTER.contains(from), "{from}");
-        // The schema also adds a field. Recto must not apply this allowed change alone.
+        // The schema also adds a field. Recto must reject the whole schema, and not apply this
+        // allowed change alone.
         with_note(&AFTER.replace(from, to))
     };
     let event_key = r#"key = ["day", "id"]"#;
@@ -792,16 +792,15 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let noted = with_note(BEFORE).keeping(&recto.schema());
-    // Simulates an apply that was interrupted: the table is changed, but the schema is not
-    // recorded.
+    // Simulate an interrupted apply: the table is changed, but the schema is not recorded.
     let table = noted.collection("settings").unwrap().base_table();
     let recorded = recto.schema().collection("settings").unwrap().base_table();
     let outcome = recto.store().add_columns(&recorded, &table).await;
     assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // The embedded store identifies cells by position, so it rejects another field at this
-    // position, with a hint. The apply records nothing.
+    // The embedded store identifies cells by position, so it must reject another field at this
+    // position, with a hint, and record nothing.
     if kind == Kind::Embedded {
         let other = parse(&BEFORE.replace(r#"value = "text""#, r#"value = "text", other = "text""#));
         let error = recto.apply(&other).await.unwrap_err();
@@ -810,7 +809,7 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
         assert!(error.hint().is_some_and(|hint| hint.contains("interrupted")));
         assert_eq!(recto.generation(), 1);
     }
-    // The same schema, or one with more fields, continues the interrupted apply.
+    // The same schema, or one with more fields, must continue the interrupted apply.
     let both = parse(&BEFORE.replace(
         r#"value = "text""#,
         r#"value = "text", note = "text", other = "text""#,
@@ -826,8 +825,8 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
 }
 
 /// Checks two processes that add different fields concurrently. Only one schema is recorded, but
-/// the other process may be the last one to change the columns of the table. The next process that
-/// applies a schema continues from the recorded schema.
+/// the other process may be the last to change the table's columns. The next apply must continue
+/// from the recorded schema.
 async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
@@ -863,8 +862,8 @@ async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     assert!(listed.iter().any(is_expected), "{listed:?}");
 }
 
-/// Returns two handles of a store with the first schema. On Cassandra, they belong to two
-/// processes.
+/// Returns two handles of a store with the first schema. On Cassandra, each belongs to its own
+/// process.
 async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     let one = fresh.open().await;
     one.apply(&parse(BEFORE)).await.unwrap();
@@ -876,7 +875,7 @@ async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
 }
 
 /// Checks two processes that apply changes concurrently: one adds a field, the other a collection.
-/// Whichever schema is recorded, the remains of the rejected schema do not block later changes.
+/// Whichever schema is recorded, traces of the rejected one must not block later changes.
 async fn two_who_apply_different_things_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -884,8 +883,8 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
     let collection = parse(&format!("{BEFORE}{MORE}"));
     let (first, second) = tokio::join!(one.apply(&collection), two.apply(&field));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
-    // If the second apply failed, its field `note` is not recorded, so the next
-    // schema leaves it out.
+    // If the second apply failed, its field `note` is not recorded, so the next schema leaves it
+    // out.
     let recto = one;
     let noted = second.is_ok();
     let value = if noted {
@@ -914,7 +913,7 @@ async fn two_who_apply_at_once(kind: Kind) {
             &format!(r#"value = "text", {name} = "text""#),
         ))
     };
-    // Both processes add the same field, and then different fields.
+    // Let both processes add the same field, and then different fields.
     let (same, before) = (with("n"), one.generation());
     let (first, second) = tokio::join!(one.apply(&same), two.apply(&same));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
@@ -924,8 +923,8 @@ async fn two_who_apply_at_once(kind: Kind) {
     assert_eq!(one.apply(&same).await.unwrap().generation, before + 1);
     let (left, right) = (with("n = \"text\", left"), with("n = \"text\", right"));
     let (first, second) = tokio::join!(one.apply(&left), two.apply(&right));
-    // The second process may read the schema after the first one has applied its own. In that case,
-    // the second process keeps the first one's field.
+    // The second process may read the schema after the first one has applied its own. The second
+    // process then keeps the field of the first one.
     let both = first.is_ok() && second.is_ok();
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     let recto = match kind {
@@ -947,15 +946,15 @@ async fn two_who_apply_at_once(kind: Kind) {
     );
 }
 
-/// Checks that repeated applies end with the new fields and the old records, after any failures and
-/// unknown outcomes.
+/// Checks that repeated applies end with the new fields and the old records, whatever failures and
+/// unknown outcomes occur.
 #[test]
 fn applying_again_settles_every_fault() {
-    /// Number of runs, each with its own seed. A run takes a few milliseconds.
+    /// Number of runs, each with its own random seed. A run takes a few milliseconds.
     const SEEDS: u64 = 40;
     /// Probability of each kind of fault at each call to the store.
     const FAULTS: f64 = 0.1;
-    /// Maximum number of applies of a run.
+    /// Maximum number of applies in one run.
     const MAX_APPLIES: usize = 200;
     let in_time = async |seed: u64| {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));

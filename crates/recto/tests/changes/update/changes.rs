@@ -1,4 +1,4 @@
-//! Tests of the effects of puts, updates, inserts and deletions on records and views.
+//! Tests of the effects of puts, updates, inserts and deletions on records and their views.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Suspension {
     pub(crate) visits: Option<i32>,
 }
 
-/// Record type of an older program. It lacks the fields by which two views of `suspensions` sort.
+/// Record type of an older program, which lacks the fields that two views of `suspensions` sort by.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "suspensions", key = ["user"])]
 struct Narrow {
@@ -42,7 +42,7 @@ fn suspensions(recto: &Recto) -> Collection<Suspension> {
     recto.collection().unwrap()
 }
 
-/// Returns the users with this status, newest first.
+/// Returns the users with a status, newest first.
 async fn users(recto: &Recto, status: &str) -> Vec<String> {
     let filter = format!(r#"status = "{status}""#);
     let page: Page<Suspension> = suspensions(recto).query().filter(filter).await.unwrap();
@@ -70,7 +70,7 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
     rises(all.insert(&suspension("ada", "open", 1)).await.unwrap());
     rises(all.put(&suspension("bob", "open", 2)).await.unwrap());
     assert_eq!(users(&recto, "open").await, ["bob", "ada"]);
-    // A change of one field moves the record within its partition.
+    // A change of the sort field must move the record within its partition of the view.
     rises(all.update("ada").set("since", 3).await.unwrap());
     assert_eq!(users(&recto, "open").await, ["ada", "bob"]);
     rises(
@@ -85,8 +85,8 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
         (vec!["bob".into()], vec!["ada".to_owned()])
     );
     assert_eq!(all.get("ada").await.unwrap().unwrap().visits, Some(7));
-    // With null in `since`, the record is last in the view by status. With null in `status` and
-    // `reason`, it leaves the views by these fields.
+    // With null in `since`, the record must be last in the view by status. With null in `status`
+    // and `reason`, it must leave the views by these fields.
     rises(
         all.update("ada")
             .set("since", None::<i64>)
@@ -104,7 +104,7 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
     );
     assert_eq!(users(&recto, "open").await, ["bob"]);
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 2);
-    // A put replaces the whole record.
+    // A put must replace the whole record.
     rises(all.put(&suspension("ada", "open", 9)).await.unwrap());
     assert_eq!(all.get("ada").await.unwrap(), Some(suspension("ada", "open", 9)));
     rises(all.delete("bob").await.unwrap());
@@ -154,8 +154,8 @@ pub(crate) async fn versions_are_asked_for(recto: Recto) {
         .unwrap()
         .version;
     all.delete("ada").if_version(third).await.unwrap();
-    // A missing record has no version, so every condition on a version fails. A missing record
-    // cannot be updated, either.
+    // A record that does not exist has no version, so every condition on a version must fail. Also,
+    // it cannot be updated.
     for change in [
         all.put(&suspension("ada", "open", 2)).if_version(third),
         all.delete("ada").if_version(third),
@@ -211,14 +211,15 @@ pub(crate) async fn rejects_invalid_changes_and_keeps_the_record(recto: Recto) {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    // An atomic batch of several records is rejected with the name of the collection.
+    // Recto must reject an atomic batch of several records, and name the collection.
     let error = all
         .put_all(&[suspension("ada", "closed", 2), suspension("bob", "open", 2)])
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("suspensions"), "{error}");
-    // Plainly written records have no versions, so conditions on versions are rejected.
+    // Records of the collection `plain` have no versions, so conditions on versions must be
+    // rejected.
     let plain = recto.dynamic("plain").unwrap();
     let record = DynamicRecord::from_json_text(plain.definition(), r#"{"user": "ada"}"#).unwrap();
     plain.put(&record).await.unwrap();
@@ -236,8 +237,8 @@ pub(crate) async fn rejects_invalid_changes_and_keeps_the_record(recto: Recto) {
     assert_eq!(all.get("ada").await.unwrap(), Some(suspension("ada", "open", 1)));
 }
 
-/// Checks several writers that change one record. Each change is based on the previous change, so
-/// no increment and no other field is lost.
+/// Checks several writers that change one record concurrently. Each change must be based on the
+/// previous one, so that no increment and no other field is lost.
 pub(crate) async fn nobody_is_lost_of_many_at_once(recto: Recto) {
     let all = suspensions(&recto);
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
@@ -288,7 +289,7 @@ pub(crate) async fn keeps_fields_that_the_type_does_not_have(recto: Recto) {
         ..suspension("ada", "closed", 1)
     };
     assert_eq!(all.get("ada").await.unwrap(), Some(expected));
-    // If no record exists, a put with fewer fields leaves the other fields null.
+    // If no record exists, a put by a program that knows fewer fields leaves the other fields null.
     narrow.put(&known("bob", "open")).await.unwrap();
     assert_eq!(all.get("bob").await.unwrap().unwrap().reason, None);
     let error = narrow.insert(&known("bob", "closed")).await.unwrap_err();
@@ -299,8 +300,8 @@ pub(crate) async fn keeps_fields_that_the_type_does_not_have(recto: Recto) {
 pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let all = suspensions(&recto);
     let has_transactions = recto.store().limits().transactions;
-    // The lifetime is long enough for all requests before its end, even during other tests.
-    // Cassandra ends it up to a second early.
+    // The lifetime must exceed the time of all requests before its end, even while other tests run.
+    // Cassandra ends a lifetime up to a second early.
     let lifetime = Duration::from_secs(12);
     let put = all
         .put_for(&suspension("ada", "open", 1), lifetime)
@@ -312,13 +313,14 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     all.put_for(&suspension("eve", "open", 3), lifetime)
         .await
         .unwrap();
-    // Without transactions, several clocks decide, so entries outlive their record by an hour.
+    // Without transactions, several clocks are involved, so rows in views outlive their record by
+    // an hour.
     let longest = if has_transactions { 12 } else { 12 + 3_600 };
     let ends = entries_end_in(&recto, "suspensions").await;
     assert_eq!(ends.len(), 6);
     let is_soon = |end: &Option<u32>| end.is_some_and(|seconds| seconds <= longest);
     assert!(ends.iter().all(is_soon), "{ends:?}");
-    // An update keeps the lifetime of a record, and a put sets a new one.
+    // An update must keep the lifetime of a record, and a put must set a new one.
     all.update("ada").set("status", "closed").await.unwrap();
     all.put(&suspension("bob", "open", 2)).await.unwrap();
     let ends = entries_end_in(&recto, "suspensions").await;
@@ -338,14 +340,14 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let again = all.insert(&suspension("ada", "open", 9)).await.unwrap();
     assert!(again.version > put.version);
     assert_eq!(users(&recto, "open").await, ["ada", "bob"]);
-    // The deletion of an expired record removes its entries from the views.
+    // The deletion of an expired record must remove its rows from the views.
     all.delete("eve").await.unwrap();
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 2);
     assert_eq!(entries_end_in(&recto, "suspensions").await, [None; 4]);
 }
 
-/// Checks that an existing handle leaves a field unchanged that was added, with a view by this
-/// field, after the handle was opened.
+/// Checks that a handle of a collection does not change a field that was added after the handle was
+/// opened. A view that sorts by the field was added, too.
 pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let all = suspensions(&recto);
     let dynamic = recto.dynamic("suspensions").unwrap();
@@ -354,7 +356,7 @@ pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let more = super::SCHEMA.replace("visits = \"int\" }", "visits = \"int\", note = \"text\" }");
     recto.apply(&parse(&more)).await.unwrap();
     dynamic.update("ada").set("note", "kept").await.unwrap();
-    // `old` was read before the field was added, so its put leaves the field unchanged.
+    // `old` was read before the field was added, so its put must leave the field unchanged.
     dynamic.put(&old).await.unwrap();
     let found = dynamic.get("ada").await.unwrap().unwrap();
     assert_eq!(found.to_json()["note"], "kept");
@@ -383,7 +385,7 @@ pub(crate) async fn rejects_values_too_large_for_a_view(recto: Recto) {
 }
 
 /// Checks that Recto rejects a change that would make a record too large, although the stored
-/// record and the change alone are small enough.
+/// record and the change are each small enough.
 pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     let letters = recto.dynamic("letters").unwrap();
     let half = "x".repeat(600 << 10);
@@ -394,7 +396,7 @@ pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     let error = letters.update(1).set("back", &*half).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(error.message().contains("letters would have 1"), "{error}");
-    // The rejected change left the stored record unchanged, so further changes succeed.
+    // The rejected change left the stored record unchanged, so further changes must succeed.
     letters.update(1).set("front", "short").await.unwrap();
     letters.update(1).set("back", &*half).await.unwrap();
     let found = letters.get(1).await.unwrap().unwrap().to_json();
@@ -404,7 +406,7 @@ pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     );
 }
 
-/// Checks that versions of a record do not repeat, although a deletion may leave no row.
+/// Checks that versions of a record never repeat, although a deletion may remove its row.
 pub(crate) async fn deleted_records_do_not_repeat_a_version(recto: Recto) {
     let all = suspensions(&recto);
     let mut last = 0;

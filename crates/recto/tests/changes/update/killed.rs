@@ -1,4 +1,5 @@
-//! Checks a store after a process that changes records was killed at random moments, several times.
+//! Checks an embedded store after a process that changes records was killed at random moments,
+//! several times.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,11 +17,11 @@ use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{run, seed};
 
-/// Environment variable with the folder of the store, for the child process.
+/// Environment variable that tells the child process the folder of the store.
 const FOLDER: &str = "RECTO_TEST_UPDATE_FOLDER";
 /// Number of processes that the test starts and kills.
 const LIVES: u64 = 8;
-/// Maximum time, in milliseconds, after which the test kills a process.
+/// Maximum time after which the test kills a process, in milliseconds.
 const LIFE_MS: u64 = 400;
 /// Number of records that the process changes.
 const USERS: u64 = 5;
@@ -49,7 +50,7 @@ fn writer_that_gets_killed() {
                 0 => all.delete(&user).await.unwrap(),
                 _ => all.put(&suspension(&user, status, since)).await.unwrap(),
             };
-            // The parent process counts a printed change as acknowledged.
+            // The parent process counts a change as acknowledged when the child has printed it.
             println!("\nacknowledged {user} {}", changed.version);
         }
     });
@@ -98,7 +99,7 @@ fn keeps_acknowledged_writes_and_exact_views_after_kills() {
             assert_views_are_exact(&recto, "suspensions").await;
             let all = recto.collection::<Suspension>().unwrap();
             for (user, version) in &acknowledged {
-                // No record is older than its last acknowledged version.
+                // No record may be older than its last acknowledged version.
                 if let Some(found) = all.get_versioned(user).await.unwrap() {
                     assert!(found.version.unwrap() >= *version, "{user}");
                 }

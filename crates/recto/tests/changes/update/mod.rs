@@ -1,5 +1,5 @@
-//! Tests of changes that are based on the stored version of a record. A change applies to the
-//! record and its entries in all views, completely or not at all.
+//! Tests of changes that depend on the stored version of a record. A change applies to the record
+//! and its rows in all views, completely or not at all.
 
 mod changes;
 mod killed;
@@ -34,11 +34,11 @@ key = ["user"]
 writes = "overwrite"
 "#;
 
-/// Test suite of this module. Its stores are removed after the last test.
+/// Test suite of this module. Its stores are removed after its last test.
 static TESTS: Suite = Suite::new(module_path!(), 4 * 11 + 1);
 
-/// Defines the tests of each behavior for four stores: with transactions (in memory and embedded),
-/// and without transactions (in memory and Cassandra).
+/// Defines a test of each behavior on four stores: with transactions (in memory and embedded), and
+/// without (in memory and Cassandra).
 macro_rules! behaviours {
     ($($name:ident),+ $(,)?) => {
         behaviours!(@store memory, super::in_memory(true); $($name,)+);
@@ -74,7 +74,7 @@ behaviours! {
         records_expire_with_their_entries,
 }
 
-/// Returns the schema with small buckets in one view. The other view has no buckets.
+/// Returns the test schema with small buckets in one view. The other view has no buckets.
 fn in_buckets() -> String {
     let order = "order = [\"-since\"]\n";
     SCHEMA.replace(order, &format!("{order}bucket = {{ rows = 2 }}\n"))

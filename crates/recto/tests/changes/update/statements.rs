@@ -1,5 +1,5 @@
-//! Checks the statements that a change sends to Cassandra, the order of their stages, and the
-//! remains of the change in the log of intents.
+//! Checks the statements that a change sends to Cassandra and their order. Also checks that nothing
+//! of the change remains in the log of intents (changes in progress).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,23 +20,23 @@ use super::changes::{Suspension, suspension};
 use super::{SCHEMA, TESTS};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// Pause after the registration of a process. It ends before the process renews its registration
-/// and starts a recovery.
+/// Pause after a process registers. It ends before the process renews its registration and starts a
+/// recovery.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time in which the mark that a change is complete is written. The change itself does not wait for
-/// the mark.
+/// Time within which a process marks a change as complete. The change does not wait for the mark.
 const MARKED: Duration = Duration::from_millis(300);
-/// Maximum number of repetitions of a change until the process sends no other statements meanwhile.
+/// Maximum number of repetitions of a change. A repetition is necessary if the process sends other
+/// statements at the same time.
 const MAX_ATTEMPTS: usize = 5;
-/// Number of changes of one record that do not move the record.
+/// Number of changes of one record that do not change its position in views.
 const CHANGES: i32 = 300;
-/// Maximum time until the intents of completed changes are removed: two renewals of the
-/// registration.
+/// Maximum time until the intents (log rows) of completed changes are removed: two renewals of the
+/// process's registration.
 const GONE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Statements that the process sent, each with its stage. Statements that are sent concurrently
-/// have the same stage; stage 2 begins after answers of stage 1.
+/// Statements that a process sent, each with its stage. Statements sent concurrently have the same
+/// stage. Stage 2 begins after the first response of stage 1.
 #[derive(Debug, Default)]
 struct Sent {
     requests: Mutex<Vec<(usize, String)>>,
@@ -57,7 +57,7 @@ impl Sent {
         stage
     }
 
-    /// Returns the statements that were sent since the last call, sorted by stage.
+    /// Returns the statements sent since the last call, sorted by stage.
     fn take(&self) -> Vec<(usize, String)> {
         self.answered.store(0, Ordering::SeqCst);
         let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
@@ -76,7 +76,7 @@ fn words(mutations: &[Mutation]) -> String {
     mutations.iter().map(word).collect::<Vec<_>>().join(" and ")
 }
 
-/// Store that records the statements sent to it.
+/// Store wrapper that records the statements sent through it.
 #[derive(Clone)]
 struct Noting {
     inner: Arc<dyn Store>,
@@ -118,8 +118,8 @@ impl StoreWrapper for Noting {
     }
 }
 
-/// Reads of a snapshot that records them as statements. Each read is noticed once at its start and
-/// once at its end.
+/// Snapshot wrapper that records reads as statements. Each read is noticed twice, at its start and
+/// its end.
 struct NotingReads {
     inner: Arc<dyn Snapshot>,
     sent: Arc<Sent>,
@@ -140,15 +140,15 @@ impl SnapshotWrapper for NotingReads {
         if self.passed.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             self.sent.begin("read".to_owned());
         } else {
-            // Count the answer as stage 1, because the read began in the first stage, or at least
-            // before any other answer.
+            // Assign the response to stage 1: the read began in the first stage, or at least before
+            // any other response.
             self.sent.answered.fetch_max(1, Ordering::SeqCst);
         }
     }
 }
 
-/// Returns the numbers of rows and of deletions (tombstones) that a node meets in a full read of a
-/// table.
+/// Returns the number of rows, and the number of tombstones (deletion markers), that a Cassandra
+/// node finds in a full read of a table.
 async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
     let cql = PlainCql::connect(config.clone(), Environment::system())
         .await
@@ -166,8 +166,8 @@ fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     lines
 }
 
-/// Asserts that a change sends exactly these statements. If the process renews its registration or
-/// recovers meanwhile, the change is repeated.
+/// Asserts that a change sends exactly the expected statements. If the process renews its
+/// registration or recovers at the same time, the change is repeated.
 async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl AsyncFn(usize)) {
     let expected = stages(expected);
     let mut found = Vec::new();
@@ -217,8 +217,8 @@ fn changes_in_three_stages_with_no_deletion_in_the_log() {
             (3, "suspensions_by_status_1: put"),
         ];
         let inserts = async |attempt: usize| {
-            // Set `visits`, because a null would make the change clear the position
-            // of the entry first.
+            // Set `visits`: a null would make the change clear the position of the row in the view
+            // first.
             let mut suspended = suspension(&format!("u{attempt}"), "open", 1);
             suspended.visits = Some(0);
             all.insert(&suspended).await.unwrap();
@@ -253,7 +253,8 @@ fn changes_in_three_stages_with_no_deletion_in_the_log() {
             rows_and_deletions(&config, "suspensions_by_reason_2").await,
         ];
         assert_eq!(after, before, "who stays where they are leaves nothing behind");
-        // Recto removes whole segments of intents, so a node meets no tombstones.
+        // Recto removes whole segments of the log of intents, so reads must find no tombstones
+        // (deletion markers).
         let begun = Instant::now();
         loop {
             let (rows, deletions) = rows_and_deletions(&config, "recto_intents").await;

@@ -1,5 +1,4 @@
-//! Tests of views that are added to existing records, views that are changed, and views that are
-//! removed.
+//! Tests of adding views to existing records, and of changing and removing views.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use super::{BASE, VIEWS, assert_all_is_well, fill, tables, with_views};
 use crate::common::clocks::Clocks;
 use crate::common::stores::parse;
 
-/// Number of records. It is larger than the number of records that one step of a backfill writes.
+/// Number of records. It exceeds the number of records that one step of a backfill writes.
 const RECORDS: i32 = 2_500;
 
 pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
@@ -30,7 +29,7 @@ pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
         assert_all_is_well(&recto).await,
         u64::from(expected.unsigned_abs())
     );
-    // Queries use the new views.
+    // Queries must use the new views.
     let people = recto.dynamic("people").unwrap();
     let page = people
         .query()
@@ -38,10 +37,10 @@ pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
         .await
         .unwrap();
     assert!(!page.items().is_empty());
-    // A second apply has nothing to do.
+    // A second apply of the same schema must change nothing.
     let again = recto.apply(&with_views()).await.unwrap();
     assert_eq!((again.changes.len(), again.generation), (0, applied.generation));
-    // Records that are written after the apply are in the views at once.
+    // Records written after the apply must be in the views at once.
     fill(&recto, 10).await;
     assert_all_is_well(&recto).await;
 }
@@ -95,11 +94,11 @@ pub(crate) async fn a_view_is_dropped_by_name(recto: Recto) {
     assert_all_is_well(&recto).await;
 }
 
-/// Time that is longer than any process uses an old state of the catalog.
+/// Time that exceeds the time for which a process may use an old state of the catalog.
 const OLD: Duration = Duration::from_secs(16);
 
-/// Checks that a process that only reads notices a dropped view. Such a process learns of the
-/// removal only from the catalog, and the table of the view may exist for a long time.
+/// Checks that a process that only reads notices a dropped view. It can learn of the removal only
+/// from the catalog, because the view's table may exist for a long time.
 pub(crate) async fn notices_a_dropped_view_in_a_reading_process(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, 100).await;
@@ -118,7 +117,7 @@ pub(crate) async fn notices_a_dropped_view_in_a_reading_process(recto: Recto) {
     let less = parse(BASE);
     let dropped = recto.apply_with(&less, &options);
     let asked = async {
-        // Processes stop reading the view long before its table is dropped.
+        // Processes must stop reading the view long before its table is dropped.
         tokio::time::sleep(OLD).await;
         clocks.jump(OLD);
         let error = query.clone().await.unwrap_err();

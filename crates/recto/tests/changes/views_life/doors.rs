@@ -1,5 +1,5 @@
-//! Processes that share one store without transactions, in virtual time. A test can delay the
-//! requests of a process, or make them fail.
+//! Simulated processes that share a store without transactions, in virtual time. A test can delay
+//! the requests of a process, or make them fail.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::clock::{Clock, Clocks};
 use super::gate::Gate;
 
-/// Limits like those of Cassandra.
+/// Limits of the store in memory, which make it behave like Cassandra.
 const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -37,7 +37,7 @@ pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Shared store in memory. Its methods open it in new processes.
+/// Shared store in memory, which the methods open in new simulated processes.
 pub(crate) struct World {
     start: Instant,
     memory: Arc<dyn Store>,
@@ -51,12 +51,12 @@ impl World {
         Self { start, memory }
     }
 
-    /// Opens the store in a new process whose clock differs by `off_micros` from the other clocks.
+    /// Opens the store in a new process whose clock is off by `off_micros`.
     pub(crate) async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
         self.process_with(seed, off_micros, OpenOptions::new()).await
     }
 
-    /// Opens the store in a new process with this request timeout.
+    /// Opens the store in a new process with the request timeout `time`.
     pub(crate) async fn process_within(&self, seed: u64, time: Duration) -> (Recto, Arc<Doors>) {
         self.process_with(seed, 0, OpenOptions::new().request_timeout(time))
             .await
@@ -75,7 +75,7 @@ impl World {
         (Recto::with_store(store, options).await.unwrap(), doors)
     }
 
-    /// Returns the number of rows of a table.
+    /// Returns the number of rows of the table named `name`.
     pub(crate) async fn rows_of(&self, name: &str) -> usize {
         let tables = self.memory.list_tables().await.unwrap();
         let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
@@ -94,25 +94,26 @@ impl World {
     }
 }
 
-/// Kind of requests that a test can delay or make fail.
+/// Kind of store requests that a test can delay or make fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     /// Writes of rows without a condition.
     Writes,
-    /// Conditional writes by which a process registers itself or renews its registration.
+    /// Conditional writes with which a process registers itself, or renews its registration.
     Registrations,
-    /// Reads of slices and of rows of a table.
+    /// Reads of the table with the given name.
     Reads(&'static str),
 }
 
-/// Connection of one process to the store. A test can close it for kinds of requests.
+/// Connection of one process to the store, through which a test can delay requests or make them
+/// fail.
 pub(crate) struct Doors {
     store: Arc<dyn Store>,
     pub(crate) gate: Gate,
     shut: Arc<Shut>,
 }
 
-/// Kinds of requests that are delayed (`held`) or fail (`failing`) at the moment.
+/// Kinds of requests that are currently delayed (`held`) or fail (`failing`).
 #[derive(Default)]
 struct Shut {
     held: Mutex<Vec<Door>>,
@@ -121,17 +122,17 @@ struct Shut {
 }
 
 impl Doors {
-    /// Delays the requests of this kind until [`open`](Self::open).
+    /// Delays requests of the given kind until [`open`](Self::open) is called.
     pub(crate) fn hold(&self, door: Door) {
         self.shut.held.lock().unwrap().push(door);
     }
 
-    /// Makes the requests of this kind fail, as if too few replicas were alive.
+    /// Makes requests of the given kind fail, as if too few replicas were alive.
     pub(crate) fn fail(&self, door: Door) {
         self.shut.failing.lock().unwrap().push(door);
     }
 
-    /// Lets all requests pass again, including the delayed ones.
+    /// Lets all requests pass, including the delayed ones.
     pub(crate) fn open(&self) {
         self.shut.held.lock().unwrap().clear();
         self.shut.failing.lock().unwrap().clear();
@@ -218,7 +219,7 @@ impl SnapshotWrapper for Reads {
     }
 }
 
-/// Waits until a condition holds, for at most five minutes.
+/// Waits until `holds` returns true, for at most five minutes of virtual time.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     for _ in 0..3_000 {
         if holds() {

@@ -1,4 +1,5 @@
-//! Tests of views whose tables another program changed, so that they differ from the records.
+//! Tests of views whose tables another program changed, so that they no longer agree with the
+//! records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +16,18 @@ use serde_json::Value as Json;
 use super::{assert_all_is_well, event, fill, person, record, verify, with_views};
 
 const RECORDS: i32 = 300;
-/// Number of tasks that change other records while a view is compared.
+/// Number of tasks that change other records while a view is compared with its records.
 const WRITERS: i32 = 3;
-/// Pause of each of these tasks after a change.
+/// Pause of each such task after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
-/// Number that is added to the number of a record to get the number of a record that does not
-/// exist.
+/// Number that the test adds to the id of a record to get an id without a record.
 const FIRST_ABSENT: i32 = 100_000;
-/// Number of old entries without a record that the test writes, for each of two kinds.
+/// Number of old view rows without a record that the test writes, for each of two kinds.
 const OLD_ORPHANS: usize = 40;
-/// Maximum difference between clocks of processes that Recto tolerates, in microseconds.
+/// Maximum difference between the clocks of processes that Recto tolerates, in microseconds.
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Memory limit of a comparison, in bytes. It is so small that the comparison needs a dozen passes.
+/// Memory limit of a comparison, in bytes. It is so small that the comparison needs about a dozen
+/// passes.
 const LITTLE_MEMORY_BYTES: u64 = 2_000;
 
 /// Rows of a view's table, and methods to change the table directly, as another program could.
@@ -38,11 +39,11 @@ struct Rows {
 }
 
 impl Rows {
-    /// Reads the entries of the records that [`fill`] stored. The test may change other records
-    /// meanwhile.
+    /// Reads the view rows of the records that [`fill`] stored. Ignores records that other tasks
+    /// may change at the same time.
     async fn read(recto: &Recto, view: &str) -> Self {
         let mut rows = Self::read_all(recto, view).await;
-        // The last cell of the key is the number of the record, so it tells the records of
+        // The last cell of the key is the id of the record, which distinguishes the records of
         // `fill` from others.
         let last = rows.table.key_len() - 1;
         let ours = rows.cells.into_iter().zip(rows.stamps).filter(|(row, _)| {
@@ -79,8 +80,8 @@ impl Rows {
         }
     }
 
-    /// Writes to the row with this index, or deletes it if `cells` is `None`. With `key`, the write
-    /// goes to the row whose key differs in this cell.
+    /// Writes the row with index `number`, or deletes it if `cells` is `None`. With `key`, writes
+    /// the row whose key differs in this cell.
     async fn write(&self, number: usize, key: Option<(usize, Vec<u8>)>, stamp: i64, cells: Option<Cells>) {
         let row = &self.cells[number];
         let cell = |column: usize| match &key {
@@ -111,21 +112,20 @@ impl Rows {
         assert!(matches!(outcome.await.unwrap(), WriteOutcome::Done));
     }
 
-    /// Returns the number of the record to which a row belongs.
+    /// Returns the id of the record to which the row with index `number` belongs.
     fn id(&self, number: usize) -> i32 {
         let cell = self.cells[number].get(self.table.key_len() - 1).unwrap();
         i32::from_be_bytes(cell.try_into().unwrap())
     }
 
-    /// Returns the key cell that turns the key of a row into the key of an entry of a record that
-    /// does not exist.
+    /// Returns the column and cell that change the key of a row into the key of a view row whose
+    /// record does not exist.
     fn absent(&self, number: usize) -> (usize, Vec<u8>) {
         let id = self.id(number) + FIRST_ABSENT;
         (self.table.key_len() - 1, id.to_be_bytes().to_vec())
     }
 
-    /// Returns the record that does not exist, to which the entry of [`absent`](Self::absent) would
-    /// belong.
+    /// Returns the missing record to which the view row of [`absent`](Self::absent) would belong.
     fn absent_record(&self, number: usize) -> Json {
         let mut record = person(self.id(number));
         record["id"] = (self.id(number) + FIRST_ABSENT).into();
@@ -141,8 +141,8 @@ impl Rows {
         }
     }
 
-    /// Returns the cells of a row outside its key. The last cell is replaced, and the version is
-    /// kept or removed.
+    /// Returns the cells of a row after its key, with the last cell replaced by `changed`. The
+    /// version is kept only if `version` is true.
     fn regular(&self, number: usize, changed: Option<&[u8]>, version: bool) -> Cells {
         let row = &self.cells[number];
         let (key_len, last) = (self.table.key_len(), self.table.columns().len() - 1);
@@ -155,8 +155,8 @@ impl Rows {
     }
 }
 
-/// Creates faults in a view: removes two entries, adds three, and changes three. Returns the kinds
-/// of the faults and the keys of their records.
+/// Creates faults in a view: removes two rows, adds three, and changes three. Returns the kind of
+/// each fault, with the key of its record.
 pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, String)> {
     let rows = Rows::read(recto, view).await;
     let newest = rows.stamps.iter().max().unwrap();
@@ -169,8 +169,8 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         .await;
     rows.write(2, place("elsewhere"), newest + 5, Some(invented))
         .await;
-    // If neither the store nor a version tells the time of an entry, the repair deletes the entry
-    // only after an hour. So plant an old entry.
+    // If neither the store nor a version gives the time of a row, the repair deletes the row only
+    // after an hour. Give it an old timestamp.
     let is_told = view == "by_city" || !recto.store().limits().remote;
     let nothing = Some(rows.regular(3, None, false));
     let stamp = if is_told { newest + 6 } else { newest - HOUR_MICROS };
@@ -188,7 +188,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         )
         .await;
     }
-    // Entry 8 keeps its content, but loses its version.
+    // Row 8 keeps its content, but loses its version.
     let same = rows.cells[8]
         .get(rows.table.columns().len() - 1)
         .map(<[u8]>::to_vec);
@@ -212,8 +212,8 @@ fn told(view: &VerifiedView) -> Vec<(&str, String)> {
     told
 }
 
-/// Changes people with higher numbers than those of `fill` until `stop` is set. Returns the number
-/// of changes.
+/// Changes people with other ids than those of `fill`, until `stop` is set. Returns the number of
+/// changes.
 async fn write_beside(recto: Recto, writer: i32, stop: Arc<AtomicBool>) -> i32 {
     let people = recto.dynamic("people").unwrap();
     let mut turn = 0;
@@ -236,21 +236,21 @@ fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
     report.views.iter().find(|one| one.view == view).unwrap()
 }
 
-/// Rate of a comparison in rows per second. It is so low that a step has only a few rows, and that
-/// there is time between steps.
+/// Rate of a comparison in rows per second. It is so low that each step has only a few rows, with
+/// pauses between steps.
 const FEW_ROWS: u32 = 20;
 
-/// Checks that a comparison finds missing entries while other tasks insert records. The comparison
-/// reads each step a second time to find missing entries, and then finds inserted rows between the
-/// rows of the step.
+/// Checks that a comparison finds missing view rows while other tasks insert records. To find
+/// missing rows, the comparison reads each step twice, and then also finds newly inserted rows
+/// between them.
 pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     let people = recto.dynamic("people").unwrap();
     let put = async |number: i32| {
         people.put(&record(&people, &person(number))).await.unwrap();
     };
-    // Put every second number first, so that the other numbers are inserted
-    // during the verification.
+    // Put the records with even ids first, so that the others are inserted between them during the
+    // verification.
     for number in 0..RECORDS / 2 {
         put(number * 2).await;
     }
@@ -266,7 +266,7 @@ pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
         ..VerifyRequest::default()
     };
     let told = |told: ViewProgress| {
-        // Once all records were read, the inserts begin.
+        // Let the inserts begin once all records were read.
         if told.rows >= u64::try_from(RECORDS / 2).unwrap()
             && let Some(inserts) = inserts.lock().unwrap().take()
         {
@@ -289,7 +289,7 @@ pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     );
 }
 
-/// Maximum time until Recto removes a stale entry that a page has read.
+/// Maximum time until Recto removes an outdated view row that a page has read.
 const GONE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn removes_stale_entries_found_by_a_page(recto: Recto) {
@@ -377,9 +377,9 @@ pub(crate) async fn finds_and_repairs_wrong_entries(recto: Recto) {
     );
 }
 
-/// Checks old orphans (entries without a record), which are older than the maximum difference
-/// between clocks. A repair removes them together, records keep their versions, and a record that
-/// is inserted later has its entry.
+/// Checks old view rows without a record (orphans) that are older than the maximum difference
+/// between clocks. A repair must remove them together. Records must keep their versions, and a
+/// record inserted later must have its view row.
 pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
@@ -419,9 +419,9 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
     assert_eq!(found.cells.len(), rows.cells.len() + OLD_ORPHANS);
 }
 
-/// Checks that entries that are too new, or may be too new, are not repaired until they are older.
-/// `verify` reports entries with a timestamp ahead of the clock. `repair` also reports entries that
-/// may be too new.
+/// Checks that view rows that are, or may be, too new are not repaired until they are older.
+/// `verify` reports rows with a timestamp ahead of the clock. `repair` also reports rows that may
+/// be too new.
 pub(crate) async fn reports_entries_that_are_too_new_to_repair(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;

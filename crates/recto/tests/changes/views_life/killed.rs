@@ -1,6 +1,6 @@
 //! Checks that the next process completes the work of a process that was killed while it applied a
-//! schema or repaired views. The process is killed at each call to the store, before the call or
-//! after it.
+//! schema or repaired views. The test kills the process at each of its store calls, before or after
+//! the call.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::run;
 use crate::common::stores::{in_memory, parse};
 
-/// Number of records. It is larger than the number of records that one step of a backfill writes.
+/// Number of records. It exceeds the number of records that one step of a backfill writes.
 const RECORDS: i32 = 1_100;
-/// Number of records of the test that repairs faults.
+/// Number of records in the test that repairs faults.
 const REPAIRED: i32 = 40;
-/// Upper bound of the number of calls to the store of an apply, and of a repair.
+/// Upper bound of the number of store calls of an apply, and of a repair.
 const MOST_CALLS: i64 = 400;
 
 async fn open(store: &Arc<dyn Store>) -> Recto {
@@ -27,7 +27,7 @@ async fn open(store: &Arc<dyn Store>) -> Recto {
     Recto::with_store(Arc::clone(store), options).await.unwrap()
 }
 
-/// Applies a schema in a process that is killed after this number of calls. Returns whether the
+/// Applies a schema in a process that is killed after `calls` store calls. Returns whether the
 /// apply ended before the kill.
 async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema) -> bool {
     let killing = Killing::new(store, cut, |_| true);
@@ -43,7 +43,7 @@ async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema
 #[test]
 fn completes_view_changes_after_a_kill_at_any_call() {
     let before = with_views();
-    // The change adds one view, changes one, and removes one.
+    // The new schema adds one view, changes one, and removes one.
     let changed = VIEWS.replace(r#"order = ["age"]"#, r#"order = ["-age"]"#);
     let kept = changed.split("[collection.people.view.ages]").next().unwrap();
     let after = parse(&format!(
@@ -58,7 +58,7 @@ fn completes_view_changes_after_a_kill_at_any_call() {
                 recto.apply(&before).await.unwrap();
                 fill_each(&recto, RECORDS, RECORDS / 10).await;
                 ended += i32::from(apply_for(&store, calls, cut, &after).await);
-                // Meanwhile another process writes, based on the recorded schema.
+                // Let another process write at the same time, based on the recorded schema.
                 let recto = open(&store).await;
                 fill_each(&recto, RECORDS / 10, RECORDS / 5).await;
                 let views = recto.views().await.unwrap();
@@ -94,8 +94,8 @@ fn completes_view_changes_after_a_kill_at_any_call() {
     });
 }
 
-/// Repairs faults in a process that is killed after this number of calls. Returns whether the
-/// repair ended before the kill.
+/// Repairs faults in a process that is killed after `calls` store calls. Returns whether the repair
+/// ended before the kill.
 async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
     let recto = in_memory(transactions).await;
     recto.apply(&with_views()).await.unwrap();
@@ -120,7 +120,7 @@ async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
 
 #[test]
 fn completes_a_repair_after_a_kill_at_any_call() {
-    // With a paused clock, waits take no time.
+    // With a paused clock, waiting takes no real time.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

@@ -1,5 +1,6 @@
-//! Tests of processes whose lease has expired, or that lose their registration or end while they
-//! write, recover and delete. The tests use a store without transactions, in virtual time.
+//! Tests of processes that lose their lease or registration, or end, while they write, recover and
+//! delete. A process may write only while it has a lease. The tests use a store without
+//! transactions, in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +20,10 @@ use crate::common::stores::parse;
 const PEOPLE: &str = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n";
 const BY_CITY: &str = "[collection.people.view.by_city]\npartition = [\"city\"]\n";
 const RECORDS: i32 = 20;
-/// Time that is longer than a lease, and shorter than the time after which other processes regard a
-/// process as dead.
+/// Time that exceeds a lease, but not the time after which other processes regard a process as
+/// dead.
 const LAPSED: Duration = Duration::from_secs(18);
-/// Time that is long enough to detect that a process is dead, and to resolve its changes.
+/// Time that suffices to detect that a process is dead, and to resolve its changes.
 const LONG: Duration = Duration::from_secs(90);
 /// Request timeout of a process whose requests the test delays for a long time.
 const PATIENT: Duration = Duration::from_secs(60);
@@ -54,8 +55,8 @@ async fn put_many(recto: &Recto) {
     }
 }
 
-/// Returns two processes with their connections. The first has declared people with a view, and the
-/// second has stored people.
+/// Returns two processes with their connections. The first has declared `people` with a view, and
+/// the second has stored some people.
 async fn two(world: &World) -> (Recto, Arc<Doors>, Recto, Arc<Doors>) {
     let (one, doors) = world.process(1, 0).await;
     one.apply(&parse(&people())).await.unwrap();
@@ -81,14 +82,15 @@ fn a_change_waits_for_the_lease() {
         changing.await.unwrap().unwrap();
         assert_eq!(one.writer_metrics().lost, 0);
         assert_views_are_exact(&one, "people").await;
-        // If renewals of the lease stay held back, a change waits for the lease until its timeout.
+        // While renewals of the lease are delayed, a change must wait for the lease until its
+        // timeout.
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
         let began = Instant::now();
         let error = put(&one, 1, "jena").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(began.elapsed().as_secs(), 10);
-        // If too few replicas are alive for a renewal, the change does not wait at all.
+        // If too few replicas are alive for a renewal, the change must fail immediately.
         doors.open();
         doors.fail(Door::Registrations);
         sleep(LAPSED).await;
@@ -125,7 +127,7 @@ fn applies_a_waiting_change_under_the_next_registration() {
 }
 
 /// Starts a change whose read is delayed until the lease of its process has expired. The read then
-/// passes, but the renewals of the lease remain delayed.
+/// passes, but renewals of the lease remain delayed.
 async fn changing_without_a_lease(
     world: &World,
     seed: u64,
@@ -153,7 +155,7 @@ fn a_change_whose_lease_ends_before_it_is_decided_waits_for_it() {
         let (one, _) = world.process(1, 0).await;
         one.apply(&parse(&people())).await.unwrap();
         let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
-        // Another process changes the record meanwhile.
+        // Another process changes the same record.
         put(&one, 1, "jena").await.unwrap();
         doors.open();
         changing.await.unwrap().unwrap();
@@ -191,7 +193,7 @@ fn reports_a_timeout_if_the_lease_is_not_renewed() {
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         doors.open();
         assert_eq!(city_of(&one, 1).await, "ulm");
-        // If too few replicas are alive for a renewal, the change fails at once.
+        // If too few replicas are alive for a renewal, the change must fail immediately.
         let (_third, doors, changing) = changing_without_a_lease(&world, 3).await;
         doors.open();
         doors.fail(Door::Registrations);
@@ -241,8 +243,7 @@ fn stays_registered_until_a_plain_write_finishes() {
         plain::fill(&other, RECORDS).await;
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
-        // The write waits for the lease. Then the process begins to close the store, before
-        // the write continues.
+        // While the write waits for the lease, the process begins to close the store.
         let writing = other.clone();
         let written = tokio::spawn(async move {
             let events = writing.dynamic("events").unwrap();
@@ -300,8 +301,8 @@ fn does_not_wait_for_intents_of_a_replaced_collection() {
     }
 }
 
-/// Starts a recovery that continues after errors. Returns its task, and two counters: its passes
-/// and its errors.
+/// Starts a recovery (completion of dead processes' changes) that continues after errors. Returns
+/// its task, and two counters: its passes and its errors.
 fn recovering(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::<[AtomicUsize; 2]>::default();
     let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));
@@ -332,7 +333,7 @@ fn a_recovering_process_goes_on_when_it_was_found_dead_itself() {
         sleep(LAPSED).await;
         other.close().await.unwrap();
         assert_eq!(one.writer_metrics().lost, 1);
-        // Process 3 is the only other process now, so only the recovering process can find it dead.
+        // Process 3 is now the only other process, so only the recovering process can find it dead.
         let (last, doors) = world.process(3, 0).await;
         put_many(&last).await;
         doors.gate.open(false);

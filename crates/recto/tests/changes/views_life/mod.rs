@@ -1,5 +1,5 @@
 //! Tests of the life of views: they are added to existing records, changed, dropped, compared with
-//! their records, and repaired. The process that does this may be killed at any point.
+//! their records, and repaired. The process that does so may be killed at any point.
 
 mod added;
 #[allow(dead_code)]
@@ -23,7 +23,8 @@ use recto::session::{VerifyReport, VerifyRequest};
 use recto::{Collection, DynamicRecord, Recto};
 use serde_json::{Value as Json, json};
 
-/// Schema of a collection whose records never change, and a collection whose records change.
+/// Schema of two collections: records of `events` are only appended, and records of `people` can be
+/// updated.
 pub(crate) const BASE: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -54,9 +55,9 @@ nulls = "skip"
 fields = ["note"]
 "#;
 
-/// Number of records of one batch. It is smaller than the maximum of a logged batch of Cassandra.
+/// Number of records of one batch. It is below Cassandra's maximum for a logged batch.
 const BATCH_RECORDS: usize = 200;
-/// Test suite of the tests that open stores in files, or on Cassandra.
+/// Test suite of the tests that use stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 13);
 
 macro_rules! behaviours {
@@ -91,7 +92,7 @@ behaviours! {
 }
 
 mod memory_by_writer {
-    /// Runs in virtual time: the clock of Tokio advances while all tasks wait.
+    /// Runs in virtual time: Tokio's clock advances when all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn notices_a_dropped_view_in_a_reading_process() {
         let recto = crate::common::stores::in_memory(false).await;
@@ -248,7 +249,7 @@ pub(crate) async fn fill(recto: &Recto, count: i32) {
     fill_each(recto, count, count).await;
 }
 
-/// Stores these numbers of events and of people.
+/// Stores the given numbers of events and of people.
 pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32) {
     let events = recto.dynamic("events").unwrap();
     let records: Vec<DynamicRecord> = (0..event_count)
@@ -269,8 +270,8 @@ pub(crate) async fn verify(recto: &Recto, request: &VerifyRequest) -> VerifyRepo
     recto.verify(request, &|_| {}).await.unwrap()
 }
 
-/// Asserts that every view is ready and has exactly the entries of the records. Returns the number
-/// of entries of all views.
+/// Asserts that every view is ready, and has exactly the rows that the records require. Returns the
+/// total number of rows of all views.
 pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -286,7 +287,7 @@ pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     report.views.iter().map(|view| view.entries).sum()
 }
 
-/// Returns the names of the existing tables, without Recto's internal tables.
+/// Returns the names of all tables except Recto's internal tables.
 pub(crate) async fn tables(recto: &Recto) -> Vec<String> {
     let tables = recto.store().list_tables().await.unwrap();
     let names = tables.iter().map(|table| table.name().to_owned());

@@ -1,5 +1,5 @@
-//! Tests of views that are added to records without versions while other processes do not know the
-//! views yet. The tests use a store without transactions, in virtual time.
+//! Tests of adding views to records without versions, while other processes do not know the views
+//! yet. The tests use a store without transactions, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use super::{event, record, verify};
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 
-/// Schema of records that never change, and of records that are overwritten.
+/// Schema of two collections: records of `events` are only appended, and records of `readings` are
+/// overwritten.
 pub(crate) const PLAIN: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -33,8 +34,8 @@ order = ["hour"]
 writes = "overwrite"
 "#;
 
-/// Views of both collections. The view of records that never change sorts by fields outside the
-/// key. The view of records that are overwritten sorts by fields of the key.
+/// Views of both collections. The view of appended records sorts by fields outside the key. The
+/// view of overwritten records sorts by key fields.
 pub(crate) const PLAIN_VIEWS: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
@@ -46,10 +47,10 @@ order = ["-sensor"]
 "#;
 
 const RECORDS: i32 = 400;
-/// Time that is longer than the time after which a process is regarded as dead. A process that
-/// others wait for renews its lease, so it does not count as dead.
+/// Time that exceeds the time after which a process is regarded as dead. A process that others wait
+/// for renews its lease, so it does not count as dead.
 const LONG: Duration = Duration::from_secs(60);
-/// Time that is longer than the backfill of the views, if it does not wait for other processes.
+/// Time that exceeds the backfill of the views, if the backfill does not wait for other processes.
 const QUICK: Duration = Duration::from_secs(12);
 
 pub(crate) fn schema() -> String {
@@ -61,7 +62,7 @@ fn reading(records: &Collection<DynamicRecord>, number: i32, degrees: i32) -> Dy
     record(records, &json)
 }
 
-/// Stores a record with this number in each of the two collections.
+/// Stores the record with the given number in each of the two collections.
 pub(crate) async fn put(recto: &Recto, number: i32, degrees: i32) {
     let (events, readings) = (
         recto.dynamic("events").unwrap(),
@@ -86,8 +87,8 @@ pub(crate) async fn fill(recto: &Recto, count: i32) {
     }
 }
 
-/// Asserts that all views are ready and have exactly the entries of the records. Returns the number
-/// of records.
+/// Asserts that all views are ready, and have exactly the rows that the records require. Returns
+/// the number of records.
 pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -104,7 +105,7 @@ pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     records
 }
 
-/// Returns the number of entries of all views.
+/// Returns the total number of rows of all views.
 async fn entries(world: &World, recto: &Recto) -> usize {
     let mut entries = 0;
     for view in recto.views().await.unwrap() {
@@ -118,9 +119,9 @@ fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
     tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
 }
 
-/// Returns a schema and two processes. The first process has applied the schema. It has a view of
-/// events, so the deletion of an event first reads the event. The second process has stored `count`
-/// records.
+/// Returns a schema and two processes. The first process has applied the schema, which has a view
+/// of events, so that the deletion of an event first reads the event. The second process has stored
+/// `count` records.
 pub(crate) async fn two_with_a_view(world: &World, count: i32) -> (String, Recto, Recto, Arc<Doors>) {
     let (one, _) = world.process(1, 0).await;
     let before =
@@ -139,7 +140,7 @@ fn waits_for_writes_that_do_not_know_the_view() {
         one.apply(&parse(PLAIN)).await.unwrap();
         let (other, doors) = world.process(2, -1_800_000_000).await;
         fill(&other, RECORDS).await;
-        // The renewals of `other` pass, but its writes of records are held back.
+        // Let the renewals of `other` pass, but delay its writes of records.
         doors.hold(Door::Writes);
         let writing = other.clone();
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
@@ -198,7 +199,7 @@ fn reports_awaited_processes_and_times_out() {
                 .iter()
                 .all(|view| view.state == "building")
         );
-        // A second apply of the same schema continues.
+        // A second apply of the same schema must continue the first one.
         doors.open();
         written.await.unwrap();
         one.apply(&parse(&schema())).await.unwrap();
@@ -243,8 +244,8 @@ fn adds_late_writes_of_a_frozen_process_to_new_views() {
             events.delete((3, 10)).await.map(drop).unwrap();
         });
         sleep(Duration::from_secs(1)).await;
-        // No request of `other` passes any more, so it is found dead, and other processes
-        // do not wait for it.
+        // No request of `other` passes any more. Other processes must find it dead, and stop
+        // waiting for it.
         doors.gate.open(false);
         timeout(2 * LONG, apply(&one, &(before + PLAIN_VIEWS)))
             .await
@@ -342,8 +343,8 @@ async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
     );
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < LONG / 2 {
-        // Let each writer use its own records. Concurrent puts and deletions of one plain record,
-        // by different clocks, may leave an entry behind.
+        // Let each writer use its own records. Concurrent puts and deletions of one record without
+        // versions, by different clocks, may leave a superfluous view row.
         let number = 3 * i32::try_from(random.below(u64::from(RECORDS.unsigned_abs()))).unwrap() + writer - 1;
         match random.below(4) {
             0 => events.delete((number % 7, number)).await.map(drop).unwrap(),

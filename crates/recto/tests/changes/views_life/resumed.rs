@@ -1,5 +1,5 @@
-//! Tests of comparisons of views with records: their resumption after a stop, the number of their
-//! concurrent reads, and their memory.
+//! Tests of comparisons of views with their records: resuming after a stop, the number of
+//! concurrent reads, and the memory used.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::common::stores::{in_memory, parse};
 const RECORDS: i32 = 300;
 /// Memory limit of a comparison, in bytes. It is so small that each view needs several passes.
 const LITTLE_MEMORY_BYTES: u64 = 16_000;
-/// Number of checkpoints after which the test stops a comparison. The comparison may have continued
-/// a little further.
+/// Number of checkpoints after which the test stops a comparison. The comparison may stop a little
+/// later.
 const PLACES: u64 = 1;
-/// Maximum number of concurrent reads: two views at a time, and eight ranges of the table of each.
+/// Maximum number of concurrent reads: two views at a time, and eight ranges of each view's table.
 const MAX_READS_AT_ONCE: i64 = 2 * 8;
 
 fn little(resume: Option<String>) -> VerifyRequest {
@@ -35,15 +35,15 @@ fn little(resume: Option<String>) -> VerifyRequest {
     }
 }
 
-/// Result of a comparison that the test may have stopped.
+/// Result of a comparison that the test may have stopped early.
 enum Ended {
     Done(VerifyReport),
     /// Checkpoint at which the test stopped the comparison.
     Stopped(String),
 }
 
-/// Compares views until `places` checkpoints were reported. Returns the result and the number of
-/// rows that were read.
+/// Compares views until `places` checkpoints were reported. Returns the result, and the number of
+/// rows read.
 async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended, u64) {
     let (place, rows) = (Mutex::new(request.resume.clone()), AtomicU64::new(0));
     let (told, enough) = (AtomicU64::new(0), Notify::new());
@@ -56,7 +56,8 @@ async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended,
         let mut place = place.lock().unwrap();
         if at.resume.is_some() && *place != at.resume {
             *place = at.resume;
-            // The first report only repeats the checkpoint from which the comparison resumes.
+            // The first report repeats the checkpoint from which the comparison resumes, so do not
+            // count it.
             let told = told.fetch_add(1, Ordering::Relaxed) + 1;
             if told >= places + u64::from(request.resume.is_some()) {
                 enough.notify_one();
@@ -76,7 +77,7 @@ async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended,
     (ended, rows.into_inner())
 }
 
-/// Returns the report for each view, with its examples in a fixed order.
+/// Returns the report by view, with the examples of faults in a fixed order.
 fn found(report: &VerifyReport) -> BTreeMap<String, VerifiedView> {
     let views = report.views.iter().cloned();
     let sorted = views.map(|mut view| {
@@ -124,8 +125,9 @@ pub(crate) async fn reports_the_same_findings_after_a_stop(recto: Recto) {
         report.begun_seconds_ago.is_some_and(|seconds| seconds < 600),
         "{report:?}"
     );
-    // The comparison found the faults before the checkpoint earlier, and does not check them again.
-    // The faults after the checkpoint are repaired by now.
+    // The resumed comparison must report the faults that it found before the checkpoint, without
+    // checking them again. The repair has fixed the faults after the checkpoint, so it must not
+    // report these.
     let repair = VerifyRequest {
         repair: true,
         ..VerifyRequest::default()
@@ -157,7 +159,7 @@ pub(crate) async fn repairs_the_remaining_faults_after_a_stop(recto: Recto) {
         stops += 1;
     };
     assert!(stops > 2, "it was stopped {stops} times");
-    // A fault that was repaired in an incomplete pass is not reported again.
+    // A fault that was repaired in an incomplete pass must not be reported again.
     assert!(
         report.left() == 0 && report.wrong() <= planted as u64,
         "{report:?}"
@@ -218,7 +220,7 @@ fn a_place_is_of_one_store_one_comparison_and_one_schema() {
     });
 }
 
-/// Store that counts the reads that run concurrently.
+/// Store wrapper that counts concurrent reads.
 struct Counting {
     inner: Arc<dyn Store>,
     counts: Arc<Counts>,
@@ -227,7 +229,7 @@ struct Counting {
 #[derive(Default)]
 struct Counts {
     begun: AtomicI64,
-    /// Number of starts and ends of reads: each read counts at its start and at its end.
+    /// Number of starts and ends of reads so far.
     passed: AtomicI64,
     most: AtomicI64,
 }
@@ -310,8 +312,8 @@ fn no_more_is_read_at_once_than_two_views_by_eight_ranges() {
 #[test]
 fn compares_views_in_bounded_memory() {
     const MEMORY_BYTES: u64 = 512 << 10;
-    /// Memory that a comparison needs for rows that it reads and data that it computes from them,
-    /// in bytes, beyond its limit.
+    /// Memory in bytes that a comparison needs, beyond its limit, for rows in transit and data
+    /// computed from them.
     const READ_BYTES: u64 = 5 << 18;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap();
@@ -336,7 +338,7 @@ fn compares_views_in_bounded_memory() {
     let (little, much) = (taken(MEMORY_BYTES), taken(64 << 20));
     println!("a comparison takes {little} bytes, or {much}");
     assert!(little < MEMORY_BYTES + READ_BYTES, "{little}");
-    // With more memory, the comparison exceeds the limit, so the first assertion shows that the
-    // comparison obeys its limit.
+    // With a higher limit, the comparison uses more memory. The first assertion therefore shows
+    // that the comparison obeys its limit.
     assert!(much > MEMORY_BYTES + READ_BYTES, "{much}");
 }

@@ -14,12 +14,11 @@ use crate::common::run;
 use crate::common::stores::parse;
 
 const RECORDS: i32 = 30_000;
-/// Number of records of a long run, as many as the demo has flights.
+/// Number of records in a long run: as many as the demo has flights.
 const MANY_RECORDS: i32 = 336_776;
 const WRITERS: u64 = 6;
 const PLAIN_RECORDS: i32 = 5_000;
-/// Pause of a writer between two changes. Without it, the change of the schema would get too little
-/// processor time.
+/// Pause of a writer between two changes, so that the schema change gets enough processor time.
 const PAUSE: Duration = Duration::from_millis(5);
 const PLAIN_WRITERS: u64 = 3;
 
@@ -27,7 +26,7 @@ fn is_long() -> bool {
     std::env::var("RECTO_TEST_SCALE").is_ok_and(|scale| scale != "1")
 }
 
-/// Stores, changes and deletes records until `stop` is set. Returns the number of changes.
+/// Stores, updates and deletes records until `stop` is set. Returns the number of changes.
 async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -> u64 {
     let (events, people) = (recto.dynamic("events").unwrap(), recto.dynamic("people").unwrap());
     let mut random = generate::rng(writer + 1);
@@ -57,7 +56,7 @@ async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -
     done
 }
 
-/// Stores and deletes the records of one writer, without versions, until `stop` is set. Returns the
+/// Stores and deletes records without versions, of one writer, until `stop` is set. Returns the
 /// number of writes.
 async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 {
     let (events, readings) = (
@@ -85,7 +84,7 @@ async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 
 }
 
 /// Checks that views of records without versions can be added while other processes write. Each
-/// writer is a separate process that opened the store with the earlier schema.
+/// writer is a process that opened the store with the earlier schema.
 pub(crate) async fn plain_views_are_added_while_others_write(fresh: &Fresh) {
     let recto = fresh.open().await;
     recto.apply(&parse(plain::PLAIN)).await.unwrap();

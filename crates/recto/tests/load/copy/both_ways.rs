@@ -1,4 +1,4 @@
-//! Tests of copies between both kinds of store, in both directions.
+//! Tests of copies from the embedded store to Cassandra and vice versa.
 
 use recto::session::CopyRequest;
 use recto::{DynamicRecord, ErrorKind, OpenOptions};
@@ -7,8 +7,8 @@ use super::TESTS;
 use super::support::{CUSTOMERS, ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// Returns the index of an order's customer in `CUSTOMERS`. For an order without a customer, it is
-/// the length of the list.
+/// Returns the index of an order's customer in [`CUSTOMERS`], or the length of the list if the
+/// order has no customer.
 fn place(order: &DynamicRecord) -> usize {
     let customer = order.to_json().get("customer").cloned();
     let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
@@ -53,7 +53,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
     assert_eq!(rows, [("orders", 0), ("events", 30), ("settings", 0)]);
     assert_is_copy(&source, &opened).await;
 
-    // Cursors of the source continue in the copy, also in another process.
+    // Cursors of the source must continue in the copy, even in another process.
     for recto in [&opened, &target.open_if_many().await.unwrap_or(opened.clone())] {
         for (query, (cursor, expected)) in queries(recto).into_iter().zip(&pages) {
             let page = query.after(cursor.clone()).await.unwrap();
@@ -67,7 +67,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
         places.len() > 200 && places.is_sorted(),
         "as people sort them: {places:?}"
     );
-    // Versions of the source are valid in the copy, and continue to rise there.
+    // Versions of the source must be valid in the copy, and increase there.
     let (here, there) = (
         source.dynamic("orders").unwrap(),
         opened.dynamic("orders").unwrap(),
@@ -83,13 +83,13 @@ async fn all_goes_over(from: Kind, to: Kind) {
         let now = there.put(&changed).if_version(version).await.unwrap().version;
         assert!(now > version);
     }
-    // The copy is a normal store, so a second copy into it is rejected.
+    // The copy is a normal store with records, so a second copy into it must be rejected.
     let error = copy(&source, &opened).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
 }
 
 impl Fresh {
-    /// Returns another handle of the store, or `None` if the store allows only one.
+    /// Returns another handle of the store, or `None` if the store allows only one process.
     async fn open_if_many(&self) -> Option<recto::Recto> {
         (self.kind == Kind::Cassandra).then_some(())?;
         Some(self.open_with(OpenOptions::new()).await)
@@ -117,7 +117,7 @@ fn cassandra_to_cassandra() {
     run(all_goes_over(Kind::Cassandra, Kind::Cassandra));
 }
 
-/// Checks that a copy of some collections into a store with other collections keeps the cursor keys
+/// Checks that copying some collections into a store with other collections keeps the cursor keys
 /// of that store.
 #[test]
 fn a_named_collection_into_a_store_with_others() {

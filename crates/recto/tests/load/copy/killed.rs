@@ -1,4 +1,4 @@
-//! Tests of copies whose processes are killed, and that other processes continue.
+//! Tests of copies between stores whose processes are killed, and which other processes resume.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,13 +16,13 @@ use crate::common::{Fresh, Kind, Scope, run, stores};
 
 const FROM: &str = "RECTO_TEST_COPY_FROM";
 const TO: &str = "RECTO_TEST_COPY_TO";
-/// Rate of a copy in rows per second. It is so low that the copy does not end before it is killed.
+/// Rate of a copy in rows per second. It is so low that the copy is killed before it ends.
 const ROWS_PER_SECOND: u32 = 700;
-/// Points at which the copy is killed: a collection, and the number of its rows that were copied.
+/// Points at which the copy is killed: a collection, and the number of its rows copied so far.
 const KILLED_AT: [(&str, u64); 2] = [("orders", 600), ("events", 1_200)];
 
-/// Interval, in calls to the store, between the points at which a copy is interrupted. A test of
-/// all calls would take minutes.
+/// Interval, in store calls, between the points at which a copy is interrupted. Interrupting every
+/// call would take minutes.
 const CUT_EVERY: usize = 7;
 
 fn text(address: &StoreAddress) -> String {
@@ -120,8 +120,8 @@ fn cassandra_to_embedded() {
     ends_as_if_it_had_not_been_killed(Kind::Cassandra, Kind::Embedded);
 }
 
-/// Checks that a copy can be resumed after it was interrupted before or after one of its changes to
-/// the target.
+/// Checks that a copy can be resumed after it was interrupted before or after a change of the
+/// target.
 #[tokio::test]
 #[ignore = "slow: four minutes"]
 async fn at_any_call() {
@@ -152,8 +152,8 @@ async fn at_any_call() {
                 .await
                 .unwrap();
             let report = match copy(&source, &target).await {
-                // If the copy executed its last call, it is complete and its progress is deleted,
-                // so a second copy is rejected.
+                // If the copy executed its last call, it is complete and its progress is deleted. A
+                // second copy must then be rejected.
                 Err(error) if cut == Cut::After && error.kind() == ErrorKind::Exists => {
                     assert_is_copy(&source, &target).await;
                     ended += 1;

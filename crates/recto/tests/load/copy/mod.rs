@@ -1,5 +1,5 @@
-//! Tests of copies of a store, between both kinds of store and in both directions: complete,
-//! rejected, interrupted and resumed.
+//! Tests of copies between stores of both kinds, in both directions: complete, rejected,
+//! interrupted and resumed copies.
 
 mod both_ways;
 mod killed;
@@ -8,5 +8,5 @@ mod support;
 
 use crate::common::Suite;
 
-/// Test suite of the tests that open stores in files, or on Cassandra.
+/// Test suite of the tests that use stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 15);

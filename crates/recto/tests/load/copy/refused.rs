@@ -1,4 +1,5 @@
-//! Tests of copies that are rejected without any change, and of the reports of copies.
+//! Tests of copies between stores that are rejected before any change, and of the reports of
+//! copies.
 
 use std::future::IntoFuture;
 
@@ -39,7 +40,7 @@ async fn refuses_what_is_not_empty(kind: Kind) {
             .unwrap()
             .is_none()
     );
-    // On Cassandra, a deleted record leaves a row, so that its version continues to rise. The
+    // On Cassandra, a deleted record leaves a row, so that its version continues to increase. The
     // target is therefore still not empty.
     orders.delete(7).await.unwrap();
     if kind == Kind::Cassandra {
@@ -95,7 +96,7 @@ fn rejects_other_schemas_missing_collections_and_itself() {
 }
 
 /// Checks that a collection that was copied and then removed is copied again, although a checkpoint
-/// records its progress. No hint recommends to remove the copied records.
+/// records it as copied. No hint may recommend to remove the copied records.
 #[test]
 fn copies_a_removed_collection_again() {
     let _scope = Scope::new(&TESTS);
@@ -115,7 +116,7 @@ fn copies_a_removed_collection_again() {
             let options = ApplyOptions::new().remove(removed);
             target.apply_with(&Schema::default(), &options).await.unwrap();
         }
-        // Before the copy, another program declares `events`, but not `orders`.
+        // Before the copy, another program declares the collection `events`, but not `orders`.
         let declared = source.schema();
         let mut of_events = Schema::clone(&declared);
         of_events.collections.retain(|one| one.name == "events");
@@ -133,7 +134,7 @@ fn copies_a_removed_collection_again() {
     });
 }
 
-/// Checks that a copy rejects records with equal values in a field that is declared unique.
+/// Checks that a copy rejects records with equal values in a field that the target declares unique.
 #[test]
 fn fields_that_are_not_unique_yet() {
     let _scope = Scope::new(&TESTS);
@@ -159,7 +160,7 @@ fn fields_that_are_not_unique_yet() {
     });
 }
 
-/// Waits for a call in a separate thread, because a progress callback cannot wait.
+/// Waits for a request in a separate thread, because a progress callback cannot await it.
 fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, IntoFuture: Send> + Send) {
     std::thread::scope(|scope| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -170,8 +171,8 @@ fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, 
     });
 }
 
-/// Checks that the report names queues that are not copied, and a record that reached the source
-/// too late. A later copy still recognizes the copied records.
+/// Checks that the report names queues, which are not copied, and a record that was written to the
+/// source too late. A later copy must still recognize the copied records.
 #[test]
 fn reports_omitted_queues_and_late_records() {
     let _scope = Scope::new(&TESTS);
@@ -209,7 +210,7 @@ fn reports_omitted_queues_and_late_records() {
             report.collections[0].source.records,
             report.collections[0].target.records + 1
         );
-        // The second copy recognizes the copied rows, and compares the stores again.
+        // A second copy must recognize the copied rows, and compare the stores again.
         let again = copy(&source, &target).await.unwrap();
         assert!(!again.is_equal());
         source.dynamic("orders").unwrap().delete(9_999).await.unwrap();

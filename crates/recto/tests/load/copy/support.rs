@@ -1,4 +1,4 @@
-//! Schema and records of a source, and the assertions that hold for its copy.
+//! Schema and records of a store to copy, and assertions about the copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind};
 
-/// Schema with collections of all write modes, with views and buckets.
+/// Schema with collections of every write mode, with views and buckets.
 const SCHEMA: &str = r#"
 [collection.orders]
 fields = { id = "int", status = "text", due = "timestamp", total = "decimal", customer = "text", note = "text", tags = "list<text>" }
@@ -60,12 +60,12 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// Names of customers in German order.
+/// Names of customers in German order, which differs from the order of their bytes.
 pub(crate) const CUSTOMERS: [&str; 7] = ["Aal", "äpfel", "Ärger", "Otto", "Ötzi", "Oz", "Zorn"];
 pub(crate) const ORDERS: i32 = 1_300;
 pub(crate) const EVENTS: i32 = 3_000;
-/// Lifetimes of records. `LIFE` is longer than the test. `SHORT_LIFE` is so short that the records
-/// expire before the copy.
+/// Lifetimes of records. `LIFE` exceeds the duration of the test. `SHORT_LIFE` is so short that the
+/// records expire before the copy.
 const LIFE: Duration = Duration::from_secs(40 * 24 * 3_600);
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent puts.
@@ -98,7 +98,7 @@ fn event(recto: &Recto, number: i32) -> DynamicRecord {
     record(&recto.dynamic("events").unwrap(), &json)
 }
 
-/// Returns a store with records in all collections. On Cassandra, all tests share one such store,
+/// Returns a store with records in all collections. All tests share one such store on Cassandra,
 /// and no test changes it.
 pub(crate) async fn filled(kind: Kind) -> (Fresh, Recto) {
     static ON_CASSANDRA: OnceCell<(Fresh, Recto)> = OnceCell::const_new();
@@ -121,8 +121,8 @@ pub(crate) async fn filled_and_empty(kind: Kind) -> (Recto, Recto) {
     (source, Fresh::new(kind).open().await)
 }
 
-/// Stores records of all kinds: changed and moved records, deleted records, records with nulls, and records
-/// with lifetimes, some of which have expired.
+/// Stores records of all kinds: updated and moved records, deleted records, records with nulls, and
+/// records with lifetimes, some of which have expired.
 pub(crate) async fn fill(recto: &Recto) {
     let orders = recto.dynamic("orders").unwrap();
     let put = |id: i32, status: &'static str, life: Option<Duration>| {
@@ -176,7 +176,7 @@ pub(crate) async fn copy(source: &Recto, target: &Recto) -> Result<CopyReport> {
     source.copy_to(target, &CopyRequest::default(), &|_| {}).await
 }
 
-/// Returns all records of a collection as sorted texts.
+/// Returns all records of a collection as text, sorted.
 async fn records(recto: &Recto, collection: &str) -> Vec<String> {
     use futures::TryStreamExt;
     let records = recto.dynamic(collection).unwrap();
@@ -189,8 +189,8 @@ async fn records(recto: &Recto, collection: &str) -> Vec<String> {
     records
 }
 
-/// Returns the write timestamp of each row of a collection's table, and the remaining lifetime in
-/// seconds if the row expires. The bytes of the key identify the row.
+/// Returns, for each row of a collection's table, its write timestamp, and its remaining lifetime
+/// in seconds if it expires. The bytes of the row's key identify the row.
 async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Option<u32>)> {
     let table = Arc::new(recto.dynamic(collection).unwrap().definition().base_table());
     let options = ReadOptions {
@@ -209,7 +209,8 @@ async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Opt
             let key: Vec<u8> = (0..table.key_len())
                 .flat_map(|column| row.get(column).unwrap().to_vec())
                 .collect();
-            // A store need not report the timestamp of a row that has only a key, so ignore it.
+            // A store need not report the timestamp of a row that consists of its key alone, so
+            // ignore it.
             let told = (read.stamps[index], read.ends_in_seconds[index]);
             rows.insert(key, if has_values { told } else { (0, None) });
         }
@@ -220,7 +221,7 @@ async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Opt
     }
 }
 
-/// Asserts that the target has the records, versions, lifetimes and views of the source.
+/// Asserts that the target has the same records, versions, lifetimes and views as the source.
 pub(crate) async fn assert_is_copy(source: &Recto, target: &Recto) {
     for collection in ["orders", "events", "settings"] {
         let (here, there) = (

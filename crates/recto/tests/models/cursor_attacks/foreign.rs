@@ -5,7 +5,7 @@ use recto_plan::cursor::CursorError;
 
 use super::support::{SCHEMA, events, fresh, kind, other, refused, rows_of, subject, times};
 
-/// Names and declarations of other sort orders for the collection `events`.
+/// Other sort orders for the collection `events`: a description and the declaration.
 const SORT_ORDERS: [(&str, &str); 3] = [
     ("the other direction", "order = [\"at\"]"),
     ("other columns", "order = [\"-id\"]"),
@@ -43,8 +43,8 @@ pub(crate) async fn another_collection_is_refused(recto: Recto) {
     assert_eq!(refused(&twin, &cursor).await, CursorError::OtherCollection);
 }
 
-/// Checks that a query rejects a cursor of another store with the same cursor keys. The collection
-/// of the same name has another sort order there.
+/// Checks that a query rejects a cursor of another store with the same cursor keys. In the other
+/// store, the collection of the same name has another sort order.
 pub(crate) async fn another_sort_order_of_the_same_name_is_refused(recto: Recto) {
     let query = events(&recto, "arranged", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();
@@ -62,8 +62,8 @@ pub(crate) async fn another_sort_order_of_the_same_name_is_refused(recto: Recto)
     }
 }
 
-/// Checks that a query rejects a cursor of a store with the same rows and schema that created its
-/// own cursor keys. The keys of both stores have the id 1.
+/// Checks that a query rejects a cursor of a store that created its own cursor keys, although rows
+/// and schema are the same. The keys of both stores have the id 1.
 pub(crate) async fn another_sealing_key_is_refused(recto: Recto) {
     let query = events(&recto, "sealed", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();

@@ -7,8 +7,7 @@ use recto_plan::cursor::{CursorError, MAX_CURSOR_CHARACTERS};
 
 use super::support::{events, refused, times};
 
-/// Length, in bytes, of the part of a cursor before its encrypted content: version, key id and
-/// nonce.
+/// Length in bytes of the part of a cursor before its encrypted content: version, key id and nonce.
 const HEADER_BYTES: usize = 29;
 const TAG_BYTES: usize = 16;
 
@@ -33,7 +32,7 @@ pub(crate) async fn every_flipped_bit_is_refused(recto: Recto) {
             _ => assert_eq!(reason, CursorError::NotOurs, "bit {bit}"),
         }
     }
-    // Change each bit of the text, if the result is valid UTF-8.
+    // Change each bit of the encoded text, if the result is valid UTF-8.
     for bit in 0..cursor.len() * 8 {
         let mut altered = cursor.clone().into_bytes();
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -73,8 +72,8 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// Checks that a query rejects mixtures of two of its cursors. Each of the six mixtures of header,
-/// content and tag is invalid.
+/// Checks that a query rejects mixtures of two of its cursors: each mixture of header, content and
+/// tag must be invalid.
 pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {
     let query = events(&recto, "mixed", 6).await;
     let page = query.clone().first(4).await.unwrap();

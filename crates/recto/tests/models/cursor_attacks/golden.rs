@@ -1,5 +1,5 @@
-//! Tests with cursors of earlier releases, which are stored with their queries and the pages that
-//! they lead to.
+//! Tests with golden files: cursors of earlier releases, stored with their queries and expected
+//! pages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,8 +9,9 @@ use recto_plan::cursor::{CursorError, CursorName};
 use super::support::{SCHEMA, fresh, kind, refused, rows_of, times};
 use crate::common::Subject;
 
-/// Files, one for each version of the content of a cursor. A file has `key: value` lines, and then one line
-/// for each cursor. Every later release must open these cursors. The files are never edited.
+/// Golden files, one for each version of the content of a cursor. A file has `key: value` lines,
+/// and then one line for each cursor. Every later release must open these cursors, so never edit
+/// the files.
 const GOLDEN: [&str; 2] = [
     include_str!("golden/cursor-v1.txt"),
     include_str!("golden/cursor-v2.txt"),
@@ -24,8 +25,8 @@ struct File {
     cursors: Vec<Line>,
 }
 
-/// Line of a file: how the cursor is used, its query, the cursor, and the expected page of two
-/// rows.
+/// Line of a golden file: how the cursor is used, its query, the cursor, and the expected page of
+/// two rows.
 struct Line {
     used: &'static str,
     filter: &'static str,

@@ -1,9 +1,9 @@
 //! Attacks on cursors, on both stores. The cursors are altered, truncated, extended, combined from
-//! two, or expired. Other cursors belong to another query, collection, sort order, key or release.
-//! The same attacks are made on the resume tokens of scans.
+//! two, or expired. Others belong to another query, collection, sort order, key or release. The
+//! tests attack the resume tokens of scans in the same ways.
 //!
-//! Each attack causes a typed error with a hint. No attack causes a panic, and none reads a row
-//! that the query does not have.
+//! Each attack must cause a typed error with a hint. No attack may cause a panic, or read a row
+//! that does not match the query.
 #![allow(clippy::cast_possible_wrap)]
 
 #[path = "../../page_costs/counting.rs"]

@@ -1,4 +1,4 @@
-//! Tests of the rotation of cursor keys while clients have cursors.
+//! Tests of replacing (rotating) the cursor keys while clients have cursors.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) async fn old_cursors_open_while_their_key_is_kept(recto: Recto) {
     for cursor in &cursors[1..] {
         query.clone().first(1).after(cursor.as_str()).await.unwrap();
     }
-    // A handle that opens the store now has the same keys.
+    // A handle opened after the rotation must have the same keys.
     let again = second_handle(&recto, OpenOptions::new()).await;
     assert_eq!(again.export_cursor_keys(), recto.export_cursor_keys());
     for key in recto.cursor_keys().await.unwrap() {
@@ -53,7 +53,7 @@ pub(crate) async fn a_retired_key_is_an_error(recto: Recto) {
     recto.rotate_cursor_keys(0).await.unwrap();
     assert_eq!(ids(&recto).await, [(2, true)]);
     assert_eq!(refused(&query, &cursor).await, CursorError::NotOurs);
-    // A page that was read before the rotation encrypts its cursors with the new key.
+    // A page that was read before the rotation must encrypt its cursors with the new key.
     let cursor = page.cursor(2);
     assert_eq!(times(&query.first(3).after(cursor).await.unwrap()), [2, 1, 0]);
 }
@@ -64,8 +64,8 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
     let query_of_one = events(&one, "learned", 9).await;
     let query_of_two = events(&two, "learned", 0).await;
     one.rotate_cursor_keys(1).await.unwrap();
-    // Until the second handle meets a cursor of the new key, it encrypts with the old key. The
-    // store keeps the old key.
+    // The second handle encrypts with the old key until it meets a cursor of the new key. The store
+    // must keep the old key until then.
     let of_two = query_of_two.clone().first(2).await.unwrap().cursor(1);
     assert_eq!(cursor::key_id(of_two.as_str()), Some(1));
     assert_eq!(
@@ -85,7 +85,8 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
 }
 
 pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto) {
-    // `one` opens before there is a schema, and therefore before the store has permanent keys.
+    // `one` opens before there is a schema, and therefore before the store has permanent cursor
+    // keys.
     let one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
     let two = second_handle(&one, OpenOptions::new()).await;
     assert!(!two.refresh().await.unwrap());
@@ -104,17 +105,17 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
         [2, 1, 0]
     );
 
-    // A key that another handle dropped opens no cursor on this handle either.
+    // A key that another handle removed must open no cursor on this handle either.
     let given = second_handle(&one, OpenOptions::new().cursor_keys(&one.export_cursor_keys())).await;
     one.rotate_cursor_keys(0).await.unwrap();
     assert!(!two.refresh().await.unwrap());
     assert_eq!(two.export_cursor_keys(), one.export_cursor_keys());
     assert_eq!(refused(&of_two, &cursor).await, CursorError::NotOurs);
-    // A handle whose configuration gave keys does not take keys from the store.
+    // A handle whose configuration gave keys must not take keys from the store.
     given.refresh().await.unwrap();
     assert_ne!(given.export_cursor_keys(), one.export_cursor_keys());
 
-    // Collections that are opened from now on have the added field.
+    // Collections opened from now on must have the added field.
     one.apply(&parse(
         &SCHEMA.replace("note = \"text\" }", "note = \"text\", rank = \"int\" }"),
     ))
@@ -143,8 +144,8 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
     );
 }
 
-/// Checks that cursors with unknown key ids cause a read of the catalog at most once a second. The
-/// limit is necessary because anybody can write a cursor that names an unknown key.
+/// Checks that cursors with unknown key ids cause a read of the catalog at most once a second.
+/// Without this limit, anybody could cause many reads by inventing key ids.
 pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
     let recto = fresh(kind(&recto), SCHEMA, OpenOptions::new()).await;
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
@@ -153,8 +154,8 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         calls: Arc::clone(&calls),
     });
     let options = OpenOptions::new().environment(clock.environment());
-    // Another handle writes the rows. A handle that writes also renews its registration, and the
-    // renewals would count as calls.
+    // Let another handle write the rows. A handle that writes also renews its registration, which
+    // would count as calls.
     events(&recto, "limited", 6).await;
     let watched = Recto::with_store(store, options).await.unwrap();
     let query = events(&watched, "limited", 0).await;
@@ -173,7 +174,7 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         assert_eq!(calls.take(), (1, 0, 1), "in second {second}");
         clock.pass_seconds(1);
     }
-    // Earlier lookups of unknown keys do not block a key that is created later.
+    // Earlier lookups of unknown keys must not block a key that is created later.
     recto.rotate_cursor_keys(1).await.unwrap();
     let other = events(&recto, "limited", 0).await;
     let newer = other.first(3).await.unwrap().cursor(2);
@@ -203,7 +204,7 @@ pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
     let error = given.rotate_cursor_keys(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.hint().is_some());
-    // A handle whose configuration gave keys keeps them, independent of the keys in the store.
+    // A handle whose configuration gave keys must keep them, whatever keys the store has.
     recto.rotate_cursor_keys(1).await.unwrap();
     let query = events(&recto, "given", 3).await;
     let cursor = query.first(1).await.unwrap().cursor(0).to_string();
@@ -215,7 +216,7 @@ pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
         empty.rotate_cursor_keys(1).await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    // The store keeps at most the maximum number of earlier keys.
+    // The store must keep at most the maximum number of earlier keys.
     for _ in 0..20 {
         recto.rotate_cursor_keys(MAX_EARLIER_CURSOR_KEYS).await.unwrap();
     }
@@ -224,8 +225,8 @@ pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
     assert_eq!((kept[0], kept[15]), ((7, false), (22, true)));
 }
 
-/// Checks that keys in version 1 of the stored format work and can be rotated. Version 1 has no age
-/// of a key. The configuration of an earlier release may contain this format.
+/// Checks that keys in version 1 of the stored format, which has no creation time of a key, work
+/// and can be rotated. A configuration made for an earlier release may contain such keys.
 pub(crate) async fn keys_stored_by_an_earlier_release_open_and_rotate(recto: Recto) {
     let golden = include_str!("../../../../recto-plan/tests/golden/cursor-keys-v1.txt");
     let stored = golden.lines().find(|line| !line.starts_with('#')).unwrap();

@@ -1,5 +1,5 @@
-//! Attacks on the resume tokens of scans. A token resumes only the scan that created it, and only
-//! in sessions that may see the same rows.
+//! Attacks on the resume tokens of scans. A token must resume only the scan that created it, and
+//! only in sessions that may see the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -16,11 +16,11 @@ use recto_plan::scan_token::ScanTokenError;
 
 use super::support::{BEGIN_SECONDS, Clock, SCHEMA, fresh, kind, other, refused, rows_of};
 
-/// Partitions with rows. Each partition has `ROWS` rows.
+/// Partitions with rows. [`ROWS`] is the number of rows of each partition.
 const STREAMS: [&str; 6] = ["a", "b", "c", "d", "e", "scanned"];
 const ROWS: i32 = 30;
 
-/// Returns a session with a new store that has rows in several partitions.
+/// Returns a session on a new store that has rows in several partitions.
 async fn filled(recto: &Recto, options: OpenOptions) -> LocalSession {
     let recto = fresh(kind(recto), SCHEMA, options).await;
     for stream in STREAMS {
@@ -33,7 +33,7 @@ fn asking(filter: &str, resume: Option<&str>) -> ScanRequest {
     ScanRequest {
         filter: filter.to_owned(),
         resume_token: resume.map(str::to_owned),
-        // With this number, the embedded store also splits the scan into several ranges.
+        // With four parallel reads, the embedded store also splits the scan into several ranges.
         parallel: 4,
         ..ScanRequest::default()
     }
@@ -62,7 +62,7 @@ async fn refusal(session: &LocalSession, filter: &str, text: &str) -> ScanTokenE
     reason.unwrap().clone()
 }
 
-/// Returns every row of a scan that is interrupted after each step, and the number of steps.
+/// Interrupts a scan after every step and resumes it. Returns all rows, and the number of steps.
 async fn all(session: &LocalSession, filter: &str) -> (Vec<(String, i64)>, usize) {
     let (mut found, mut resume, mut steps) = (Vec::new(), None::<String>, 0);
     loop {
@@ -105,7 +105,7 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let token = token(&session, "").await;
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
-    // An empty token means the beginning and is valid, so begin with one byte.
+    // An empty token is valid and means the beginning, so begin with one byte.
     for length in 1..bytes.len() {
         refusal(&session, "", &text_of(&bytes[..length])).await;
         let longer = [&bytes[..length], &[0; 256], &bytes[length..]].concat();
@@ -120,8 +120,8 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// Checks that a scan rejects the cursor of a page, and a page rejects the token of a scan, for
-/// both kinds of scans.
+/// Checks that a scan rejects the cursor of a page, and a page rejects the resume token of a scan,
+/// for both kinds of scans.
 pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let filter = r#"stream = "scanned""#;
@@ -148,7 +148,7 @@ pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
 }
 
 /// Checks that a scan rejects a token of a scan with other conditions on the same collection and
-/// keys. The conditions differ in the filter, or in the row filter of the session.
+/// keys. The conditions differ in the filter, or in the session's row filter.
 pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let of_all = token(&session, "").await;
@@ -163,7 +163,7 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
             ScanTokenError::OtherFilter
         );
     }
-    // Reject the token of a session that sees more rows or other rows, although both
+    // A token of a session that sees more rows, or other rows, must be rejected, although both
     // sessions use the same keys.
     let mine = restricted(&session, "note >= \"note 1\"");
     let theirs = restricted(&session, "note < \"note 1\"");
@@ -175,12 +175,12 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     }
     let of_mine = token(&mine, "").await;
     assert_eq!(refusal(&session, "", &of_mine).await, ScanTokenError::OtherFilter);
-    // A session without a row filter may use the same condition as its filter. It selects the same
-    // rows, so the token is valid.
+    // A session without a row filter can use the same condition as its filter. It then selects the
+    // same rows, so the token must be valid.
     first(&session, "note >= \"note 1\"", Some(&of_mine))
         .await
         .unwrap();
-    // The token contains no text of the hidden rows.
+    // The token must contain no text of the hidden rows.
     let bytes = URL_SAFE_NO_PAD.decode(&of_mine).unwrap();
     for hidden in STREAMS.iter().filter(|stream| stream.len() > 1) {
         assert!(!bytes.windows(hidden.len()).any(|part| part == hidden.as_bytes()));
@@ -208,9 +208,9 @@ pub(crate) async fn other_collections_and_sort_orders_are_refused(recto: Recto) 
     assert_eq!(reason, ScanTokenError::OtherSortOrder);
 }
 
-/// Checks tokens on the other kind of store. A token of a scan of all rows is rejected, because
+/// Checks tokens on another kind of store. A token of a scan of all rows must be rejected, because
 /// each kind of store has its own order. If pages can be served for the filter of a scan, its token
-/// is a position, and continues on a copy of the rows in any store.
+/// is a position in their order. Such a token must continue on a copy of the rows in any store.
 pub(crate) async fn on_the_other_kind_of_store(recto: Recto) {
     let keys = fresh(kind(&recto), SCHEMA, OpenOptions::new())
         .await
@@ -263,7 +263,7 @@ pub(crate) async fn they_expire_and_follow_the_keys(recto: Recto) {
     let old = token(&session, "").await;
     recto.rotate_cursor_keys(1).await.unwrap();
     first(&session, "", Some(&old)).await.unwrap();
-    // Another handle learns the new key from the token.
+    // Another handle must learn the new key from the token.
     let new = token(&session, "").await;
     first(&brief, "", Some(&new)).await.unwrap();
     recto.rotate_cursor_keys(0).await.unwrap();
@@ -271,7 +271,7 @@ pub(crate) async fn they_expire_and_follow_the_keys(recto: Recto) {
 }
 
 /// Checks that a scan in a session with a row filter returns each row exactly once, even if it is
-/// interrupted after every step. Some scans read the rows of one partition, like pages. Other scans
+/// interrupted after every step. Some scans read the rows of one partition, like pages. Others
 /// filter the rows of all partitions.
 pub(crate) async fn every_row_comes_once_for_everyone(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
@@ -323,9 +323,9 @@ pub(crate) async fn filters_that_are_none_are_refused(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::Forbidden);
 }
 
-/// Files, one for each version of the token's format. A file has the keys that encrypted the
-/// tokens, the rows of the store, and the tokens with the rows that still follow them. Every later
-/// release must open these tokens. The files are never edited.
+/// Golden files, one for each version of the token's format. A file has the keys that encrypted the
+/// tokens, the rows of the store, and the tokens, each with the rows that still follow it. Every
+/// later release must open these tokens, so never edit the files.
 const GOLDEN: [&str; 1] = [include_str!("golden/scan-token-v1.txt")];
 
 pub(crate) async fn tokens_of_every_version_open(recto: Recto) {

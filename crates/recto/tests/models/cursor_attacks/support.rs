@@ -1,4 +1,4 @@
-//! Rows to which the cursors of the tests lead, and assertions about rejected cursors.
+//! Rows that the cursors of the tests refer to, and assertions about rejected cursors.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ order = ["-at"]
 writes = "append"
 "#;
 
-/// Time at which tests begin, in seconds since 1970: 2026-01-01T00:00:00Z.
+/// Time at which the tests begin, in seconds since 1970: 2026-01-01T00:00:00Z.
 pub(crate) const BEGIN_SECONDS: i64 = 1_767_225_600;
 
 /// Stores the events `0..count` in the partition `stream`, and returns the query for them, newest
@@ -42,7 +42,7 @@ pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> PageQuery
     rows_of(recto, "events", stream, count).await
 }
 
-/// Stores rows as [`events`] does, in a given collection.
+/// Stores rows as [`events`] does, in the collection `collection`, and returns the query for them.
 pub(crate) async fn rows_of(
     recto: &Recto,
     collection: &str,
@@ -55,8 +55,8 @@ pub(crate) async fn rows_of(
     subject.text(&format!("stream = \"{stream}\""), "")
 }
 
-/// Returns the subject of a collection of [`SCHEMA`], or of the view that the store has in its
-/// place.
+/// Returns the subject (tested collection) for a collection of [`SCHEMA`], or for the view that the
+/// store has in its place.
 pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
     let schema = recto.schema();
     let stored = schema.collection(collection).unwrap();
@@ -72,7 +72,7 @@ fn oracle(collection: &Arc<Collection>) -> Oracle {
 }
 
 /// Returns a store that has, for each collection of [`SCHEMA`], a view with the same sort order.
-/// Tests share one store for each kind of store and of view, because creating tables takes long.
+/// Tests share one store for each kind of store and view, because creating tables takes long.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     static STORES: Mutex<Vec<(Kind, &str, Recto)>> = Mutex::const_new(Vec::new());
     let mut stores = STORES.lock().await;
@@ -99,8 +99,9 @@ pub(crate) fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
         .collect()
 }
 
-/// Requests the pages after, before and around a text, and the page with the text as page token. Asserts that
-/// each request is rejected as an invalid cursor with a hint. Returns the reason.
+/// Requests the pages after, before and around `text` as a cursor, and the page with `text` as page
+/// token. Asserts that each request is rejected as an invalid cursor with a hint. Returns the
+/// reason.
 pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> CursorError {
     let mut reasons = Vec::new();
     for asked in [
@@ -116,7 +117,7 @@ pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> Cur
         assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{error}");
         let reason = error.source().unwrap().downcast_ref::<CursorError>().unwrap();
         reasons.push(reason.clone());
-        // Callers never pass an empty text, because an empty page token means the first page.
+        // The text is never empty, because an empty page token means the first page.
     }
     assert!(reasons.windows(2).all(|pair| pair[0] == pair[1]), "{reasons:?}");
     reasons.swap_remove(0)
@@ -129,7 +130,7 @@ pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Rec
     recto
 }
 
-/// Returns the kind of store that `kind` is not.
+/// Returns the other kind of store.
 pub(crate) fn other(kind: Kind) -> Kind {
     match kind {
         Kind::Embedded => Kind::Cassandra,
@@ -137,8 +138,8 @@ pub(crate) fn other(kind: Kind) -> Kind {
     }
 }
 
-/// Returns a second handle of the store of `recto`, as another process would open it. The handle
-/// has its own copy of the cursor keys.
+/// Returns a second handle of the same store, as another process would open it. The handle has its
+/// own copy of the cursor keys.
 pub(crate) async fn second_handle(recto: &Recto, options: OpenOptions) -> Recto {
     Recto::with_store(Arc::clone(recto.store()), options)
         .await

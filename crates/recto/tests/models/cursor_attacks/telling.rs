@@ -1,4 +1,5 @@
-//! Checks which information the error of a rejected cursor, or the cost of the rejection, reveals.
+//! Checks what the error for a rejected cursor reveals to an attacker, and what the cost of the
+//! rejection reveals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use recto_plan::cursor::CursorError;
 use super::counting::{Calls, Counting};
 use super::support::{BEGIN_SECONDS, Clock, events, refused, times};
 
-/// Number of requests that [`refused`] makes.
+/// Number of page requests that [`refused`] makes.
 const REQUESTS: u64 = 4;
 
 pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
@@ -41,10 +42,9 @@ pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
     }
 }
 
-/// Checks that a forged cursor costs the same as an expired cursor: no call of the store, and one
-/// reading of the clock. This holds for an alteration of any part of the cursor. The comment on
-/// `recto_plan::cursor::open` explains that the comparison of tags takes constant time, and that
-/// nothing else is checked before it.
+/// Checks that rejecting a forged cursor costs the same as rejecting an expired one: no store call,
+/// and one reading of the clock. This must be so whichever part of the cursor is altered. The
+/// comment on `recto_plan::cursor::open` explains why the comparison of tags takes constant time.
 pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto) {
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
     let store = Arc::new(Counting {
@@ -54,8 +54,8 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     let options = OpenOptions::new()
         .environment(clock.environment())
         .cursor_lifetime(Duration::from_secs(60));
-    // Another handle writes the rows. A handle that writes also renews its registration, and the
-    // renewals would count as calls.
+    // Let another handle write the rows. A handle that writes also renews its registration, which
+    // would count as calls.
     events(&recto, "telling", 6).await;
     let recto = Recto::with_store(store, options).await.unwrap();
     let query = events(&recto, "telling", 0).await;
@@ -68,7 +68,7 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     assert!(matches!(expired, CursorError::Expired { .. }), "{expired}");
     assert_eq!(expired_calls, (0, 0, 0));
     assert_eq!(expired_readings, REQUESTS);
-    // Change one bit of each byte of nonce, flags, fingerprints, expiry, cells and tag.
+    // Change one bit of each byte after the version and the key id.
     for at in 5..bytes.len() {
         let mut forged = bytes.clone();
         forged[at] ^= 1 << (at % 8);

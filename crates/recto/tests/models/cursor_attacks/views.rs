@@ -1,5 +1,5 @@
-//! Attacks on cursors of views. Each attack is tried on at least one kind of view, and at least one
-//! attack on each kind of view.
+//! Attacks on cursors of views. Each attack is tried on at least one kind of view, and each kind of
+//! view gets at least one attack.
 
 use recto::Recto;
 
@@ -29,7 +29,7 @@ pub(crate) async fn those_of_others_are_refused(recto: Recto) {
         foreign::another_query_of_the_collection_is_refused(recto.clone()).await;
         foreign::another_collection_is_refused(recto).await;
     }
-    // Recto does not interpret a cursor that it cannot open, so the kind of view makes no
+    // Recto reads nothing in a cursor that it cannot decrypt, so the kind of view makes no
     // difference.
     foreign::another_sealing_key_is_refused(viewed(kind(&recto), VIEWS[0]).await).await;
 }

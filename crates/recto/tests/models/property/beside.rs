@@ -1,4 +1,5 @@
-//! Checks of guarantees 1 and 3: pages after, before and around positions, and pages from values.
+//! Checks of pages after, before and around positions, and of pages from values (guarantees 1 and
+//! 3).
 
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
@@ -6,8 +7,8 @@ use recto_testkit::oracle::Row;
 use super::loaded_case::{Failure, LoadedCase, ensure};
 use crate::common::subject::rows;
 
-/// Checks that each requested page of a case has the rows next to its position. Also checks a page
-/// that is read backwards from values.
+/// Checks that each requested page of a test case has the rows next to its position. Also checks a
+/// page that is read backward from values.
 pub(crate) async fn after_and_before(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -30,8 +31,8 @@ pub(crate) async fn after_and_before(asked: &mut LoadedCase<'_>) -> Result<(), F
     Ok(())
 }
 
-/// Checks that each cursor still leads to the rows next to its position after rows were written and
-/// deleted. The deleted rows include the rows of the cursors.
+/// Checks that each cursor still leads to the rows next to its position after other rows were
+/// written and deleted. The cursor's own row may have been deleted, too.
 pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let before = asked.whole().await?;
     for page in &asked.case.moves {
@@ -50,7 +51,7 @@ pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut LoadedCase<'_>)
         };
         let found = asked.page(query, &what).await?;
         asked.same_rows(&rows(&found), cut.rows, &what)?;
-        // Also continue from the cursor of a row of the page that was found.
+        // Also continue from the cursor of a row on the page.
         let Some(last) = found.len().checked_sub(1) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Check of guarantee 6: the number of rows that a page reads.
+//! Check of the number of rows that a page reads: its own rows, and one more row of each row range.
 
 use recto::session::{Explanation, PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession, Page};
@@ -7,8 +7,8 @@ use recto_testkit::generate::Place;
 
 use super::loaded_case::{Failure, LoadedCase, ensure};
 
-/// Checks that a page at any position reads only its own rows and one more row of each source.
-/// Filter scans are excluded, because another guarantee covers them.
+/// Checks that a page at any position reads only its own rows, and one more row of each source (row
+/// range) of its plan. Leaves out queries with filter scans, which another guarantee covers.
 pub(crate) async fn of_pages(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let filter = asked.case.question.filter_text(&asked.case.collection);
     if asked.case.question.allow_filter_scan || filter.len() > MAX_TEXT_BYTES {
@@ -43,7 +43,7 @@ pub(crate) async fn of_pages(asked: &mut LoadedCase<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Checks that a page read at most `most` rows for each source of its plan.
+/// Checks that a page read at most `most` rows for each source (row range) of its plan.
 async fn is_low(
     asked: &LoadedCase<'_>,
     page: &Page<DynamicRecord>,

@@ -1,4 +1,4 @@
-//! Check of guarantee 5: which queries accept a cursor.
+//! Check of which queries accept a cursor (guarantee 5).
 
 use recto::{Cursor, DynamicRecord, ErrorKind, PageQuery};
 use recto_testkit::generate::{Move, Place};
@@ -10,8 +10,8 @@ use crate::common::subject::rows;
 /// Characters of base64url, with which the test alters a cursor.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Checks that a cursor is accepted by its question in every notation, by no other question, and
-/// only if it is unaltered.
+/// Checks that the query of a cursor accepts it in every notation of the query. Other queries must
+/// reject it, and altered cursors must be rejected.
 pub(crate) async fn own_query(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     for page in &asked.case.moves {
@@ -49,8 +49,8 @@ pub(crate) async fn own_query(asked: &mut LoadedCase<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns the same question in another notation: conditions and values in another order, and
-/// values repeated.
+/// Returns an equal query in another notation: with conditions and values in another order, and
+/// with repeated values.
 fn rewritten(question: &Question) -> Question {
     let mut again = question.clone();
     again.conditions.reverse();
@@ -63,9 +63,9 @@ fn rewritten(question: &Question) -> Question {
     again
 }
 
-/// Returns questions that must reject the cursor: the question in reverse order, and the question
-/// without one of its conditions. Questions with the same result are excluded, because they may be
-/// the same question.
+/// Returns queries that must reject the cursor of the case's query: the query in reverse order, and
+/// the query without one of its conditions. Leaves out queries with the same result, because they
+/// may be equal.
 fn others(asked: &LoadedCase<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     let question = &asked.case.question;
     let order = whole.sequence.order().iter();
@@ -89,7 +89,7 @@ fn others(asked: &LoadedCase<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     others
 }
 
-/// Returns altered cursors: one with a changed character, one without its last characters, and one
+/// Returns altered copies of a cursor: with a changed character, without its last characters, and
 /// with an additional character.
 fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     let text = cursor.to_string();
@@ -104,7 +104,7 @@ fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     ]
 }
 
-/// Checks that a query rejects a cursor as invalid, or rejects the query itself.
+/// Checks that Recto rejects the cursor as invalid, or rejects the query itself.
 async fn refuses(
     asked: &mut LoadedCase<'_>,
     query: PageQuery<DynamicRecord>,
@@ -124,8 +124,8 @@ async fn refuses(
             let rows = asked.subject.show(&rows(&page));
             Err(Failure::new(format!("{what}: it was opened\n{rows}")))
         }
-        // The sort order may be unable to serve a modified question, so Recto may
-        // also reject the query.
+        // The sort order may be unable to serve the modified query, so Recto may also reject the
+        // query.
         Err(error) if is_refusal(&error) => Ok(()),
         Err(error) => {
             ensure!(error.kind() == ErrorKind::InvalidCursor, "{what}: {error}");

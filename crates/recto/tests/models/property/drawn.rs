@@ -1,4 +1,4 @@
-//! Generates random test cases, and reports a failed case.
+//! Generator of random test cases, and the report of a failed case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::common::stores::parse;
 use crate::common::subject::{NULLS, NULLS_FIRST, VIEWS};
 use crate::common::{Fresh, Kind, Subject};
 
-/// Environment variable that sets the seed of the random cases.
+/// Environment variable with the seed of the random cases, to repeat a failure.
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
-/// Environment variable with the factor by which the number of random cases is multiplied.
+/// Environment variable with a factor for the number of random cases.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Maximum duration of the simplification of a failed case. A test with a deliberate defect asserts
-/// the simplified case, which takes 30 s to find. The limit leaves time for a busy machine.
+/// Maximum time for simplifying a failed case. One test expects the simplified case of a deliberate
+/// defect, which takes 30 s to find. The limit leaves time for a busy machine.
 const MAX_SHRINKING: Duration = Duration::from_secs(300);
-/// Maximum number of attempts on Cassandra during the simplification. Each attempt creates a
-/// keyspace on the node that all tests share.
+/// Maximum number of attempts on Cassandra while a failed case is simplified. Each attempt creates
+/// a keyspace on a node that all tests share.
 const MAX_CASSANDRA_TRIES: usize = 100;
-/// Maximum number of collections in one store.
+/// Maximum number of tested collections in one store.
 const COLLECTIONS_PER_STORE: u64 = 60;
 
-/// Number of random cases of one test: collections, rows of each collection, and questions on each
-/// collection.
+/// Number of random cases of one test: the number of collections, of rows in each collection, and
+/// of queries on each collection.
 struct Amount {
     collections: u64,
     rows: usize,
@@ -43,7 +43,7 @@ const EMBEDDED: Amount = Amount {
     rows: 80,
     questions: 12,
 };
-/// Number of cases of a test in which pages are read from views.
+/// Number of cases of a test that reads pages from views.
 const VIEWED: Amount = Amount {
     collections: 15,
     rows: 40,
@@ -55,13 +55,13 @@ const CASSANDRA: Amount = Amount {
     questions: 40,
 };
 
-/// Store and configuration with which the cases run.
+/// Store and settings with which test cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ground {
     pub(crate) kind: Kind,
-    /// Deliberate defect of the store, which the test must find.
+    /// Deliberate defect of the store, which the test must find. `None` for a correct store.
     pub(crate) defect: Option<Defect>,
-    /// True if pages are read from views that the test declares.
+    /// True if pages are read from views that the test declares, false if from the base table.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
 }
@@ -69,10 +69,9 @@ pub(crate) struct Ground {
 /// Deliberate defect of a store, which the property tests must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// Reads of the store lose a row.
+    /// Backward reads of the store lose one row.
     Reads,
-    /// The store does not receive the collations of fields, and therefore sorts texts by their
-    /// bytes.
+    /// The store does not know the collations of fields, and therefore sorts text by its bytes.
     ForgetsCollations,
 }
 
@@ -86,7 +85,8 @@ impl Ground {
         }
     }
 
-    /// Returns the Rust expression of this value for a printed test, without the defect.
+    /// Returns a Rust expression for this value without the defect, to print a failed case as a
+    /// test.
     fn expression(self) -> String {
         let new = format!("Ground::new(Kind::{:?})", self.kind);
         match (self.views, self.in_memory) {
@@ -96,8 +96,8 @@ impl Ground {
         }
     }
 
-    /// Returns the view from which pages of the collection with this number are read, if pages are
-    /// read from views.
+    /// Returns the name of the view from which pages of the collection with the id `number` are
+    /// read. Returns `None` if pages are read from the base table.
     fn view(self, number: u64) -> Option<&'static str> {
         self.views.then(|| VIEWS[(number % VIEWS.len() as u64) as usize])
     }
@@ -119,7 +119,7 @@ impl Ground {
             .unwrap()
     }
 
-    /// Creates a store with the collection and the rows of a case.
+    /// Creates a store with the collection and the rows of a test case.
     async fn subject(self, case: &Case) -> Subject {
         let number = case.collection.name.rsplit('_').next();
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
@@ -130,7 +130,8 @@ impl Ground {
         subject
     }
 
-    /// Creates these collections, given by number and content, in a store. Returns their subjects.
+    /// Creates collections in a store, given by number and expected content. Returns the tested
+    /// subject for each.
     async fn subjects(self, recto: Recto, collections: &[(u64, Oracle)]) -> Vec<Subject> {
         if !self.views {
             let collections = || collections.iter().map(|(_, oracle)| oracle.collection());
@@ -150,8 +151,8 @@ impl Ground {
         subjects.collect()
     }
 
-    /// Returns the oracle from which the store's declaration is made: `oracle`, without its
-    /// collations if the store has the defect that ignores them.
+    /// Returns the oracle from which the store's schema is derived. If the store has the defect
+    /// that ignores collations, it is `oracle` without its collations.
     fn said(self, oracle: &Oracle) -> Oracle {
         if self.defect == Some(Defect::ForgetsCollations) {
             return Oracle::new(Arc::clone(oracle.collection()));
@@ -159,7 +160,8 @@ impl Ground {
         oracle.clone()
     }
 
-    /// Checks a guarantee for a case in a new store. Returns the number of pages that were read.
+    /// Checks a guarantee of pages for a test case in a new store. Returns the number of pages
+    /// read.
     pub(crate) async fn check(self, guarantee: Guarantee, case: &Case) -> Result<usize, Failure> {
         guarantee.check(&mut self.subject(case).await, case).await
     }
@@ -185,7 +187,7 @@ fn seed() -> u64 {
     from_environment(SEED_VARIABLE).unwrap_or_else(now)
 }
 
-/// Asserts that a guarantee holds for all random cases of a run.
+/// Asserts that a guarantee of pages holds for all random cases of a run.
 pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     let kind = ground.kind;
     let seed = seed();
@@ -218,8 +220,8 @@ pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     assert!(!is_collated || tally.kinds.contains_key(COLLATED), "{tally}");
 }
 
-/// Creates a store with the random collections of these numbers. Returns the subject of each, its
-/// data, and its random numbers.
+/// Creates a store with random collections, numbered as in `numbers`. For each, returns the tested
+/// subject, its data, and its random generator.
 async fn draw(
     ground: Ground,
     numbers: std::ops::Range<u64>,
@@ -246,7 +248,7 @@ async fn draw(
 }
 
 /// Returns a random collection. If pages are read from views, half of the collections have
-/// collations for fields of their order, and sometimes for a field that a filter scan checks.
+/// collations for order fields, and sometimes for a field that a filter scan checks.
 fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
     let mut collection = generate::collection(rng, &format!("drawn_{number}"));
     let mut collations = Collations::new();
@@ -264,8 +266,8 @@ fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
 
 fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     let mut question = generate::question(rng, data);
-    // Recto checks tuple ranges over nullable fields by a filter scan, so allow one
-    // for views with nulls.
+    // Recto checks tuple ranges over nullable fields by a filter scan, so allow a scan for views
+    // with nulls.
     let view = subject.view.as_ref();
     question.allow_filter_scan |= view.is_some_and(|view| [NULLS, NULLS_FIRST].contains(&view.name));
     let moves = generate::moves(rng, data, &subject.oracle, &question);
@@ -279,10 +281,11 @@ fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     }
 }
 
-/// Simplifies a failed case, and panics with the seed, the failure, and a test to paste.
+/// Simplifies a failed case, and panics with the seed, the failure, and a test to paste into
+/// `pasted.rs`.
 async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, failure: Failure) {
     println!("{SEED_VARIABLE}={seed}: {}; making it simpler", failure.message);
-    // Try the embedded store first: if the case also fails there, attempts are cheap.
+    // Try the embedded store first. If the case also fails there, attempts are fast.
     let embedded = Ground {
         kind: Kind::Embedded,
         ..ground
@@ -301,7 +304,7 @@ async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, fai
     panic!("{}", message(ground, guarantee, seed, &case, &failure));
 }
 
-/// Returns the message of a failed case, which the test prints.
+/// Returns the message with which a failed test describes its case.
 pub(crate) fn message(
     ground: Ground,
     guarantee: Guarantee,
@@ -328,7 +331,7 @@ pub(crate) fn test(ground: Ground, guarantee: Guarantee, case: &Case, seed: u64)
     )
 }
 
-/// Returns the simplest case that fails in the same way.
+/// Returns the simplest case found that fails in the same way as `case`.
 pub(crate) async fn shrink(
     ground: Ground,
     guarantee: Guarantee,
@@ -365,20 +368,20 @@ pub(crate) async fn shrink(
     (case, failure)
 }
 
-/// Statistics of the random cases, which show that every kind of case occurred.
+/// Statistics of the random cases, to check that every kind of case occurred.
 #[derive(Debug, Default)]
 struct Tally {
     cases: usize,
     pages: usize,
     kinds: BTreeMap<&'static str, usize>,
-    /// Types of order columns that occurred. The two fields below have the numbers of partition and
-    /// order columns that occurred.
+    /// Types of order columns that occurred. The next two fields have the numbers of partition
+    /// columns, and of order columns, that occurred.
     types: BTreeSet<String>,
     partition_columns: BTreeSet<usize>,
     order_columns: BTreeSet<usize>,
 }
 
-/// Kinds of conditions and questions that must occur in the random cases.
+/// Kinds of conditions and queries that must occur in the random cases.
 const KINDS: [&str; 9] = [
     "equality",
     "list",
@@ -391,7 +394,7 @@ const KINDS: [&str; 9] = [
     "several rows",
 ];
 
-/// Name of the kind of cases with collations. It occurs only if pages are read from views.
+/// Name of the kind of cases with collations, which occurs only if pages are read from views.
 const COLLATED: &str = "collated";
 
 impl Tally {

@@ -1,4 +1,4 @@
-//! Guarantees of a page. A test checks each guarantee for each test case.
+//! Guarantees that every page fulfills, which property tests check for random cases.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -10,33 +10,36 @@ use super::loaded_case::{Failure, LoadedCase};
 use super::{beside, cost, cursors, keys, traversal};
 use crate::common::Subject;
 
-/// Guarantee of pages. The numbers are those of the list of guarantees in the documentation.
+/// Guarantee that every page fulfills, with its number in the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guarantee {
-    /// 1: the page after a position has the first rows strictly after it, in the query's order. The page
-    /// before a position has the rows nearest before it. Pages around a position and from values follow the
-    /// same rule.
+    /// 1: the page after a position has the first rows strictly after it, in the query's order. The
+    /// page before a position has the nearest rows before it. Pages around a position, and from
+    /// values, follow the same rule.
     AfterAndBefore,
-    /// 2: a traversal returns every row exactly once that exists during the whole traversal. Other
-    /// rows may be added and deleted meanwhile, and the traversal may run forwards or backwards
-    /// with changing page sizes. (`tests/behaviour/snapshot.rs` shows that a page on the embedded
-    /// store reads one moment.)
+    /// 2: reading all pages returns every row that exists all the time exactly once. Other rows may
+    /// be added and deleted in between, and the pages may be read backwards and have changing
+    /// sizes. (`tests/behaviour/snapshot.rs` shows that a page of the embedded store reads one
+    /// snapshot.)
     EveryRowOnce,
-    /// 3: a cursor is a position, not a row. It works after its row is deleted, and any row gives a cursor.
+    /// 3: a cursor is a position, not a row. It works after its row is deleted, and every row has a
+    /// cursor.
     Position,
-    /// 4: a page reports both of its ends correctly. The report is exact in the direction of travel, and
-    /// unknown at the other end unless the query requests it. A cursor is missing only if there are no rows
-    /// in its direction. No empty page ends a list early.
+    /// 4: a page reports correctly whether rows exist before and after it. The report is exact in
+    /// the direction of reading, and unknown at the other end unless the query requests it. A
+    /// cursor is missing only if no rows exist in its direction. No empty page ends a list early.
     Edges,
-    /// 5: a cursor opens for the query that created it, in every notation of the query, and only if the
-    /// cursor is unaltered.
+    /// 5: only the query that created a cursor accepts it, in every notation of the query, and only
+    /// if the cursor is unaltered.
     OwnQuery,
-    /// 6: a page at any depth reads its rows and one more row of each source.
+    /// 6: a page at any depth reads its own rows, and one more row of each source (row range) of
+    /// its plan.
     Cost,
-    /// 7: a page with a budget reports the limit that ended it, and a traversal with such pages loses no row.
-    /// This guarantee covers rows and bytes. Another test covers time, because no seed can repeat it.
+    /// 7: a page with a budget reports the limit that ended it, and reading all such pages loses no
+    /// row. The check covers budgets of rows and bytes. Another test covers time, because no seed
+    /// can repeat it.
     Budgets,
-    /// Reads by key and scans of all rows find the existing rows. This guarantee has no number.
+    /// Without a number: reads by key, and scans of all rows, find exactly the existing rows.
     KeysAndScans,
 }
 
@@ -56,8 +59,8 @@ impl fmt::Display for Guarantee {
 }
 
 impl Guarantee {
-    /// Checks the guarantee for a case whose rows are stored in `subject`. Returns the number of
-    /// pages that were read.
+    /// Checks the guarantee for a test case whose rows are stored in `subject`. Returns the number
+    /// of pages read.
     pub(crate) async fn check(self, subject: &mut Subject, case: &Case) -> Result<usize, Failure> {
         let mut asked = LoadedCase::new(subject, case);
         let checked = AssertUnwindSafe(async {

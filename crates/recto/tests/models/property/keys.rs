@@ -1,4 +1,4 @@
-//! Checks of reads by key, and of scans of whole collections.
+//! Checks of reads by key and of scans of whole collections.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use recto_testkit::oracle::{Oracle, Row};
 
 use super::loaded_case::{Failure, LoadedCase, ensure};
 
-/// Maximum number of token ranges that a scan reads concurrently.
+/// Maximum number of table ranges that a scan reads concurrently.
 const MAX_PARALLEL: usize = 6;
 
-/// Checks that reads by key find existing rows and no others, and that a scan finds all rows of the
+/// Checks that reads by key find exactly the existing rows, and that a scan finds all rows of the
 /// oracle.
 pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     if asked.subject.view.is_some() {
-        // Reads by key and scans use the base table, whose key differs from that of the
-        // view, so skip them.
+        // Reads by key and scans use the base table, whose key differs from the key of the tested
+        // view. Skip them.
         return Ok(());
     }
     for page in &asked.case.moves {
@@ -45,7 +45,7 @@ pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure>
     }
     let all = asked.subject.oracle.rows().to_vec();
     scan(asked, String::new(), &all).await?;
-    // A scan accepts every filter, even if pages could not be served for it.
+    // A scan must accept every filter, even if pages cannot be served for it.
     let filter = asked.case.question.filter_text(&asked.subject.definition);
     if filter.len() > MAX_TEXT_BYTES {
         return Ok(());
@@ -54,7 +54,7 @@ pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure>
     scan(asked, filter, sequence.rows()).await
 }
 
-/// Checks that a scan with this filter finds each of these rows once, and no other row.
+/// Checks that a scan with the given filter finds each row in `rows` once, and no other row.
 async fn scan(asked: &mut LoadedCase<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
     let session = LocalSession::new(asked.subject.recto.clone());
     let what = format!("scanned, {filter:?}");
@@ -69,7 +69,7 @@ async fn scan(asked: &mut LoadedCase<'_>, filter: String, rows: &[Row]) -> Resul
     };
     let mut found = 0;
     loop {
-        // Each step belongs to a new scan, which resumes the previous one.
+        // Drop each scan after one step, and resume with its token.
         let mut steps = session.scan(&asked.case.collection.name, &request);
         let Some(step) = steps.next().await else { break };
         let step = step.map_err(|error| Failure::of(&error, "scan"))?;

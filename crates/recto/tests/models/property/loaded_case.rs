@@ -7,21 +7,21 @@ use recto_testkit::oracle::{Cut, Row, Sequence};
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// Description of a failed check of a case.
+/// Failed check of a test case.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) kind: FailureKind,
 }
 
-/// Kind of a failure. A simplified case must fail in the same way as the original case.
+/// Kind of a failed check. A simplified case must fail in the same way as the original case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// A page has wrong content.
     Wrong,
     /// The query was rejected.
     Refused,
-    /// Another error.
+    /// The query failed with another error.
     Error,
 }
 
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// Returns whether an error rejects the query itself, independent of the requested page.
+/// Returns whether an error rejects the query itself, whichever page is requested.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -53,7 +53,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Returns a failure from the calling function if a condition is false.
+/// Returns a [`Failure`] from the calling function if a condition is false.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
@@ -63,7 +63,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Test case, and a stored collection that has its rows.
+/// Test case, with a stored collection that has its rows.
 pub(crate) struct LoadedCase<'a> {
     pub(crate) subject: &'a mut Subject,
     pub(crate) case: &'a Case,
@@ -71,15 +71,14 @@ pub(crate) struct LoadedCase<'a> {
     pub(crate) pages: usize,
 }
 
-/// All rows of the answer to a question, and the cursor of each row.
+/// All rows that a query must return, and the cursor of each row.
 pub(crate) struct Whole {
     pub(crate) sequence: Sequence,
     pub(crate) cursors: Vec<Cursor>,
 }
 
 impl Whole {
-    /// Returns the row, and its cursor, to which a requested page refers, or `None` if there are no
-    /// rows.
+    /// Returns the row and cursor to which a page request refers, or `None` if there are no rows.
     pub(crate) fn of(&self, page: &Move) -> Option<(&Row, &Cursor)> {
         let index = page.row.checked_rem(self.cursors.len())?;
         Some((&self.sequence.rows()[index], &self.cursors[index]))
@@ -97,7 +96,8 @@ impl<'a> LoadedCase<'a> {
         }
     }
 
-    /// Returns the request for the page with this number. Requests repeat after the last one.
+    /// Returns the request for the page with index `page`. The case's requests repeat after the
+    /// last one.
     pub(crate) fn page_move(&self, page: usize) -> &'a Move {
         &self.case.moves[page % self.case.moves.len()]
     }
@@ -122,8 +122,8 @@ impl<'a> LoadedCase<'a> {
         })
     }
 
-    /// Returns the query for a requested page, relative to a row's cursor or from given values, and
-    /// the rows that the page must have. Returns `None` if the page cannot be checked.
+    /// Returns the query for a requested page (next to a row's cursor, or from given values), and
+    /// the rows that it must return. Returns `None` if the request cannot be checked.
     pub(crate) fn beside<'s>(
         &self,
         sequence: &'s Sequence,
@@ -136,8 +136,8 @@ impl<'a> LoadedCase<'a> {
             query = query.both_edges();
         }
         if page.place == Place::From {
-            // If the question leaves a field without any possible value, it is undefined whether
-            // `=` fixes that field, so check no such page.
+            // If the query excludes all values of a field, it is undefined whether `=` fixes that
+            // field. Do not check such a page.
             let is_open = !self.subject.oracle.leaves_no_value(&self.case.question)
                 && self.can_start_at(sequence, page);
             return is_open.then(|| (query.from(page.from.clone()), sequence.from(&page.from, size)));
@@ -151,9 +151,9 @@ impl<'a> LoadedCase<'a> {
         })
     }
 
-    /// Returns whether the start values of a page are only for columns of the subject. In a view,
-    /// the key column of the store's collection follows the columns of the order and precedes the
-    /// columns of the partition. It has no start value.
+    /// Returns whether a page can start at the request's values. In a view, the key column of the
+    /// store's collection comes before the partition columns, and has no start value. A page can
+    /// therefore not start at values of later columns.
     fn can_start_at(&self, sequence: &Sequence, page: &Move) -> bool {
         let base = self.case.collection.base();
         let is_behind = |(field, _): &(usize, Direction)| {
@@ -165,8 +165,8 @@ impl<'a> LoadedCase<'a> {
         self.subject.view.is_none() || own.is_none_or(|own| page.from.len() <= own)
     }
 
-    /// Executes the writes before a page. Returns the rows that were stored and the rows that were
-    /// deleted.
+    /// Executes the writes that a page request prescribes. Returns the stored rows and the deleted
+    /// rows.
     pub(crate) async fn write(&mut self, writes: &[Change]) -> (Vec<Row>, Vec<Row>) {
         let (mut stored, mut deleted) = (Vec::new(), Vec::new());
         for change in writes {
@@ -204,8 +204,8 @@ impl<'a> LoadedCase<'a> {
     }
 }
 
-/// Checks that a page reports these values about rows before and after it. The page must have a
-/// cursor on each side on which there may be rows.
+/// Checks what a page reports about rows before and after it. On each side with possible rows, the
+/// page must have a cursor.
 pub(crate) fn edges_are(
     page: &Page<DynamicRecord>,
     before: Option<bool>,

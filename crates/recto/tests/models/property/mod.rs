@@ -1,13 +1,13 @@
-//! Property tests of each guarantee of a page, on both stores. The tests compare pages with the
-//! oracle, for random collections of every orderable type, rows at the limits of their types,
-//! questions of every kind, and pages of changing sizes.
+//! Property tests of the guarantees of pages, on both stores. The tests compare pages with the
+//! oracle (an independent implementation). The cases are random collections of every orderable
+//! type, rows at the limits of their types, queries of every kind, and pages of changing sizes.
 //!
-//! Each run uses new random cases. If a case fails, the test simplifies it, prints its seed, and
-//! prints it as a Rust test that can be pasted into `pasted.rs`.
+//! Each run uses new random cases. If a case fails, the test simplifies it, and prints its seed. It
+//! also prints the case as a Rust test that can be pasted into `pasted.rs`.
 //!
 //! - `RECTO_TEST_SEED=…` repeats the cases of a seed.
 //! - `RECTO_TEST_SCALE=20` tests twenty times as many cases, for a long run. On the embedded store
-//!   it multiplies the number of collections. On Cassandra it multiplies the number of questions,
+//!   it multiplies the number of collections. On Cassandra it multiplies the number of queries,
 //!   because each table takes memory of the node that all tests share.
 
 mod beside;
@@ -25,11 +25,11 @@ use crate::common::{Kind, Scope, Suite, run};
 use drawn::Ground;
 use guarantee::Guarantee;
 
-/// Defines the tests `embedded::NAME` and `cassandra::NAME` for each guarantee, and tests of the
-/// same guarantee with pages of views on three stores.
+/// Defines, for each guarantee, the tests `embedded::NAME` and `cassandra::NAME`, and tests that
+/// read pages of views on three stores.
 macro_rules! properties {
     ($($name:ident: $guarantee:ident),+ $(,)?) => {
-        /// Test suite of this module.
+        /// Test suite of all property tests. Its stores are removed after the last test.
         static TESTS: Suite = Suite::new(
             module_path!(),
             5 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS

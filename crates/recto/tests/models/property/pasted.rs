@@ -1,4 +1,5 @@
-//! Printed tests: failures of earlier runs, and the expected output of the tests of the printer.
+//! Tests that the property tests printed: failures of earlier runs, and the expected output of the
+//! printer.
 
 use recto_testkit::generate::{Case, Move, Place};
 
@@ -6,10 +7,10 @@ use super::drawn::Ground;
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// Number of tests of this module, for the suite. Increase it for each pasted test.
+/// Number of tests in this module, which the suite needs. Increase it for each pasted test.
 pub(crate) const TESTS: usize = 3;
 
-/// Asserts that a guarantee holds for a case.
+/// Asserts that a guarantee of pages holds for a test case.
 fn holds(guarantee: Guarantee, ground: Ground, case: &Case) {
     let _scope = Scope::new(&super::TESTS);
     let pages = run(ground.check(guarantee, case)).unwrap_or_else(|failure| panic!("{}", failure.message));

@@ -1,5 +1,5 @@
-//! Tests of the property tests, on stores with a deliberate defect. They check that the property
-//! tests find a failure, simplify it, and print it as a test that compiles and describes the same
+//! Tests of the property tests, on stores with a deliberate defect. The property tests must find
+//! the defect, simplify the failed case, and print it as a test that compiles and has the same
 //! case.
 
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::drawn::{Defect, Ground, message, shrink, test};
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// Number of tests of this module, for the suite.
+/// Number of tests in this module, which the suite needs.
 pub(crate) const TESTS: usize = 3;
-/// Index of the row that each backward read of a slice loses.
+/// Index of the row that each backward read of a slice loses, the deliberate defect.
 const LOST: usize = 2;
 
-/// Store that loses the third row of each backward read.
+/// Store wrapper with a deliberate defect: it loses the third row of each backward read.
 pub(crate) struct Planted(Arc<dyn Store>);
 
 struct PlantedSnapshot(Arc<dyn Snapshot>);
@@ -62,7 +62,7 @@ impl StoreWrapper for Planted {
     }
 }
 
-/// Asserts that `pasted.rs` contains the printed test.
+/// Asserts that `pasted.rs` contains a printed test, so that the printed test is known to compile.
 fn assert_is_pasted(printed: &str) {
     let pasted = include_str!("pasted.rs");
     assert!(
@@ -71,7 +71,8 @@ fn assert_is_pasted(printed: &str) {
     );
 }
 
-/// Returns a case with more rows, fields, conditions and pages than are needed to show the defect.
+/// Returns a test case with more rows, fields, conditions and pages than are needed to find the
+/// defect.
 fn large() -> Case {
     let mut case = Case::declared(
         r#"
@@ -137,8 +138,8 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
             test(planted, guarantee, &case, 0)
         );
         assert_eq!((case.collection.fields.len(), case.moves.len()), (2, 1));
-        // Without the planted defect, the simplified case succeeds, so only the defect
-        // causes the failure.
+        // Without the deliberate defect, the simplified case must succeed. Otherwise it would show
+        // another failure.
         assert!(sound.check(guarantee, &case).await.is_ok());
         let printed = test(planted, guarantee, &case, 0);
         assert!(message(planted, guarantee, 0, &case, &failure).contains(&printed));
@@ -146,8 +147,8 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
     });
 }
 
-/// Checks that the property tests find a view that sorts a text by its bytes although the case
-/// declares a language.
+/// Checks that the property tests find a view that sorts text by its bytes, although the case
+/// declares a collation.
 #[test]
 fn a_collation_that_is_ignored_is_found() {
     let _scope = Scope::new(&super::TESTS);
@@ -192,7 +193,7 @@ writes = "append"
     });
 }
 
-/// Checks that a printed test contains all parts that a case can have.
+/// Checks that a printed test contains everything that a test case can have.
 #[test]
 fn all_of_a_case_is_printed() {
     let _scope = Scope::new(&super::TESTS);

@@ -1,4 +1,4 @@
-//! Checks of guarantees 2, 4 and 7: traversals of all pages from one end of a query to the other.
+//! Checks that read all pages from one end of a query to the other (guarantees 2, 4 and 7).
 
 use recto::{DynamicRecord, Page, PageQuery, Stop};
 use recto_testkit::generate::Place;
@@ -7,11 +7,11 @@ use recto_testkit::oracle::Row;
 use super::loaded_case::{Failure, LoadedCase, edges_are, ensure};
 use crate::common::subject::rows;
 
-/// Maximum number of pages of a traversal for each row that it returns or examines. The check fails
-/// if a traversal has more pages, because it then makes no progress.
+/// Maximum number of pages for each row that is returned or examined. With more pages, the reading
+/// makes no progress, and the check fails.
 const MAX_PAGES_PER_ROW: usize = 4;
 
-/// Traversal of all pages of a query, and the rows that it returned, in the query's order.
+/// Reading of all pages of a query, and the rows returned so far, in the query's order.
 struct Traversal {
     backwards: bool,
     found: Vec<Row>,
@@ -30,7 +30,7 @@ impl Traversal {
         }
     }
 
-    /// Returns the query of the first page of the traversal.
+    /// Returns the query for the first page.
     fn start(&self, asked: &LoadedCase<'_>) -> PageQuery<DynamicRecord> {
         let (query, size) = (asked.query.clone(), asked.page_move(0).size);
         if self.backwards {
@@ -40,7 +40,7 @@ impl Traversal {
         }
     }
 
-    /// Adds the rows of a page to the result. Returns the query of the next page, or `None` at the
+    /// Adds the rows of a page to the result. Returns the query for the next page, or `None` at the
     /// end.
     fn next(
         &mut self,
@@ -73,11 +73,11 @@ impl Traversal {
     }
 }
 
-/// Checks a traversal while rows are written and deleted between pages:
+/// Reads all pages while rows are written and deleted between them, and checks the result:
 ///
-/// - It returns each row that exists during the whole traversal exactly once and in order.
-/// - It returns no row twice, and no row that never existed.
-/// - Without writes, its result agrees with the oracle.
+/// - Each row that exists all the time is returned exactly once, in order.
+/// - No row is returned twice, and no row that never existed.
+/// - Without writes, the result agrees with the oracle.
 pub(crate) async fn every_row_once(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     for writing in [false, true] {
         let start = asked.subject.oracle.ask(&asked.case.question);
@@ -130,8 +130,8 @@ pub(crate) async fn every_row_once(asked: &mut LoadedCase<'_>) -> Result<(), Fai
     Ok(())
 }
 
-/// Checks what pages report about rows before and after them: during a traversal, next to rows, and
-/// with budgets.
+/// Checks what pages report about rows before and after them: while all pages are read, next to
+/// rows, and with budgets.
 pub(crate) async fn edges(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -183,8 +183,8 @@ pub(crate) async fn edges(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks traversals whose pages may examine only a few rows, or return only a few bytes. They run
-/// from both ends, and in both directions from the middle.
+/// Reads all pages with budgets of a few examined rows, or a few bytes, from both ends, and in both
+/// directions from the middle. Checks that no row is lost.
 pub(crate) async fn on_budgets(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -267,8 +267,8 @@ fn budgeted(
     query
 }
 
-/// Checks that a page with too few rows reports the reason, and that other pages are full or the
-/// last page. Each page must report correctly whether rows follow in its direction.
+/// Checks that a page with too few rows reports the reason, and that every other page is full or
+/// the last. Each page must report correctly whether rows follow in its direction.
 fn said_why(
     asked: &LoadedCase<'_>,
     page: &Page<DynamicRecord>,

@@ -1,5 +1,5 @@
-//! Checks a process that adds a view while another process changes a record with the older schema.
-//! The first process must wait for this change.
+//! Simulation of a process that adds a view while another process changes a record and does not
+//! know the view yet. The first process must wait for that change.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::history::{ChangeAnswer, History};
 use super::records::{self, ChangeEffect, Fields, Place, RecordChange, Tables};
 use super::two::Two;
 
-/// Id of the record that the test moves.
+/// Id of the record that the test changes.
 const ID: i32 = 3;
-/// Time after which the writer has read the record and has sent the conditional write.
+/// Time after which the writer has read the record, and has sent the conditional write.
 const READ: Duration = Duration::from_millis(25);
-/// Time for which the writer is frozen. It still has its lease when it continues.
+/// Time for which the writer is frozen. When it continues, it still has its lease.
 const FROZEN: Duration = Duration::from_secs(8);
 
 /// Adds a view during a change. Returns an error if the views do not agree with the new schema.
-/// `broken` is the promise that the store breaks.
+/// `broken` is a promise that the store breaks on purpose, or `None`.
 pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> Result<(), String> {
     let Two {
         memory,

@@ -1,6 +1,6 @@
-//! Stores that break one promise on which the protocol relies. The tests check that the simulation
-//! reports an error for each broken promise. Otherwise, the simulation would not test whether the
-//! protocol needs the promise.
+//! Store wrappers that break one promise on which the protocol of views relies. For each broken
+//! promise, the simulation must report an error. Otherwise the simulation would not test whether
+//! the protocol needs the promise.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,38 +21,40 @@ use tokio::time::Instant;
 use super::clock::{Clock, Clocks};
 use super::records::{COLLECTION, Tables};
 
-/// Time for which pages get a record as the first read returned it.
+/// Time for which pages get a base row as the first read returned it, if the store breaks the
+/// promise [`Broken::Records`].
 const STALE: Duration = Duration::from_secs(60);
-/// Delay between the acknowledgement of an entry's write and the write itself.
+/// Time from the acknowledgment of a write to a view until its execution, if the store breaks the
+/// promise [`Broken::Acknowledgements`].
 const LATE: Duration = Duration::from_secs(2);
 
-/// Promise of the store, or of the engine, that is broken. The comment of each variant states the
-/// promise.
+/// Promise of the store or the engine that a test breaks on purpose. The comment of each variant
+/// states the promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Deleted entries are removed.
+    /// Promise: a row of a view is removed when it is deleted.
     Deletions,
-    /// Entries that a process puts are stored.
+    /// Promise: each row that a process writes to a view is stored.
     Entries,
-    /// The write of an entry with the greatest version wins over other writes of the entry.
+    /// Promise: of several writes of a view row, the write with the greatest version wins.
     Stamps,
-    /// Entries are stored when the store acknowledges them.
+    /// Promise: a row of a view is stored when the store acknowledges its write.
     Acknowledgements,
-    /// An intent (the record of a begun change) is kept after the process that stored it has ended.
+    /// Promise: an intent (stored record of a change in progress) is kept after its process ended.
     Intents,
-    /// A process that adds a view waits until no process writes with an older schema.
+    /// Promise: a process that adds a view waits until no process writes with an older schema.
     Barrier,
-    /// A page reads the base row of an entry after the entry.
+    /// Promise: a page reads the base row of a view row later than the view row.
     Records,
-    /// A conditional write is applied if the store reports it as applied.
+    /// Promise: a conditional write that the store reports as applied is applied.
     Decisions,
-    /// The conditional write that claims a unique value is applied if the store reports it as
-    /// applied.
+    /// Promise: a conditional write that reserves a unique value (claim) is applied if the store
+    /// reports it as applied.
     Claims,
 }
 
 impl Broken {
-    /// Returns a text that the simulation's error contains if this promise is broken.
+    /// Returns a text that the simulation's error must contain if this promise is broken.
     pub(crate) fn said(self) -> &'static str {
         match self {
             Self::Deletions | Self::Entries | Self::Stamps | Self::Intents | Self::Barrier => {
@@ -65,14 +67,14 @@ impl Broken {
     }
 }
 
-/// Store that does not keep one promise.
+/// Store wrapper that breaks one promise.
 #[derive(Clone)]
 pub(crate) struct BrokenStore {
     store: Arc<dyn Store>,
     broken: Broken,
     clock: Arc<Clock>,
     base: String,
-    /// Records as the first read of a page returned them, with the time of that read.
+    /// For each base row, the result of the first read by a page, and the time of that read.
     read: Arc<Mutex<HashMap<Cells, (Instant, RowSet)>>>,
 }
 
@@ -91,8 +93,7 @@ impl BrokenStore {
         table.name().starts_with(COLLECTION) && table.name() != self.base
     }
 
-    /// Removes those parts of a write of entries that the store loses because of the broken
-    /// promise.
+    /// Removes the parts of a write to views that the store loses because it breaks its promise.
     fn entries(&self, write: &mut PartitionWrite) {
         let now = Clocks(Arc::clone(&self.clock)).now_micros();
         match self.broken {
@@ -173,7 +174,7 @@ impl StoreWrapper for BrokenStore {
 struct BrokenReads {
     store: BrokenStore,
     snapshot: Arc<dyn Snapshot>,
-    /// True if this snapshot has read a view before any records, as a page does.
+    /// True if this snapshot read a view before any base row, as a page does.
     is_of_a_page: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Checks of the stored state at the end of a run.
+//! Checks of the stored data at the end of a simulation run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::handles;
 use super::history::History;
 use super::records::{ALL, Fields, LEDGERS, Tables};
 
-/// Entries of a view by their keys: the cells and the version of each.
+/// Rows of a view by key: the cells and the version of each row.
 type Entries = BTreeMap<Vec<Vec<u8>>, (Cells, Version)>;
 
-/// Stored state to check, and the history with which it must agree.
+/// Stored data to check, and the history of requests with which it must agree.
 pub(crate) struct Checked<'a> {
     /// Store whose tables are scanned.
     pub(crate) scanned: &'a dyn Store,
@@ -25,10 +25,11 @@ pub(crate) struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    /// Checks records, views and answers. Returns the final records as text.
+    /// Checks the records, the views, and the responses that clients got. Returns the final records
+    /// as text.
     ///
     /// # Errors
-    /// Returns an error if a record, a view or an answer is wrong.
+    /// Returns an error if a record, a view or a response is wrong.
     pub(crate) async fn views(&self) -> Result<String, String> {
         let Self {
             scanned,
@@ -95,8 +96,8 @@ impl Checked<'_> {
         Ok(format!("{rows:?}\n"))
     }
 
-    /// Checks that no dead processes and no intents remain, after the changes of dead processes
-    /// were resolved twice.
+    /// Checks that neither dead processes nor intents (records of changes in progress) remain,
+    /// after the changes of dead processes were resolved twice.
     pub(crate) async fn remains(&self) -> Result<(), String> {
         let writers = scan(self.scanned, &Arc::new(Writer::table())).await;
         let dead = |row: &Cells| Writer::read(row.as_row()).unwrap().1.is_dead;
@@ -109,7 +110,7 @@ impl Checked<'_> {
     }
 }
 
-/// Returns all entries of a view.
+/// Returns all rows of a view.
 async fn seen(store: &dyn Store, view: &ViewTable) -> Vec<Seen<KeyCells, Cells>> {
     let rows = scan(store, view.table()).await;
     rows.iter()

@@ -1,7 +1,7 @@
-//! Checks a change of a record's handle (a unique field) by a process that dies at any of its
-//! calls. After each death, other records request the old and the new handle. Other tests freeze
-//! the process at any moment of the change. After it continues, no claim of a handle remains
-//! without its record.
+//! Simulation of a process that changes a record's handle (a unique field) and is killed at any of
+//! its store calls. After each kill, other records request the old and the new handle. Other tests
+//! freeze the process at any moment of the change. After the process continues, every claim
+//! (reservation of a handle) must belong to its record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +19,24 @@ use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
 const TIME: Duration = Duration::from_secs(10);
-/// Upper bound of the number of calls to the store of a change.
+/// Upper bound of the number of store calls of a change.
 const MOST_CALLS: i64 = 50;
 /// Id of the record whose handle changes, ids of two records that request handles, and the old and
-/// new handle.
+/// the new handle.
 const CHANGED: i32 = 2;
 const OTHER: i32 = 3;
 const ANOTHER: i32 = 10;
 const OLD: u8 = 1;
 const NEW: u8 = 2;
-/// Time that a request or an answer takes between the process and the store.
+/// Time that a request or a response takes between the process and the store.
 const WAY: Duration = Duration::from_millis(50);
-/// Upper bound of the number of such times that a change takes, one after another.
+/// Upper bound of the duration of a change, in units of [`WAY`].
 const MOST_WAYS: u32 = 20;
-/// Durations of a freeze. During the first, the lease of the process ends. During the second, other
-/// processes also regard the process as dead.
+/// Durations of a freeze. During the first, the lease of the process expires. During the second,
+/// other processes also regard the process as dead.
 const FROZEN: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(60)];
-/// Maximum time in which a process releases superfluous claims after a freeze.
+/// Maximum time in which a process releases superfluous claims (reservations of unique values)
+/// after a freeze.
 const HEALING: Duration = Duration::from_secs(60);
 
 fn put(id: i32, handle: u8) -> RecordChange {
@@ -51,7 +52,7 @@ fn put(id: i32, handle: u8) -> RecordChange {
     RecordChange::new(id, ChangeEffect::Put(fields))
 }
 
-/// Changes the handle in a process that is killed after this number of calls. Returns whether the
+/// Changes the handle in a process that is killed after `calls` store calls. Returns whether the
 /// change ended before the kill.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
@@ -76,8 +77,8 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "after {calls} calls: {error}"),
         }
     }
-    // The changed record holds one of the two handles, so exactly one other record could
-    // take the other handle.
+    // The changed record has one of the two handles, so exactly one other record could get the
+    // other handle.
     assert_eq!(holders, 1, "after {calls} calls, {cut:?}");
     stage.recover(&last).await;
     let found = stage.checked().views().await;
@@ -97,7 +98,7 @@ pub(crate) async fn keeps_handles_unique_after_a_kill_at_any_call() {
 }
 
 /// Changes a handle in a process that is frozen after `ways` times [`WAY`]. Returns whether the
-/// change was answered before the freeze.
+/// change ended before the freeze.
 async fn freezes_after(ways: u32, frozen: Duration) -> bool {
     let stage = Stage::new().await;
     let gate = Gate::steady(Arc::clone(&stage.memory), WAY);
@@ -120,7 +121,7 @@ async fn freezes_after(ways: u32, frozen: Duration) -> bool {
 }
 
 /// Checks a change of a handle whose process is frozen at each possible moment. Other processes may
-/// resolve its intents, but these do not name the claims.
+/// resolve its intent (record of a change in progress), but an intent does not name the claims.
 pub(crate) async fn freeze_changes_of_a_handle_at_any_moment() {
     for frozen in FROZEN {
         let mut ways = 0;

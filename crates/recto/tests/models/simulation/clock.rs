@@ -1,5 +1,5 @@
-//! Clocks and random numbers of one process, which a seed determines. The clocks follow the virtual
-//! time of sleeping tasks.
+//! Clocks and random numbers of one simulated process, which a seed determines. The clocks follow
+//! the virtual time in which tasks sleep.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Time of a correct clock at the start of a run: a day in 2026, in microseconds since 1970.
+/// Time of a correct clock at the start of a simulation: a day in 2026, in microseconds since 1970.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// Small repeatable generator of random numbers: `SplitMix64`.
+/// Small repeatable random generator: `SplitMix64`.
 pub(crate) struct Random(Mutex<u64>);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number below `end`, which must not be 0.
+    /// Returns a random number below `end`, which must not be 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.bits() % end
     }
@@ -40,10 +40,10 @@ impl Random {
 /// Clocks of one process.
 pub(crate) struct Clock {
     start: Instant,
-    /// Difference between the wall clock and a correct clock.
+    /// Microseconds by which the wall clock is ahead of a correct clock.
     off_micros: AtomicI64,
     random: Random,
-    /// Time for which the monotonic clock stood still.
+    /// Nanoseconds for which the monotonic clock stood still.
     stood_still_nanos: Mutex<u64>,
 }
 
@@ -57,12 +57,12 @@ impl Clock {
         }
     }
 
-    /// Sets the monotonic clock back by this time, as if it had stood still.
+    /// Sets the monotonic clock back by `nanos`, as if it had stood still.
     pub(crate) fn lose(&self, nanos: u64) {
         *self.stood_still_nanos.lock().unwrap() += nanos;
     }
 
-    /// Moves the wall clock forward.
+    /// Moves the wall clock forward by `micros`.
     pub(crate) fn jump(&self, micros: i64) {
         self.off_micros.fetch_add(micros, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Checks a process that drops a view while another process writes a record with an entry in the
-//! view, without reading the record first. The drop must wait for the write. (A writer that changes
-//! a record reads the catalog if a table no longer exists, and continues.)
+//! Simulation of a process that drops a view while another process writes a record, and its row in
+//! the view, without reading the record first. The drop must wait for the write. (A writer that
+//! updates a record would read the catalog if a table no longer exists, and continue.)
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ const BY_WHAT: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
 "#;
-/// Time from the start of the drop to the start of the write. It is shorter than the time for which
-/// a drop waits for readers, after which it waits for writers.
+/// Time between the start of the drop and the start of the write. The drop is then still waiting
+/// for readers, and it waits for writers only afterwards.
 const BEFORE: Duration = Duration::from_secs(12);
-/// Time after which the request of the write is on its way to the store.
+/// Time after which the write request is on its way to the store.
 const SENT: Duration = Duration::from_millis(5);
-/// Time for which the writer is frozen. It still has its lease when it continues.
+/// Time for which the writer is frozen. When it continues, it still has its lease.
 const FROZEN: Duration = Duration::from_secs(9);
 
 async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
@@ -38,7 +38,7 @@ async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
 }
 
 /// Drops a view during a write. Returns an error if the writer fails because of the dropped view.
-/// `broken` is the promise that the store breaks.
+/// `broken` is a promise that the store breaks on purpose, or `None`.
 pub(crate) async fn a_view_is_dropped_beside_a_write(broken: Option<Broken>) -> Result<(), String> {
     let before = Schema::parse(&format!("{EVENTS}{BY_WHAT}")).unwrap();
     let Two {

@@ -1,5 +1,5 @@
-//! Connection that delays the requests of a process by random times, and stops them while the
-//! process is frozen.
+//! Simulated connection that delays the requests of a process by random times, and stops them while
+//! the process is frozen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,13 +13,14 @@ use tokio::sync::Notify;
 
 use super::clock::Random;
 
-/// Maximum time that a request or an answer takes between the process and the store. One in
-/// [`LONG_ONE_IN`] of them may take up to [`MAX_LONG_WAY_MICROS`].
+/// Maximum time in microseconds that a request or a response takes. One in [`LONG_ONE_IN`] of them
+/// may take up to [`MAX_LONG_WAY_MICROS`].
 const MAX_WAY_MICROS: u64 = 20_000;
 const MAX_LONG_WAY_MICROS: u64 = 1_000_000;
 const LONG_ONE_IN: u64 = 8;
 
-/// Connection of one process to the store. While it is closed, no requests and no answers pass.
+/// Connection of a simulated process to the store. While it is closed, no request and no response
+/// passes.
 #[derive(Clone)]
 pub(crate) struct Gate {
     store: Arc<dyn Store>,
@@ -27,7 +28,7 @@ pub(crate) struct Gate {
     is_open: Arc<AtomicBool>,
     opens: Arc<Notify>,
     is_calm: Arc<AtomicBool>,
-    /// Time that each request and each answer takes. `None`: a random time.
+    /// Time that each request and each response takes. `None` for random times.
     way: Option<Duration>,
     passed: Arc<AtomicU64>,
 }
@@ -45,7 +46,7 @@ impl Gate {
         }
     }
 
-    /// Returns a gate at which each request and each answer takes the same time.
+    /// Returns a connection on which each request and each response takes the time `way`.
     pub(crate) fn steady(store: Arc<dyn Store>, way: Duration) -> Self {
         Self {
             way: Some(way),
@@ -53,19 +54,19 @@ impl Gate {
         }
     }
 
-    /// Returns the number of requests that were sent and answered.
+    /// Returns the number of requests that got a response.
     pub(crate) fn requests(&self) -> u64 {
         self.passed.load(Ordering::Relaxed) / 2
     }
 
-    /// Opens or closes the gate for requests and answers. A process whose gate stays closed behaves
-    /// as if it had crashed.
+    /// Opens or closes the connection. A process whose connection stays closed behaves as if it had
+    /// crashed.
     pub(crate) fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         self.opens.notify_waiters();
     }
 
-    /// Ends the long delays. Short random delays continue.
+    /// Ends the long random delays. Short random delays continue.
     pub(crate) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Checks of handles, which are unique: which records certainly have a handle at a moment, and
-//! which claims exist at the end.
+//! Checks of handles (unique values of records): which record certainly has a handle at a moment,
+//! and which claims (reservations of handles) exist at the end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use super::check::scan;
 use super::history::ChangeAnswer;
 use super::records::{Fields, Tables};
 
-/// Handles that records certainly have. A record certainly has the handle of its last change if no
-/// other change of the record can have taken effect since this change began.
+/// Handles (unique values) that records certainly have. A record certainly has the handle of its
+/// last change, if no other change of the record can have taken effect since that change began.
 #[derive(Default)]
 pub(crate) struct Handles(RefCell<BTreeMap<i32, Known>>);
 
@@ -23,11 +23,11 @@ struct Known {
     has: Option<u8>,
     begun: u64,
     under_way: u64,
-    /// True if a change of the record with an unknown outcome may still take effect.
+    /// True if a change of the record has an unknown outcome, so that it may still take effect.
     is_uncertain: bool,
 }
 
-/// Change of a record that has begun.
+/// Change of a record that a client has begun.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
     id: i32,
@@ -48,8 +48,8 @@ impl Handles {
         }
     }
 
-    /// Records the answer to a change. If the change was applied, the record then has `handle` for
-    /// its whole life. `None`: the handle after the change is unknown.
+    /// Records the outcome of a change. If the change was applied, the record has `handle` until
+    /// its next change. `None` means that the handle is then unknown.
     ///
     /// # Errors
     /// Returns an error if two records certainly have the same handle.
@@ -73,8 +73,8 @@ impl Handles {
     }
 }
 
-/// Checks that each record with a handle has the claim of the handle. No two records can then have
-/// the same handle.
+/// Checks that the claim (reservation) of each record's handle belongs to the record. No two
+/// records can then have the same handle.
 pub(crate) async fn check(
     scanned: &dyn Store,
     tables: &Tables,
@@ -95,9 +95,8 @@ pub(crate) async fn check(
         let claim = there.get(key[0].key.cells().next().unwrap());
         let owner = claim.and_then(|claim| claims.owner(claim.as_row()));
         let is_its_own = owner.is_some_and(|owner| owner.get(0) == record.get(0));
-        // The claim of the handle and the row may have different tokens: another change of the
-        // record may have claimed the handle again without being applied. So compare the
-        // owner, not the token.
+        // Compare the owner of the claim, not its token. Another change of the record may have
+        // claimed the handle again with another token, without being applied.
         if !is_its_own || !row.claims.held.contains_key(&claims.number()) {
             return Err(format!(
                 "handle {handle} is claimed by {claim:?}, and should be by {row:?}"

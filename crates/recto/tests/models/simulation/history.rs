@@ -1,4 +1,5 @@
-//! Log of the requests and answers of a run, with which the stored state must agree at the end.
+//! Log of the requests and responses of a simulation run, with which the stored data must agree at
+//! the end.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use recto_protocol::views::Version;
 use super::handles::Handles;
 use super::records::Place;
 
-/// Outcome of a change, as the client knows it.
+/// Outcome of a change, as far as the client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeAnswer {
     Applied(Version),
@@ -17,7 +18,7 @@ pub(crate) enum ChangeAnswer {
     Unknown,
 }
 
-/// History of a run so far.
+/// Log of the requests and responses of a simulation run so far.
 #[derive(Default)]
 pub(crate) struct History {
     told: RefCell<HistoryLog>,
@@ -26,18 +27,18 @@ pub(crate) struct History {
 
 #[derive(Default)]
 struct HistoryLog {
-    /// Greatest version of each record that was acknowledged or returned by a serial read.
+    /// For each record, the greatest version that was acknowledged, or that a serial read returned.
     newest: BTreeMap<i32, Version>,
-    /// Greatest version of each record that was acknowledged as visible in all views.
+    /// For each record, the greatest version that was acknowledged as visible in all views.
     shown: BTreeMap<i32, Version>,
-    /// Content of each version that an answer or a page reported. `None`: the version is a
-    /// deletion.
+    /// For each record and version, its position in the views, as a response or a page reported it.
+    /// `None` if the version is a deletion.
     was: BTreeMap<(i32, Version), Option<Place>>,
-    /// Places (positions in the views) to which clients moved each record.
+    /// Positions in the views to which clients moved each record.
     asked: BTreeSet<(i32, Place)>,
     rows: u64,
-    /// Answer to the append of each entry, by record and number. Only the ledgers, which are
-    /// records with a growing log, have entries.
+    /// Outcome of the append of each entry, by the ids of the record and of the entry. Only ledgers
+    /// (records with a growing log) have entries.
     entries: BTreeMap<(i32, u64), ChangeAnswer>,
     next_entry: u64,
     text: String,
@@ -50,8 +51,8 @@ impl History {
         self.told.borrow().newest.get(&id).copied()
     }
 
-    /// Returns the number of a new entry for the log of a record. Until the answer to its append is
-    /// known, the log may contain it or not.
+    /// Returns the id of a new entry for the log of a record. Until the outcome of its append is
+    /// known, the log may contain the entry or not.
     pub(crate) fn entry(&self, id: i32) -> u64 {
         let mut told = self.told.borrow_mut();
         told.next_entry += 1;
@@ -60,8 +61,8 @@ impl History {
         entry
     }
 
-    /// Records the answer to a change. `before` is the newest version of the record that was known
-    /// when the change began.
+    /// Records the outcome of a change. `before` is the newest known version of the record when the
+    /// change began.
     pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: ChangeAnswer) {
         let mut told = self.told.borrow_mut();
         if let ChangeAnswer::Applied(version) = said {
@@ -79,8 +80,8 @@ impl History {
         writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
     }
 
-    /// Records that a client is about to move a record to a place. `None`: the client deletes the
-    /// record.
+    /// Records that a client is about to move a record to a position in the views. `None` if the
+    /// client deletes the record.
     pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
         self.told
             .borrow_mut()
@@ -88,8 +89,8 @@ impl History {
             .extend(place.map(|place| (id, place)));
     }
 
-    /// Records the place of a record in one of its versions, as the store reported it. `None`: the
-    /// version is a deletion.
+    /// Records the position of a record in the views for one of its versions, as the store reported
+    /// it. `None` if the version is a deletion.
     pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
         let mut told = self.told.borrow_mut();
         let known = *told.was.entry((id, version)).or_insert(place);
@@ -103,9 +104,9 @@ impl History {
         }
     }
 
-    /// Returns for each record the oldest version that a page may show if it is requested now. For
-    /// a verified page, this is the newest known version. For other pages, it is the newest version
-    /// that was acknowledged as visible.
+    /// Returns, for each record, the oldest version that a page may show if it is requested now.
+    /// For a verified page, it is the newest known version. For other pages, it is the newest
+    /// version that was acknowledged as visible.
     pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
         let told = self.told.borrow();
         if is_verified {
@@ -115,8 +116,8 @@ impl History {
         }
     }
 
-    /// Records that a page showed a record. `known` is the result of [`known`](Self::known) when
-    /// the page was requested.
+    /// Records that a page showed a record. `known` is the result of [`known`](Self::known) at the
+    /// time of the page request.
     pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
         self.was(id, version, Some(place), false);
         let mut told = self.told.borrow_mut();
@@ -134,7 +135,7 @@ impl History {
         }
     }
 
-    /// Records an error that a reader found, if it is the first error.
+    /// Records an error that a reader found. Only the first error is kept.
     pub(crate) fn is_wrong(&self, wrong: String) {
         self.told.borrow_mut().wrong.get_or_insert(wrong);
     }
@@ -144,8 +145,8 @@ impl History {
         self.told.borrow().rows
     }
 
-    /// Records that a serial read returned a version of a record, or `None` if there is no record.
-    /// `before` is the newest version that was known when the read began.
+    /// Records that a serial read returned a version of a record, or `None` if the record does not
+    /// exist. `before` is the newest known version when the read began.
     pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
         let mut told = self.told.borrow_mut();
         if version < before {
@@ -158,8 +159,8 @@ impl History {
         }
     }
 
-    /// Checks that the log of a record contains each acknowledged entry once, and no rejected
-    /// entry.
+    /// Checks that the log of a record contains each acknowledged entry exactly once, and no
+    /// rejected entry.
     pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
         let told = self.told.borrow();
         let entries: Vec<u64> = log
@@ -182,7 +183,7 @@ impl History {
         Ok(())
     }
 
-    /// Returns the first error that was found in answers and pages, if there is one.
+    /// Returns the first error found in responses and pages, if there is one.
     pub(crate) fn wrong(&self) -> Result<(), String> {
         self.told.borrow().wrong.clone().map_or(Ok(()), Err)
     }

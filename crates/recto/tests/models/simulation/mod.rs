@@ -1,14 +1,14 @@
-//! Simulation of the real engine in virtual time. A seed determines all events.
+//! Simulation of the engine in virtual time. A seed determines all events.
 //!
-//! - Several processes write to one store. Their clocks differ, and some of them crash, or are
-//!   frozen and continue.
+//! - Several processes write to one store. Their clocks differ, and some of them crash, or freeze
+//!   and continue.
 //! - The store has no transactions, and loses, delays and repeats requests.
 //! - In every other run, one process changes the schema.
 //!
-//! The run ends with these checks: each view has exactly the entries of the current versions, and
-//! every acknowledged write is stored. Versions only rose, and no two records have the same handle.
-//! During the run, verified and unverified pages show nothing older than the acknowledged versions,
-//! and show each unchanged record once.
+//! At the end of a run, each view must have exactly the rows of the current records, and every
+//! acknowledged write must be stored. Versions must only have increased, and no two records may
+//! have the same handle (unique value). During the run, no page may show an older version than it
+//! was promised to, and each unchanged record must appear once.
 //!
 //! `RECTO_TEST_SEED=…` repeats the run of one seed exactly. `RECTO_TEST_SCALE=20` runs twenty times
 //! as many seeds.
@@ -41,11 +41,12 @@ use world::World;
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Number of seeds that run at each push.
+/// Number of seeds in a normal run.
 const SEEDS: u64 = 25;
 /// Number of seeds of the slow test.
 const SLOW_SEEDS: u64 = 500;
-/// Maximum number of seeds to try until the simulation reports an error for a broken promise.
+/// Maximum number of seeds to try until the simulation reports an error for a broken promise of the
+/// store.
 const MAX_SEEDS_TO_NOTICE: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
@@ -56,7 +57,7 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
-/// Runs a future in virtual time.
+/// Runs a future in virtual time: sleeping takes no real time.
 fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -65,7 +66,7 @@ fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Executes the run of a seed. Returns its outcome as text for comparison, or an error.
+/// Executes the simulation for a seed. Returns its outcome as text, to compare runs, or an error.
 fn run(seed: u64) -> Result<String, String> {
     in_virtual_time(World::run(seed, None))
 }
@@ -101,8 +102,8 @@ fn views_are_exact_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment variable `RECTO_TEST_SEED` names. Without this variable, runs `count`
-/// seeds, multiplied by the factor in `RECTO_TEST_SCALE`.
+/// Runs the seed in the environment variable `RECTO_TEST_SEED`, if it is set. Otherwise runs
+/// `count` seeds, multiplied by `RECTO_TEST_SCALE`.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -125,11 +126,11 @@ fn run_seeds(count: u64) {
     });
 }
 
-/// Asserts that the simulation reports an error if the store breaks this promise of the protocol.
+/// Asserts that the simulation reports an error if the store breaks a promise on which the protocol
+/// relies.
 fn notices(broken: Broken) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
-        // The simulation may correctly report another error first, so a seed with another
-        // error does not count.
+        // The simulation may correctly report another error first. Do not count such a seed.
         if let Err(wrong) = in_virtual_time(World::run(seed, Some(broken)))
             && wrong.contains(broken.said())
         {

@@ -1,4 +1,4 @@
-//! Process of the simulation: the engine behind a gate, and its clients.
+//! Simulated process: the engine behind a connection with delays, and its clients.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,16 +17,17 @@ use super::records::{
     self, ChangeEffect, Fields, LEDGERS, Place, RARE, RECORDS, RecordChange, STAYING, Tables,
 };
 
-/// Maximum duration of a request to the store, and of a change.
+/// Maximum duration of a store request, and of a change.
 const TIME: Duration = Duration::from_secs(3);
-/// Maximum pause of a client between two changes.
+/// Maximum pause of a client between two changes, in milliseconds.
 const MAX_THINKING_MILLIS: u64 = 700;
 /// Number of clients of a process.
 const CLIENTS: u64 = 3;
-/// Number of different handles. It is smaller than the number of records that request one.
+/// Number of different handles (unique values). It is less than the number of records that request
+/// one, so that conflicts occur.
 const HANDLES: u64 = 8;
 
-/// Process whose clients read and write records.
+/// Simulated process whose clients read and write records.
 pub(crate) struct Process {
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<Clock>,
@@ -62,7 +63,7 @@ impl Process {
         }))
     }
 
-    /// Starts the clients and one reader. They send requests until [`rest`](Self::rest) is called.
+    /// Starts the clients and one reader, which send requests until [`rest`](Self::rest) is called.
     pub(crate) fn work(self: &Rc<Self>) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -95,7 +96,7 @@ impl Process {
         });
     }
 
-    /// Makes the clients stop, and ends the long delays of the gate.
+    /// Makes the clients stop, and ends the long delays of the connection.
     pub(crate) fn rest(&self) {
         self.is_resting.set(true);
         self.gate.calm();
@@ -127,7 +128,7 @@ impl Process {
             }
         }
         if self.random.one_in(20) {
-            // Simulates a caller that cancels a change.
+            // Simulate a caller that cancels a change by dropping its future.
             let gone = self.change(self.moves(id), None);
             let soon = Duration::from_millis(self.random.below(100));
             drop(tokio::time::timeout(soon, gone).await);
@@ -170,15 +171,14 @@ impl Process {
         }
     }
 
-    /// Appends an entry to the log of a record, on condition that the record still has the version
-    /// that was read.
+    /// Appends an entry to the log of a record, if the record still has the version that was read.
     async fn append(&self, id: i32) {
         let Some(found) = self.tables.read(&self.gate, id, None).await else {
             return;
         };
         let entry = self.history.entry(id);
-        // A process that resolved an intent of a record without a row left a row without a record.
-        // Treat such a row as missing.
+        // A process that resolved an intent (record of a change in progress) for a missing record
+        // may have left a row without a record. Treat the row as missing.
         let found = found.row.and_then(|row| Some((row.version, row.record?)));
         let mut fields = found
             .as_ref()

@@ -1,4 +1,4 @@
-//! Readers that traverse lists page by page while processes change the rows of the lists.
+//! Simulated readers that read lists page by page while processes change their rows.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,25 +19,26 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(300);
 /// Maximum number of rows of a page.
 const MAX_PAGE_ROWS: u64 = 4;
-/// Ids of the records that do not change.
+/// Ids of the records that no process changes.
 const STAYS: Range<i32> = RECORDS..RECORDS + STAYING;
-/// Upper bound of the number of pages of any list.
+/// Upper bound of the number of pages that any list has.
 const MAX_PAGES: usize = 100;
 
-/// List of records that a reader traverses: a filter, an order, and a view.
+/// List that a reader reads page by page: a filter, an order, and a view.
 struct List {
-    /// Statuses of the records of the list, in order. The rows of two statuses are merged. If
+    /// Statuses of the records in the list, in order. If there are two, their rows are merged. If
     /// empty, the list has records of any status.
     statuses: Vec<u8>,
-    /// Note of the records of the list. A list by note has only records whose field `at` is set.
+    /// Note of the records in the list, or `None` for any note. A list by note has only records
+    /// whose field `at` is set.
     note: Option<u8>,
-    /// Name of the view that the query names, if it names one.
+    /// Name of the view that the query names. `None` if it names none.
     view: Option<&'static str>,
-    /// True if the list is sorted by ascending `at`. False: descending.
+    /// True if the list is sorted by ascending `at`, false if by descending `at`.
     rises: bool,
     is_verified: bool,
-    /// True if a record that moves may appear twice for a moment, because its entries are in two
-    /// buckets and the page does not check the record.
+    /// True if a record that moves may appear twice for a moment: its two view rows are in
+    /// different buckets, and the page does not check them against the record.
     may_be_twice: bool,
     /// Number of rows of each page.
     rows: u32,
@@ -73,7 +74,7 @@ impl List {
             view,
             may_be_twice: !is_verified && views.iter().any(|view| view.bucket.is_some()),
             rises: note.is_some() != is_changed,
-            // Pages of `by_note` are not verified against the records.
+            // Pages of the view `by_note` are not verified against the records.
             is_verified,
             rows: 1 + random.below(MAX_PAGE_ROWS) as u32,
         }
@@ -85,13 +86,13 @@ impl List {
         has_note && (self.statuses.is_empty() || place.status.is_some_and(is_of_status))
     }
 
-    /// Returns the sort key of a record in the list.
+    /// Returns the sort key of a record in the list, given its fields that determine its position.
     fn order(&self, id: i32, place: &Place) -> (bool, i32, i32) {
         let at = place.at.unwrap_or_default();
         (place.at.is_none(), if self.rises { at } else { -at }, id)
     }
 
-    /// Returns the ids of the records that do not change, in the order of the list.
+    /// Returns the ids of the list's records that no process changes, in the order of the list.
     fn staying(&self) -> Vec<i32> {
         let mut ids: Vec<i32> = STAYS.filter(|id| self.has(&Place::of_staying(*id))).collect();
         ids.sort_by_key(|id| self.order(*id, &Place::of_staying(*id)));
@@ -120,7 +121,7 @@ impl List {
     }
 }
 
-/// Reader of random lists.
+/// Simulated reader of random lists.
 pub(crate) struct Reader {
     recto: Recto,
     history: Rc<History>,
@@ -137,8 +138,8 @@ impl Reader {
         }
     }
 
-    /// Reads a random list from one end to the other, until a page fails too often. Returns whether
-    /// the reader reached the end.
+    /// Reads a random list from one end to the other, unless a page fails too often. Returns
+    /// whether the reader reached the end.
     pub(crate) async fn traverse(&self) -> bool {
         let list = List::drawn(&self.random, &self.recto.schema());
         let is_back = self.random.one_in(2);
@@ -170,7 +171,7 @@ impl Reader {
         false
     }
 
-    /// Returns a page and the ids of its records, or `None` if the page failed too often.
+    /// Reads a page. Returns the page and the ids of its records, or `None` if it failed too often.
     async fn page(
         &self,
         list: &List,
@@ -210,7 +211,7 @@ impl Reader {
     }
 }
 
-/// Returns the id of a record, and its place in the views.
+/// Returns the id of a record, and its fields that determine its position in the views.
 fn shown(record: &DynamicRecord) -> (i32, Place) {
     let json = Json::from(record.to_json());
     let number = |field: &str| json.get(field)?.as_i64().map(|number| number as i32);

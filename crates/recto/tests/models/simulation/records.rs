@@ -1,5 +1,5 @@
-//! Collection of the simulation. Some of its records (ledgers) have a log that only grows. Other
-//! records are changed in every way.
+//! Collection of the simulation. Some of its records (ledgers) have a log that only grows. Others
+//! are changed in every way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fields = ["status"]
 verify = false
 "#;
 
-/// Schema after the change: one view is added, one is changed, and one is dropped.
+/// Schema after the change: it adds a view, changes one, and drops one.
 pub(crate) const CHANGED_SCHEMA: &str = r#"
 [collection.records]
 fields = { id = "int", status = "text", at = "int", log = "text", note = "text", handle = "text" }
@@ -49,7 +49,8 @@ order = ["-at"]
 nulls = "skip"
 "#;
 
-/// Parses a schema. If `in_buckets` is true, its views have buckets of at most two rows.
+/// Parses a schema. If `in_buckets` is true, its views are divided into buckets of at most two
+/// rows.
 fn schema(text: &str, in_buckets: bool) -> Schema {
     let bucket = if in_buckets { "bucket = { rows = 2 }\n" } else { "" };
     let text = text.replace("order = [", &format!("{bucket}order = ["));
@@ -59,8 +60,8 @@ fn schema(text: &str, in_buckets: bool) -> Schema {
 /// Changes the schema to [`CHANGED_SCHEMA`], with or without buckets.
 pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Result<()> {
     let schema = schema(CHANGED_SCHEMA, in_buckets);
-    // Another process, or this one, may have made the change before, so remove the view only
-    // if it still exists.
+    // The change may have been made before, by this or another process. Remove the view only if it
+    // still exists.
     let has_it = recto.schema().to_toml().contains("by_note");
     let options = if has_it {
         ApplyOptions::new().remove("records.by_note")
@@ -70,7 +71,7 @@ pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Res
     recto.apply_with(&schema, &options).await.map(drop)
 }
 
-/// Returns the tables of [`CHANGED_SCHEMA`] after it was applied.
+/// Returns the tables of [`CHANGED_SCHEMA`], after the schema was applied.
 pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
     let statuses = recto.views().await.unwrap();
     let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
@@ -79,14 +80,14 @@ pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
 
 pub(crate) const COLLECTION: &str = "records";
 /// Number of ledgers: records whose log grows. Each change of a ledger is conditional on the
-/// version that was read.
+/// version that the client read.
 pub(crate) const LEDGERS: i32 = 2;
-/// Number of ledgers plus the number of records that are put, inserted and deleted.
+/// Number of frequently changed records: the ledgers, and records that are put, inserted and
+/// deleted.
 pub(crate) const RECORDS: i32 = 4;
-/// Number of records that do not change.
+/// Number of records that no process changes.
 pub(crate) const STAYING: i32 = 5;
-/// Number of records that change rarely. An error in one change is then not hidden by the next
-/// change.
+/// Number of records that change rarely, so that a wrong change is not hidden by the next one.
 pub(crate) const RARE: i32 = 16;
 /// Number of all records.
 pub(crate) const ALL: i32 = RECORDS + STAYING + RARE;
@@ -96,7 +97,7 @@ const AT: usize = 2;
 const LOG: usize = 3;
 const NOTE: usize = 4;
 const HANDLE: usize = 5;
-/// Number of the table that stores the claims of handles.
+/// Id of the table of claims (reservations) of handles, in the numbering of views.
 const UNIQUE: ViewNumber = ViewNumber(3);
 
 /// Tables of the collection: the base table, views and claims.
@@ -112,8 +113,8 @@ impl Tables {
         Self::of(schema(SCHEMA, in_buckets), number)
     }
 
-    /// Returns the tables of a schema. `number_of` returns the number of each view's table by the
-    /// name of the view.
+    /// Returns the tables of a schema. `number_of` returns the number in the name of a view's
+    /// table.
     fn of(schema: Schema, number_of: impl Fn(&str) -> u64) -> Self {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
@@ -136,7 +137,7 @@ impl Tables {
             .collect()
     }
 
-    /// Reads the base row of a record from the store, at this consistency level.
+    /// Reads the base row of a record from the store, with the given consistency level.
     pub(crate) async fn read(
         &self,
         store: &dyn Store,
@@ -180,7 +181,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the place of the unchanged record with this id.
+    /// Returns the position fields of the unchanged record with the given id.
     pub(crate) fn of_staying(id: i32) -> Self {
         Self {
             status: Some(u8::from(id % 2 == 0)),
@@ -209,7 +210,7 @@ fn text(which: Option<u8>) -> Option<String> {
 }
 
 impl Fields {
-    /// Returns the fields of a record with this place, an empty log and no handle.
+    /// Returns the fields of a record with the given position, an empty log and no handle.
     pub(crate) fn at(place: Place) -> Self {
         Self {
             place,
@@ -235,12 +236,12 @@ impl Fields {
     }
 }
 
-/// Kind of a change of a record, with the new content.
+/// Kind of a change, with the new content of the record.
 #[derive(Debug, Clone)]
 pub(crate) enum ChangeEffect {
     Inserted(Fields),
     Put(Fields),
-    /// Moves the record to another place. Its other fields stay.
+    /// Moves the record to another position in the views. Its other fields stay.
     Moved(Place),
     Deleted,
 }
@@ -264,7 +265,8 @@ impl RecordChange {
         }
     }
 
-    /// Returns the place of the record after the change. `None`: the change deletes the record.
+    /// Returns the position fields of the record after the change. `None` if the change deletes the
+    /// record.
     pub(crate) fn place(&self) -> Option<Place> {
         match &self.becomes {
             ChangeEffect::Inserted(fields) | ChangeEffect::Put(fields) => Some(fields.place),
@@ -273,8 +275,8 @@ impl RecordChange {
         }
     }
 
-    /// Returns the handle that the record has after the change, if it has this handle for its whole
-    /// life. `None`: the handle is unknown, or the record expires.
+    /// Returns the handle (unique value) that the record has from this change until its next
+    /// change. `None` if the handle is unknown, or if the record expires.
     pub(crate) fn handle(&self) -> Option<u8> {
         match &self.becomes {
             ChangeEffect::Inserted(fields) | ChangeEffect::Put(fields) if self.lives_for.is_none() => {

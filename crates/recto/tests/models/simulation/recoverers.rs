@@ -1,5 +1,5 @@
-//! Checks a process that recovers the work of a dead process, and itself dies at any of its calls.
-//! The next process completes the recovery.
+//! Simulation of a process that completes the change of a dead process, and is itself killed at any
+//! of its store calls. The next process must complete the recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use crate::common::killing::{Cut, Killing};
 const TIME: Duration = Duration::from_secs(10);
 /// Id of the record that the first process leaves half changed.
 const ID: i32 = 3;
-/// Number of calls of a change before it writes entries: the intent and the conditional write.
+/// Number of store calls of a change before it writes to views: the intent, and the conditional
+/// write.
 const CALLS_BEFORE_ENTRIES: i64 = 2;
-/// Upper bound of the number of calls to the store of a recovery.
+/// Upper bound of the number of store calls of a recovery.
 const MOST_CALLS: i64 = 200;
 
-/// Stores a record, and moves it in a process that dies before it writes any entry.
+/// Stores a record, and then moves it in a process that is killed before it writes to any view.
 async fn die_between_the_tables(stage: &Stage) {
     let killing = Killing::new(&stage.memory, Cut::Before, |table| table != "recto_writers");
     let recto = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
@@ -43,7 +44,7 @@ async fn die_between_the_tables(stage: &Stage) {
     }
 }
 
-/// Runs a recovery in a process that is killed after this number of calls. Returns whether the
+/// Runs a recovery in a process that is killed after `calls` store calls. Returns whether the
 /// recovery ended before the kill.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;

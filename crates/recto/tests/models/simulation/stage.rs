@@ -1,4 +1,4 @@
-//! Test environment with one store, in which processes run one after another.
+//! Environment of a simulation with one store, in which processes run one after another.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::history::History;
 use super::records::Tables;
 use super::world::{LATER_MICROS, LIMITS, RECOVERING};
 
-/// Store in memory, and the clock that all processes share.
+/// Store in memory with a clock that all simulated processes share.
 pub(crate) struct Stage {
     clock: Arc<Clock>,
     pub(crate) memory: Arc<dyn Store>,
@@ -44,7 +44,7 @@ impl Stage {
         Recto::with_store(Arc::clone(store), options).await.unwrap()
     }
 
-    /// Returns the stored state and the history, for the checks at the end.
+    /// Returns the stored data and the history, to check them at the end.
     pub(crate) fn checked(&self) -> Checked<'_> {
         Checked {
             scanned: &*self.memory,
@@ -54,8 +54,8 @@ impl Stage {
         }
     }
 
-    /// Finds dead processes and resolves their intents. Repeats this a day later, when their
-    /// remains may be removed.
+    /// Finds dead processes, and resolves their changes in progress. Repeats it a day later, when
+    /// their intents may be removed.
     pub(crate) async fn recover(&self, recto: &Recto) {
         for _ in 0..2 {
             recto.recover(|pass| !pass.is_done()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Two concurrent processes: one applies schemas, and the other writes and may be frozen during a
-//! request.
+//! Two simulated processes on one store: one applies schemas, and the other writes records. Tests
+//! may freeze the writing process during a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,17 @@ use super::clock::{Clock, Clocks};
 use super::gate::Gate;
 use super::world::LIMITS;
 
-/// Time that a request or an answer takes between the second process and the store.
+/// Time that a request of the writing process needs to reach the store, and that its answer needs
+/// to come back.
 const WAY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Two {
     pub(crate) memory: Arc<dyn Store>,
-    /// Process that applies schemas. Its store may break a promise.
+    /// Process that applies schemas. Its store may break one of the promises that Recto relies on.
     pub(crate) applies: Recto,
     pub(crate) writes: Recto,
-    /// Gate through which the requests of the writing process pass.
+    /// Connection between the writing process and the store. While it is closed, the process is
+    /// frozen.
     pub(crate) gate: Gate,
 }
 

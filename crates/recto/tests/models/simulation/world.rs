@@ -1,5 +1,6 @@
-//! One run of the simulation. At first, processes start, crash, freeze and continue. The faults
-//! then stop, and the run checks the result.
+//! One run of the simulation of processes on a faulty store. In the first part, processes start,
+//! crash, freeze and continue, and requests fail. In the second part, there are no faults, and the
+//! run checks the stored rows.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,7 +25,7 @@ use super::process::Process;
 use super::reader::{self, Reader};
 use super::records::{self, COLLECTION, RECORDS, STAYING, Tables};
 
-/// Limits like those of Cassandra.
+/// Limits of a simulated store that behaves like Cassandra.
 pub(crate) const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -33,56 +34,63 @@ pub(crate) const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const PROCESSES: u64 = 3;
-/// Duration of the first part of a run, in which faults happen.
+/// Duration of the first part of a run, in which processes and requests fail.
 const WORK: Duration = Duration::from_secs(45);
-/// Maximum time between two events. An event replaces a process that crashes, freezes a process, or
-/// changes nothing.
+/// Maximum number of seconds between two events. In an event, a process crashes and is replaced, or
+/// a process freezes, or nothing happens.
 const MAX_QUIET_SECONDS: u64 = 15;
-/// Maximum duration of a freeze. It is longer than the time after which other processes regard the
-/// process as dead.
+/// Maximum number of seconds for which a process freezes. They are more than the time after which
+/// other processes regard the process as dead.
 const MAX_FROZEN_SECONDS: u64 = 45;
-/// Maximum time until a process begins to change the schema. It leaves time for writes during the change.
+/// Maximum number of seconds from the start of a run until a process begins to change the schema.
+/// They are fewer than the seconds of `WORK`, so that writes happen during the change.
 const MAX_BEFORE_CHANGE_SECONDS: u64 = 20;
-/// Maximum duration of a freeze that begins together with a change of the schema by another
-/// process. It is shorter than a lease.
+/// Maximum number of seconds for which other processes freeze when a process begins to change the
+/// schema. They are fewer than the seconds of a lease, so that the frozen processes continue with
+/// valid leases and the old schema.
 const MAX_UNAWARE_SECONDS: u64 = 15;
-/// Time from the end of the faults until the state must be correct.
+/// Time from the end of the faults until all views must agree with the base rows.
 const HEALING: Duration = Duration::from_secs(75);
-/// Maximum time until the remains of dead processes are removed, once they may be removed.
+/// Time in which processes must remove the rows that dead processes left, once these rows are old
+/// enough. These rows include intents (records of changes in progress) and claims (reservations of
+/// unique values).
 pub(crate) const RECOVERING: Duration = Duration::from_secs(20);
-/// Time, in microseconds, after which the remains of dead processes are resolved again: 25 hours.
+/// Time by which the run moves all clocks forward, in microseconds: 25 hours. The rows that dead
+/// processes left, such as intents and claims, are then old enough to be removed.
 pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
-/// Maximum difference between a clock and a correct clock. Two clocks can differ by twice this
-/// time.
+/// Maximum error of a process's wall clock, in microseconds. The clocks of two processes can differ
+/// by twice this time.
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
 
-/// Number of lists that are read at the end of a run.
+/// Number of random lists that are read and checked at the end of a run.
 const LAST_LISTS: u32 = 3;
 
 pub(crate) struct World {
     start: Instant,
     random: Random,
-    /// Environment with a correct clock.
+    /// Environment with a correct clock, for the processes that check the result.
     right: Environment,
-    /// Time after the start at which a process begins to change the schema. `None`: the run does
-    /// not change the schema.
+    /// Time from the start of the run until a process begins to change the schema. `None`: the run
+    /// does not change the schema.
     changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
-    /// True if views are in buckets: before the change of the schema, and after it.
+    /// True if views are in buckets (parts of about equal size). The first value is for the time
+    /// before the change of the schema, and the second is for the time after it.
     in_buckets: [bool; 2],
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
     history: Rc<History>,
-    /// True if the clock of a process stood still while the process was frozen, in any freeze so
-    /// far.
+    /// True if the monotonic clock of any frozen process has stood still. Such a process continues
+    /// in the belief that its lease is valid.
     stood_still: Cell<bool>,
-    /// Promise that the store breaks for the processes, if the run tests a broken promise.
+    /// Promise that the store breaks on purpose. `None`: it keeps all promises.
     broken: Option<Broken>,
 }
 
 impl World {
-    /// Executes the run of a seed. Returns its outcome as text. `broken` is the promise that the
-    /// store breaks.
+    /// Executes the run with the given seed. Returns a summary of the run as text, or the first
+    /// violated expectation as an error. `broken` is a promise that the store breaks on purpose, or
+    /// `None`.
     pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let world = Self::new(seed, broken).await;
         LocalSet::new().run_until(world.live()).await
@@ -146,8 +154,8 @@ impl World {
                 changes_after = None;
                 let changes = self.random.below(PROCESSES) as usize;
                 processes[changes].change_schema(self.in_buckets[1]);
-                // Freeze most other processes, so that they do not know of the change. They
-                // continue so soon that they still have their leases.
+                // Freeze most of the other processes, so that they do not learn of the new schema.
+                // They continue before their leases expire.
                 let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
                 for (_, other) in others.filter(|_| self.random.below(4) > 0) {
                     self.freeze(other, self.random.below(MAX_UNAWARE_SECONDS));
@@ -168,7 +176,8 @@ impl World {
                 _ => self.freeze(process, 1 + self.random.below(MAX_FROZEN_SECONDS)),
             }
         }
-        // From here on, there are no faults, crashed processes stay away, and clients send nothing.
+        // The second part of the run begins: the store causes no faults, no process starts or
+        // crashes, and clients send no requests.
         self.store.set_rates(FaultRates::NONE);
         for process in &all {
             process.rest();
@@ -184,7 +193,8 @@ impl World {
         checked.map_err(|wrong| format!("{wrong}\n{}", self.store.report()))
     }
 
-    /// Completes the change of the schema in another process, because the process that began it may be dead.
+    /// Completes the change of the schema in a new process, because the process that began the
+    /// change may have crashed.
     async fn change_schema_at_last(&self) -> Result<Tables, String> {
         let recto = self.open_rightly().await;
         let changed = records::change_schema(&recto, self.in_buckets[1]).await;
@@ -200,8 +210,8 @@ impl World {
         Recto::with_store(store, options).await.unwrap()
     }
 
-    /// Checks that the store has exactly the expected tables of views, and that `verify` finds no
-    /// errors in them.
+    /// Checks that the store has exactly the expected tables of views, and that the command
+    /// `verify` finds no errors in the views.
     async fn verify(&self, tables: &Tables) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
@@ -212,12 +222,13 @@ impl World {
         let mut expected: Vec<String> = tables.all().iter().map(|table| table.name().to_owned()).collect();
         there.sort();
         expected.sort();
-        // A process that dies between the write of a bucket's sample and of the row leaves the
-        // sample. This only causes a slightly earlier split of the bucket.
+        // If a process crashes after it wrote the sample of a new row of a bucket, but before it
+        // wrote the row, the sample remains. Samples estimate the size of a bucket, so the bucket
+        // is split slightly too early.
         let orphans = |one: &VerifiedBuckets| one.found.get("orphan_sample").copied();
         let orphans: u64 = report.buckets.iter().filter_map(orphans).sum();
-        // A process that dies between the claim of a unique value and the write of its record
-        // leaves the claim. The next record that wants the value takes the claim.
+        // If a process crashes after it reserved a unique value (claim), but before it wrote the
+        // record, the claim remains. The next record with this value takes over the claim.
         let orphans = orphans + report.views.last().unwrap().orphan;
         let compared = tables.views.views().len() + tables.views.claims_tables().len();
         if report.wrong() > orphans || report.views.len() != compared || there != expected {
@@ -226,7 +237,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that this number of random lists can be read and is correct.
+    /// Reads `lists` random lists through Recto, and checks their content.
     async fn read(&self, lists: u32) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let reader = Reader::new(recto.clone(), Rc::clone(&self.history), self.random.bits());
@@ -253,8 +264,9 @@ impl World {
             tables,
             history: &self.history,
         };
-        // A process whose clock stood still considers itself alive, and may have written after its
-        // intents were resolved, so do not check the views yet.
+        // A process whose clock stood still may have continued to write after other processes
+        // resolved its intents. The views may therefore be wrong until the clocks of the processes
+        // are moved forward.
         if !self.stood_still.get() {
             checked.views().await?;
         }
@@ -270,7 +282,8 @@ impl World {
         if self.history.rows() == 0 {
             return Err("no page showed anything".to_owned());
         }
-        // Now the store executes its delayed writes.
+        // Execute the writes that the store has delayed so far. None of them may change the content
+        // of the views.
         let late = self.store.settle().await;
         checked
             .views()
@@ -293,7 +306,8 @@ impl World {
         started.await.unwrap()
     }
 
-    /// Freezes a process for this number of seconds. Its monotonic clock may stand still meanwhile.
+    /// Freezes a process for `seconds` by closing its connection to the store. In one of eight
+    /// cases, the monotonic clock of the process loses this time.
     fn freeze(&self, process: &Rc<Process>, seconds: u64) {
         let stands_still = self.random.one_in(8);
         self.stood_still.set(self.stood_still.get() || stands_still);

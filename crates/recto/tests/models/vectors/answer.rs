@@ -1,5 +1,5 @@
-//! Translates a vector: a CQL query of Cassandra's tests with its answer. The result is pages of
-//! one query, or pages of several queries whose rows are combined.
+//! Translation of a vector (a CQL query of Cassandra's tests with its answer) to queries of Recto.
+//! The result is one query, or several queries whose rows the test combines.
 
 use std::fmt;
 
@@ -9,43 +9,48 @@ use recto_testkit::oracle::{Comparison, Condition, Question, order};
 
 use super::vector::{Relation, Test, Vector};
 
-/// Maximum number of values in a list of a filter (`MAX_VALUES` of the filter language).
+/// Maximum number of values in a list of a filter. It must equal the constant `MAX_VALUES` of the
+/// filter language.
 const MAX_VALUES: usize = 128;
-/// Number of values of each query if a list is too long for one query. It is smaller than the
-/// maximum, because the other conditions also need space.
+/// Number of values of the list in each query, if a vector's list is too long for one filter. It is
+/// smaller than `MAX_VALUES`, because other conditions also have values.
 const VALUES_PER_QUERY: usize = 100;
 
-/// Queries whose pages give the answer of a vector.
+/// Queries of Recto whose pages together contain the answer of a vector.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Question of the vector, without the parts that no page can express.
+    /// Query of Recto for the whole vector, without the parts of the vector that one query cannot
+    /// express.
     pub(crate) question: Question,
-    /// Number of rows of the answer, from the first row. `None`: all rows.
+    /// Number of rows of the result that belong to the vector's answer, from the first row. `None`:
+    /// all rows.
     pub(crate) limit: Option<usize>,
-    /// Kinds of the parts of the vector's query.
+    /// Features of CQL that the vector's query uses, sorted and without duplicates.
     pub(crate) kinds: Vec<Kind>,
-    /// Part of the vector that the pages of one query cannot express, if there is one.
+    /// Part of the vector that one query cannot express. `None`: one query is enough.
     pub(crate) beyond: Option<Beyond>,
 }
 
-/// Reason why the pages of one query cannot answer a vector, and several queries that together can.
-/// Their rows, sorted in the order of the question, are the answer.
+/// Reason why the pages of one query cannot answer a vector, and the several queries that answer
+/// it. Their rows, sorted in the order of the vector's query, are the answer.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     pub(crate) reason: Reason,
     pub(crate) parts: Vec<Question>,
-    /// Number of rows of each part that belong to the answer, from the first row. `None`: all rows.
+    /// Number of rows of each query that belong to the answer, from the first row. `None`: all
+    /// rows.
     pub(crate) limit_per_part: Option<usize>,
 }
 
-/// Feature of CQL that the pages of one query cannot express.
+/// Feature of CQL that one query of Recto cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// `PER PARTITION LIMIT` with several partitions.
+    /// `PER PARTITION LIMIT` of a query on several partitions.
     PerPartitionLimit,
-    /// `(b, c) IN ((0, 0), (1, 1))`, which is not a product of lists of single columns.
+    /// List of tuples that is not a product of lists of single columns, for example `(b, c) IN ((0,
+    /// 0), (1, 1))`.
     TupleList,
-    /// A list with more values than a filter may have.
+    /// List of more values than a filter of Recto may have.
     TooManyValues,
 }
 
@@ -63,7 +68,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Kind of a part of a vector's query. Most vectors have parts of several kinds.
+/// Feature of CQL that a vector's query uses. Most vectors use several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     PartitionEqual,
@@ -109,7 +114,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Returns the queries whose pages answer a vector on a collection.
+/// Returns the queries of Recto whose pages answer a vector. `collection` has the rows that the
+/// vector queries.
 pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     let mut drawn = Drawn {
         vector,
@@ -161,7 +167,7 @@ pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     }
 }
 
-/// State of the translation of a vector.
+/// State of the translation of one vector to queries of Recto.
 struct Drawn<'a> {
     vector: &'a Vector,
     collection: &'a Collection,
@@ -178,8 +184,9 @@ impl Drawn<'_> {
             .contains(&self.collection.fields[column].name)
     }
 
-    /// Adds a relation of the WHERE clause as a condition. If a filter cannot express the relation,
-    /// returns alternatives, each as a list of conditions.
+    /// Adds a relation of the vector's WHERE clause as a condition of the query. If a filter cannot
+    /// express the relation, returns alternatives. Each alternative is a list of conditions for a
+    /// separate query.
     fn relation(&mut self, relation: &Relation) -> Vec<Vec<Condition>> {
         let columns = &relation.columns;
         let is_partition = self.is_partition(columns[0]);
@@ -255,7 +262,8 @@ impl Drawn<'_> {
         different.into_iter().map(alternative).collect()
     }
 
-    /// Returns the partitions that the vector lists. Each partition is a list of conditions.
+    /// Returns one list of conditions for each partition that the vector's query lists. The
+    /// conditions of a list select one partition.
     fn partitions(&self) -> Vec<Vec<Condition>> {
         let mut partitions: Vec<Vec<Condition>> = vec![Vec::new()];
         for relation in &self.vector.relations {
@@ -278,13 +286,13 @@ impl Drawn<'_> {
         partitions
     }
 
-    /// Returns the sort order of the vector's answer.
+    /// Returns the sort order of the vector's answer, as column indexes with directions.
     ///
     /// Without ORDER BY, Cassandra returns partitions in the order of their values. With ORDER BY,
-    /// it sorts their rows by the columns of ORDER BY only. The sort is stable, so equal rows keep
-    /// the order of the partitions. ORDER BY also reverses the whole partition, even if it names
-    /// only columns that are fixed by `=`. The sort of a page ignores such columns, so this
-    /// function adds the columns after them.
+    /// it sorts the rows of all partitions by the columns of ORDER BY only. The sort is stable, so
+    /// rows with equal columns keep the order of their partitions. ORDER BY also reverses the order
+    /// within partitions, even if it names only columns that `=` fixes. Recto ignores such columns
+    /// when it sorts, so this function adds the columns that follow.
     fn sort(&mut self) -> Vec<(usize, Direction)> {
         let index = |name: &String| self.collection.field(name).unwrap().0;
         let arranged: Vec<(usize, Direction)> = self
@@ -330,7 +338,7 @@ impl Drawn<'_> {
         sort
     }
 
-    /// Returns whether the relations of the vector fix a column to one value.
+    /// Returns whether the relations of the vector fix the column with this index to one value.
     fn is_pinned(&self, column: usize) -> bool {
         self.vector.relations.iter().any(|relation| {
             relation.columns.contains(&column)

@@ -1,5 +1,6 @@
-//! Compares the translation of all vectors with the file `mapping.txt`. The file has the pages of
-//! each vector, and the number of vectors of each kind.
+//! Comparison of the translation of all vectors (CQL queries of Cassandra's tests) with the file
+//! `mapping.txt`. The file lists the filter, sort order and plan of each vector, and the number of
+//! vectors that use each feature of CQL.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,13 +15,14 @@ use super::answer::{Answer, answer};
 use super::vector::{self, Vector};
 use crate::common::{Kind as StoreKind, Subject};
 
-/// Environment variable that makes the test write the file instead of comparing it.
+/// Environment variable that makes the test write the file `mapping.txt` instead of comparing it.
 const BLESS_VARIABLE: &str = "RECTO_TEST_BLESS";
-/// Maximum length, in characters, of a statement that the file shows completely.
+/// Maximum length, in characters, of a CQL statement that `mapping.txt` contains without
+/// truncation.
 const MAX_SHOWN: usize = 300;
 
-/// Asserts that the translation of all vectors, and the counts at its end, agree with the file in
-/// the repository.
+/// Asserts that `mapping.txt` contains the translation of all vectors, followed by the current
+/// counts.
 pub(crate) async fn is_as_written() {
     let (sets, vectors) = vector::read();
     let subjects = super::subjects(StoreKind::Embedded, &sets).await;
@@ -91,7 +93,7 @@ async fn entry(
     text
 }
 
-/// Returns two texts: the filter, sort and plan of a question, and the kind of its plan.
+/// Returns two texts about a query: its filter, sort order and plan, and the kind of its plan.
 async fn page(subject: &Subject, question: &Question) -> (String, String) {
     let filter = question.filter_text(&subject.definition);
     let sort = question.sort_text(&subject.definition);

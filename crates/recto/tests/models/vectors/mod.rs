@@ -1,6 +1,7 @@
-//! SELECT statements of Cassandra's own tests (vectors), answered by pages on both stores: forwards
-//! and backwards, in pages of several sizes. `README.md` gives the origin of the vectors, and
-//! `mapping.txt` the pages of each vector.
+//! SELECT statements of Cassandra's own tests (vectors), which Recto must answer as Cassandra does.
+//! The tests read pages of several sizes in both directions, from the embedded store and from
+//! Cassandra. `README.md` gives the origin of the vectors, and `mapping.txt` their translation to
+//! queries of Recto.
 
 mod answer;
 mod mapping;
@@ -13,15 +14,15 @@ use crate::common::{Fresh, Kind, Scope, Subject, Suite, run};
 use futures::StreamExt;
 use recto::schema;
 
-/// Number of vectors in the repository.
+/// Number of vectors (SELECT statements of Cassandra's tests) in the repository.
 const VECTORS: usize = 397;
-/// Number of vectors that the pages of one query can answer. `mapping.txt` gives the reasons for
-/// the others.
+/// Number of vectors that one query of Recto can answer. The file `mapping.txt` gives the reason
+/// for each other vector.
 const OF_ONE_QUERY: usize = 386;
-/// Number of vectors that are tested concurrently.
+/// Maximum number of vectors that are tested concurrently.
 const PARALLEL: usize = 8;
 
-/// Test suite of this module.
+/// Test suite of the tests that use stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 3);
 
 #[test]
@@ -42,7 +43,8 @@ fn mapping_is_as_written() {
     run(mapping::is_as_written());
 }
 
-/// Creates a store of this kind, with one collection for the rows of each set that vectors query.
+/// Creates a store of this kind, with one collection for each table that vectors query. Stores the
+/// rows of each table.
 async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
     let collections: Vec<Arc<schema::Collection>> = sets.iter().map(vector::Set::collection).collect();
     let recto = Fresh::new(kind).open().await;

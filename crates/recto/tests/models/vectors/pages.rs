@@ -1,5 +1,5 @@
-//! Compares the pages of a vector with Cassandra's answer: pages of several sizes, forwards and
-//! backwards.
+//! Comparison of pages with Cassandra's answer to a vector (a CQL query of Cassandra's tests). The
+//! pages have several sizes, and are read forwards and backwards.
 
 use std::cmp::Ordering;
 
@@ -11,19 +11,19 @@ use super::vector::Vector;
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// Page sizes with which each query is read, in rows.
+/// Page sizes, in rows, with which each query is read.
 const SIZES: [usize; 5] = [1, 2, 3, 7, 1_000];
-/// Maximum number of queries of a vector that the test runs with every page size. If a vector needs
-/// more queries, the test runs each query with one size.
+/// Maximum number of queries of a vector with which the test uses every page size. If a vector
+/// needs more queries, the test reads each of them with one page size.
 const FEW_PARTS: usize = 10;
 
-/// Result of testing a vector.
+/// Result of the test of one vector.
 pub(crate) struct VectorResult {
     pub(crate) is_one_query: bool,
     pub(crate) pages: usize,
 }
 
-/// Asserts that the pages of a vector agree with Cassandra's answer.
+/// Asserts that pages of Recto contain Cassandra's answer to a vector.
 pub(crate) async fn ask(subject: &Subject, vector: &Vector) -> VectorResult {
     let answer = answer(vector, &subject.definition);
     let mut asking = Asking {
@@ -48,8 +48,8 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asserts that the oracle agrees with Cassandra's answer, and that the pages of one query
-    /// agree with both.
+    /// Asserts that the oracle (simple model of queries) gives Cassandra's answer, and that the
+    /// pages of one query of Recto contain this answer.
     async fn one_query(&mut self, answer: &Answer) {
         let sequence = self.subject.oracle.ask(&answer.question);
         let all = sequence.rows();
@@ -72,8 +72,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Asserts that the rows of several queries together agree with Cassandra's answer, sorted in
-    /// the order of the question.
+    /// Asserts that the rows of several queries of Recto, sorted in the order of the vector's
+    /// query, are Cassandra's answer.
     async fn several_queries(&mut self, answer: &Answer, beyond: &Beyond) {
         if beyond.reason == Reason::TooManyValues {
             self.assert_refused(beyond).await;
@@ -105,7 +105,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Asserts that Recto rejects a filter with all values of the list, because of their number.
+    /// Asserts that Recto rejects a filter with the whole list of the vector, because the list has
+    /// too many values.
     async fn assert_refused(&self, beyond: &Beyond) {
         let mut question = beyond.parts[0].clone();
         for part in &beyond.parts[1..] {
@@ -186,7 +187,8 @@ impl Asking<'_> {
         assert_eq!(found, expected, "{}", self.context(what));
     }
 
-    /// Asserts that rows have the values of Cassandra's answer in the selected columns.
+    /// Asserts that `found` has the rows of Cassandra's answer, in the columns that the vector
+    /// selects. `what` names the origin of the rows in messages.
     fn assert_answer(&self, found: &[Row], what: &str) {
         let select = &self.vector.select;
         let is_same_row = |(found, expected): (&Row, &Row)| {
@@ -211,8 +213,8 @@ impl Asking<'_> {
     }
 }
 
-/// Returns the forms in which a question's filter can be given: as text (`false`), or built with
-/// the Rust API (`true`). Text cannot express an empty list.
+/// Returns the ways in which the filter of a query can be given to Recto. `false`: as text. `true`:
+/// through the Rust API. Text cannot express an empty list.
 fn built(subject: &Subject, question: &Question) -> Vec<bool> {
     let lists_nothing = question.filter_text(&subject.definition).contains("()");
     if lists_nothing {

@@ -1,4 +1,5 @@
-//! Reads the vectors from the file in the repository, and makes collections for their rows.
+//! Parser of the file of vectors (CQL queries of Cassandra's tests with their answers). Also makes
+//! collections for the rows that the vectors query.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use serde_json::Value as Json;
 
 const VECTORS: &[u8] = include_bytes!("select.json.gz");
 
-/// Table with the rows that one or several vectors query.
+/// Table of Cassandra's tests, with the rows that one or several vectors query.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Set {
     name: String,
@@ -22,23 +23,24 @@ pub(crate) struct Set {
     rows: Vec<Row>,
 }
 
-/// CQL query of Cassandra's tests, and Cassandra's answer.
+/// CQL query of Cassandra's tests, with Cassandra's answer. A vector refers to columns by their
+/// indexes.
 #[derive(Debug)]
 pub(crate) struct Vector {
     pub(crate) id: String,
     pub(crate) cql: String,
-    /// Index of the set whose rows the vector queries.
+    /// Index of the table that the vector queries, in the list of tables from [`read`].
     pub(crate) set: usize,
     pub(crate) relations: Vec<Relation>,
     pub(crate) order_by: Vec<(usize, Direction)>,
     pub(crate) limit: Option<usize>,
     pub(crate) per_partition_limit: Option<usize>,
-    /// Indexes of the columns of the answer.
+    /// Indexes of the selected columns, in the order of the answer's values.
     pub(crate) select: Vec<usize>,
     pub(crate) expected: Vec<Row>,
 }
 
-/// Relation of the WHERE clause. Each column is given by its index.
+/// Relation of a WHERE clause, for example `a = 1`. `columns` are indexes of columns.
 #[derive(Debug)]
 pub(crate) struct Relation {
     pub(crate) columns: Vec<usize>,
@@ -46,7 +48,7 @@ pub(crate) struct Relation {
     pub(crate) test: Test,
 }
 
-/// Condition of a relation on its columns.
+/// Comparison or list of values in a relation of a WHERE clause.
 #[derive(Debug)]
 pub(crate) enum Test {
     Compare(Comparison, Vec<Value>),
@@ -54,7 +56,7 @@ pub(crate) enum Test {
 }
 
 impl Set {
-    /// Returns the collection that has the columns and the order of this table.
+    /// Returns a collection with the columns and the sort order of this table.
     pub(crate) fn collection(&self) -> Arc<Collection> {
         let names = self.clustering.iter().map(|(name, _)| name);
         let declaration = Declaration {
@@ -82,8 +84,8 @@ impl Set {
         Arc::new(Collection::new(declaration).unwrap())
     }
 
-    /// Returns the rows in the order of insertion, as lists without repeated keys. A row with the
-    /// same key as an earlier row of the list begins a new list.
+    /// Returns the rows of the table in the order of their insertion, as several lists. No list
+    /// contains two rows with the same key: a row whose key already occurs begins a new list.
     pub(crate) fn insertions(&self) -> Vec<Vec<Row>> {
         let mut lists: Vec<Vec<Row>> = vec![Vec::new()];
         for row in &self.rows {
@@ -130,7 +132,7 @@ impl Set {
     }
 }
 
-/// Returns all sets and vectors.
+/// Returns all tables and all vectors from the file in the repository.
 pub(crate) fn read() -> (Vec<Set>, Vec<Vector>) {
     let mut text = String::new();
     GzDecoder::new(VECTORS).read_to_string(&mut text).unwrap();

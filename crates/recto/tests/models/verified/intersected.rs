@@ -1,6 +1,6 @@
-//! Tests of pages of two intersected views while some entries disagree with their base rows. A page
-//! shows a record only if the entries of both views have the same position, and its base row
-//! confirms both entries.
+//! Tests of pages that intersect two views while some rows of the views disagree with their base
+//! rows. A page must show a record only if its rows in both views have the same position, and if
+//! its base row confirms them.
 
 use recto::LocalSession;
 use recto::session::{PageRequest, Pages};
@@ -28,7 +28,8 @@ fn suspension(id: i64, status: &str, day: i64, reason: &str) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": reason, "note": format!("of {id}") })
 }
 
-/// Returns the id and the day of each record of the list, read page by page.
+/// Returns the id and the day of each record that pages of the list show. `back` reads the pages
+/// from the end of the list.
 async fn all(session: &LocalSession, order_by: &str, page_size: i64, back: bool) -> Vec<(i64, i64)> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
@@ -68,8 +69,8 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&suspension(id, "open", id, "spam"));
             planted.put(&record).await;
         }
-        // The base row of record 3 disagrees with the first view, and the base row of record 8
-        // with the second view.
+        // Change the base rows of records 3 and 8, but not the views. The base row of record 3 now
+        // disagrees with the first view, and the base row of record 8 with the second view.
         for changed in [
             suspension(3, "closed", 3, "spam"),
             suspension(8, "open", 8, "ham"),
@@ -77,23 +78,22 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&changed);
             planted.decide(&record, false, None).await;
         }
-        // Record 5 was deleted, but its entries remain.
+        // Delete the base row of record 5, but not its rows in the views.
         let gone = planted.cells(&suspension(5, "open", 5, "spam"));
         planted.decide(&gone, true, None).await;
-        // Record 6 moved within both views, and its old entries remain together with the new ones.
+        // Move record 6 in both views, but leave its old rows there, next to its new rows.
         let moved = planted.cells(&suspension(6, "open", 60, "spam"));
         planted.decide(&moved, false, None).await;
         let version = planted.version(&moved);
         for entry in planted.entries(&moved) {
             planted.put_entry(&entry, version).await;
         }
-        // The move of record 7 is not complete: one view has the new entry, and the
-        // other view does not.
+        // Begin to move record 7: only the first view gets its new row.
         let moving = planted.cells(&suspension(7, "open", 70, "spam"));
         planted.decide(&moving, false, None).await;
         let version = planted.version(&moving);
         planted.put_entry(&planted.entries(&moving)[0], version).await;
-        // Record 9 left the list and came back.
+        // Remove record 9 from the list, and add it again.
         for status in ["closed", "open"] {
             let record = planted.cells(&suspension(9, status, 9, "spam"));
             planted.put(&record).await;

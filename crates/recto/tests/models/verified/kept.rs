@@ -1,5 +1,5 @@
-//! Tests of pages of views that Recto maintains, on an embedded store. After any changes of the
-//! records, no answer depends on the chosen view.
+//! Tests of pages of views that Recto maintains itself, on an embedded store. Whatever the changes
+//! of the records were, the content of a page must not depend on the view that serves the page.
 
 use recto::schema::Schema;
 use recto::{Collection, DynamicRecord, OpenOptions, Recto};
@@ -13,8 +13,8 @@ const ROUNDS: usize = 12;
 const CHANGES: usize = 12;
 const IDS: i64 = 20;
 
-/// Each view serves the tasks of a user in the order `-rank, id`. The view `skips` leaves out tasks without a
-/// rank.
+/// Schema of tasks with several views. Each view lists the tasks of a user in the order `-rank,
+/// id`. The view `skips` leaves out tasks without a rank.
 const SCHEMA: &str = r#"
 [collection.tasks]
 fields = { id = "int", user = "text", rank = "int", done = "boolean", note = "text" }
@@ -43,7 +43,7 @@ nulls = "first"
 
 struct Tasks {
     records: Collection<DynamicRecord>,
-    /// Expected records by id. `None`: the record does not exist.
+    /// Expected records, by id. `None`: the record does not exist.
     held: Vec<Option<Json>>,
     rng: Rng,
     replaces: bool,
@@ -86,8 +86,8 @@ impl Tasks {
         self.held[id] = Some(task);
     }
 
-    /// Returns the tasks of these users, the highest rank first. Tasks without a rank are first, last or left
-    /// out, as the view declares.
+    /// Returns the expected tasks of `users` in a view, from the highest rank. The position of
+    /// tasks without a rank depends on the view: first, last, or left out.
     fn expected(&self, users: &[&str], view: &str) -> Vec<Json> {
         let held = self.held.iter().flatten();
         let mut tasks: Vec<Json> = held

@@ -1,6 +1,7 @@
-//! Tests of pages of views. Some tests use views that Recto maintains. Other tests use a store in
-//! memory without transactions, in which views and base tables can disagree while records change.
-//! These tests bring base rows and entries into the states in which writers may leave them.
+//! Tests of pages of views. Some tests use views that Recto maintains on an embedded store. Other
+//! tests use a store in memory without transactions, in which views can disagree with base rows.
+//! These tests write base rows and rows of views separately, in every state in which a writer may
+//! leave them.
 #![allow(clippy::cast_possible_wrap)]
 
 mod intersected;
@@ -17,7 +18,8 @@ use recto::Environment;
 use recto::store::{Limits, Store};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 
-/// Schema of suspensions of users. Its view lists them by status, newest first, and has all fields.
+/// Schema of suspensions of users. The view `by_status` has all fields, and lists the suspensions
+/// with the same status from the newest to the oldest.
 const SCHEMA: &str = r#"
 [collection.suspensions]
 fields = { id = "int", status = "text", day = "int", reason = "text", note = "text" }
@@ -28,8 +30,8 @@ partition = ["status"]
 order = ["-day"]
 "#;
 
-/// Returns a store in memory that behaves like a remote store: each read returns the writes up to
-/// that moment.
+/// Returns a store in memory that behaves like a remote store. Each read returns the newest writes,
+/// because there are no snapshots of earlier states.
 fn store() -> Arc<dyn Store> {
     let limits = Limits {
         remote: true,

@@ -1,5 +1,5 @@
-//! Checks verified pages while records change between any two reads of a page. A record that does
-//! not change is on exactly one page, once.
+//! Test of pages of views while records change between any two reads of a page. If the pages of a
+//! whole list are read, a record that does not change must be on exactly one page.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,19 +19,20 @@ use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
 const TRAVERSALS: u64 = 300;
-/// Number of records that do not change. `MOVING` is the number of records that change.
+/// Number of records that do not change during the test. `MOVING` is the number of records that
+/// change.
 const STAYING: i64 = 14;
 const MOVING: i64 = 8;
-/// One in this number of writes is lost, as if its writer had died.
+/// One in this number of writes to a view is not executed, as if its writer had been killed.
 const LOST_ONE_IN: usize = 6;
 
-/// Write of one entry of a view that is not executed yet.
+/// Write to one row of a view that a simulated writer has not executed yet.
 enum Step {
     Put(Entry<KeyCells, Cells>, Version),
     Remove(Entry<KeyCells, Cells>, Version),
 }
 
-/// State of the writers: their pending writes, and all contents that records ever had.
+/// State of the simulated writers: their pending writes, and every content that any record has had.
 struct World {
     planted: Planted,
     rng: Rng,
@@ -71,7 +72,8 @@ impl World {
         record
     }
 
-    /// Executes a random number of changes, which may be zero.
+    /// Executes between zero and three random steps: changes of base rows, or pending writes to
+    /// views.
     fn stir(&mut self) {
         for _ in 0..self.rng.usize(0..4) {
             if self.under_way.is_empty() || self.rng.usize(0..3) == 0 {
@@ -84,8 +86,8 @@ impl World {
         }
     }
 
-    /// Changes or deletes the base row of a random record that may change. The writes of its
-    /// entries become pending.
+    /// Changes or deletes the base row of a random record. The writes of its rows in the views
+    /// become pending.
     fn decide(&mut self) {
         let id = STAYING + self.rng.i64(0..MOVING);
         let record = self.drawn(id);
@@ -124,7 +126,7 @@ impl World {
     }
 }
 
-/// Store that executes some changes before each read.
+/// Store that executes some random changes of records before each read.
 struct Moving {
     inner: Arc<dyn Store>,
     world: Arc<Mutex<World>>,
@@ -162,20 +164,22 @@ impl SnapshotWrapper for MovingSnapshot {
     }
 }
 
-/// Returns a record as text that does not depend on the order of its fields.
+/// Returns a record as text that does not depend on the order of its fields, so that texts can be
+/// compared.
 fn text(record: &Json) -> String {
     let fields: BTreeMap<&String, &Json> = record.as_object().unwrap().iter().collect();
     format!("{fields:?}")
 }
 
-/// Returns the sort key of a record in the list: newest day first, records without a day last.
+/// Returns the sort key of a record in the list. Records with later days are first, and records
+/// without a day are last.
 fn place(record: &Json) -> (bool, i64, i64) {
     let day = record.get("day").and_then(Json::as_i64);
     (day.is_none(), -day.unwrap_or(0), record["id"].as_i64().unwrap())
 }
 
-/// Returns the records of a page. Asserts that they are in order, that no record appears twice, and
-/// that each record had this content at some time.
+/// Returns the records of a page. Asserts that they are sorted, that none appears twice, and that
+/// each has a content that the record had at some time.
 fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     let records: Vec<Json> = page.iter().map(|record| Json::from(record.to_json())).collect();
     let places = records.windows(2);
@@ -195,7 +199,8 @@ fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     records
 }
 
-/// Returns the ids of the records that do not change, in the order of the list.
+/// Returns the ids of those `records` that do not change during the test, in the order of
+/// `records`.
 fn staying(records: &[Json]) -> Vec<i64> {
     let ids = records.iter().map(|record| record["id"].as_i64().unwrap());
     ids.filter(|id| *id < STAYING).collect()
@@ -204,7 +209,7 @@ fn staying(records: &[Json]) -> Vec<i64> {
 struct Case {
     world: Arc<Mutex<World>>,
     query: PageQuery<DynamicRecord>,
-    /// Ids of the records of the list that do not change, in the order of the list.
+    /// Ids of the records that do not change and belong to the list, in the order of the list.
     stay: Vec<i64>,
     rng: Rng,
 }
@@ -238,7 +243,8 @@ impl Case {
         }
     }
 
-    /// Returns a query for a page of random size, in some cases with a small budget.
+    /// Returns the query of the list with a random page size. In some cases, the query also has a
+    /// small scan budget.
     fn some(&mut self) -> PageQuery<DynamicRecord> {
         let mut query = self.query.clone().page_size(self.rng.u32(1..7));
         if self.rng.bool() {
@@ -250,8 +256,8 @@ impl Case {
         query
     }
 
-    /// Reads the list from one end to the other, and checks that it contains each unchanged record
-    /// once.
+    /// Reads all pages of the list from one end to the other. Asserts that they contain each
+    /// unchanged record once. `back` reads from the end of the list.
     async fn traverse(&mut self, back: bool) {
         let (mut found, mut token, mut pages) = (Vec::new(), None, 0);
         loop {
@@ -276,8 +282,7 @@ impl Case {
                 break;
             }
         }
-        // A record that moved to another status during the read may appear again, at the
-        // position of its new status.
+        // A record that moves during the read may appear twice: at its old and at its new position.
         assert!(
             found.windows(2).all(|two| place(&two[0]) <= place(&two[1])),
             "{found:?}"
@@ -285,7 +290,7 @@ impl Case {
         assert_eq!(staying(&found), self.stay, "backwards: {back}");
     }
 
-    /// Reads a page around a random row. Checks that no unchanged record is missing between the
+    /// Reads a page around a random row. Asserts that no unchanged record is missing between two
     /// unchanged records of the page.
     async fn around(&mut self) {
         let whole = self.query.clone().page_size(1_000).await.unwrap();

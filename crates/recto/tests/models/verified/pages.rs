@@ -1,5 +1,5 @@
-//! Tests of the content of verified pages while base rows and entries disagree. A verified page
-//! compares each entry with its base row.
+//! Tests of pages of views while some rows of the views disagree with their base rows. A page must
+//! compare each row of a view with its base row, and show only what the base row confirms.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use serde_json::{Value as Json, json};
 use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
-/// Maximum time until Recto removes the stale entries that a page has read.
+/// Maximum time until Recto removes the stale rows of a view that a page has read.
 const REPAIRED: Duration = Duration::from_millis(300);
 
 fn suspension(id: i64, status: &str, day: i64) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": "spam", "note": format!("of {id}") })
 }
 
-/// Returns a collection with twelve open suspensions. The list shows the highest id first.
+/// Returns a collection with twelve open suspensions, whose ids and days are 0 to 11. The view
+/// lists the latest day first.
 async fn open() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     for id in 0..12 {
@@ -42,7 +43,8 @@ fn ids(page: &PageReply) -> Vec<i64> {
     ids.map(Option::unwrap).collect()
 }
 
-/// Returns the ids of all records of a list, read page by page, forwards or backwards.
+/// Returns the ids of the records on all pages of a list. `back` reads the pages from the end of
+/// the list.
 async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
@@ -65,8 +67,8 @@ async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64
     }
 }
 
-/// Changes the base rows of records 3, 6, 7 and 8, but not their entries. Record 3 is closed, 6 is
-/// deleted, 7 moves to day 20, and 8 changes another field.
+/// Changes the base rows of records 3, 6, 7 and 8, but not their rows in the view. Record 3 is
+/// closed, 6 is deleted, 7 moves to day 20, and the note of 8 changes.
 async fn leave_behind(planted: &mut Planted) -> Vec<(Option<super::planted::Known>, Cells)> {
     let mut left = Vec::new();
     for (id, status, day) in [(3, "closed", 3), (6, "", 6), (7, "open", 20), (8, "open", 8)] {
@@ -90,13 +92,15 @@ fn nothing_is_shown_that_is_not_so() {
             (0..12).rev().collect::<Vec<i64>>()
         );
         let left = leave_behind(&mut planted).await;
-        // The page does not show closed, deleted and moved records at their old positions. It does
-        // not show moved records at their new positions yet.
+        // The page must not show the closed, deleted or moved record at its old position. It does
+        // not show the moved record at its new position either, because the view has no row there
+        // yet.
         let expected = [11, 10, 9, 8, 5, 4, 2, 1, 0];
         for back in [false, true] {
             assert_eq!(all(&session, &asked, back).await, expected, "{back}");
         }
-        // The page takes fields and version from the base row.
+        // The page must take the fields and the version of a record from its base row, not from the
+        // view.
         let collection = planted.recto.dynamic("suspensions").unwrap();
         let page = collection
             .query()
@@ -108,8 +112,8 @@ fn nothing_is_shown_that_is_not_so() {
         assert_eq!(page.version(3), Some(planted.version(&record).0));
         let note = |record: &DynamicRecord| record.to_json()["note"].clone();
         assert_eq!(note(&page.items()[3]), "new");
-        // The page read in two stages: its own rows and one row ahead, and then the rows that
-        // replace the dropped rows.
+        // The page must read in two stages. The first stage reads four rows and one row ahead. The
+        // second stage replaces the rows that did not match their base rows.
         let cost = page.cost();
         assert_eq!(cost.rows_read, (5 + 5) + (2 + 2), "{cost:?}");
         for (before, record) in left {
@@ -132,15 +136,16 @@ fn removes_stale_entries_for_the_next_page() {
         let query = collection.query().filter(r#"status = "open""#).first(20);
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 12 + 12));
-        // The removal of stale entries runs in the background, so wait for it.
+        // Recto removes stale rows of a view in the background, so wait.
         tokio::time::sleep(REPAIRED).await;
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9));
-        // The entry of record 8 has the correct position, but older fields than its base row,
-        // so it is not removed.
+        // The row of record 8 in the view has the correct position, and only an outdated note.
+        // Recto must not remove it.
         let removed = || planted.recto.writer_metrics().removed_stale;
         assert_eq!(removed(), left - 1);
-        // An entry with a version in the future stays until `verify` with repair handles it.
+        // Recto must not remove a row of a view whose version lies in the future. Only `verify`
+        // with repair may change the row.
         for entry in planted.entries(&planted.cells(&suspension(30, "open", 30))) {
             planted.put_entry(&entry, Version(i64::MAX / 2)).await;
         }
@@ -158,7 +163,7 @@ fn both_ends_are_told_of_what_is_so() {
     run(async {
         let mut planted = open().await;
         let session = LocalSession::new(planted.recto.clone());
-        // The last three records were deleted, and their entries are still in the list.
+        // Delete the base rows of the last three records, but not their rows in the view.
         for id in 0..3 {
             let record = planted.cells(&suspension(id, "open", id));
             planted.decide(&record, true, None).await;
@@ -169,8 +174,8 @@ fn both_ends_are_told_of_what_is_so() {
         };
         let page = session.page("suspensions", &asked).await.unwrap();
         assert_eq!((ids(&page).len(), page.next_page_token.as_str()), (9, ""));
-        // The last page also drops the entries of deleted records, because it checks the base rows
-        // of the entries beyond its end.
+        // The page from the end of the list must leave out the deleted records, too. It compares
+        // the rows beyond its end with their base rows.
         let last = PageRequest {
             last: true,
             page_size: Some(2),
@@ -215,7 +220,7 @@ fn counts_dropped_entries_against_the_scan_budget() {
         let query = collection.query().filter(r#"status = "open""#).first(2);
         let whole = query.clone().await.unwrap();
         assert_eq!((whole.len(), whole.has_next()), (2, Some(false)));
-        // The scan budget ends a page, and the next page continues at its end.
+        // A page must end when its scan budget is used up, and the next page must continue there.
         let (mut pages, mut found) = (0, Vec::new());
         let mut next = query.clone().scan_budget(5);
         loop {
@@ -232,8 +237,8 @@ fn counts_dropped_entries_against_the_scan_budget() {
             next = query.clone().scan_budget(5).page_token(cursor);
         }
         assert_eq!((pages, found), (3, vec![1, 0]));
-        // If many entries are dropped, the page reads more rows at a time, instead of
-        // one row in each stage.
+        // If many rows of a view do not match their base rows, a page must read larger groups of
+        // rows, instead of one row in each stage.
         assert!(whole.cost().round_trips <= 6, "{:?}", whole.cost());
     });
 }
@@ -246,8 +251,8 @@ fn conditions_hold_of_the_base_row() {
             let mut record = suspension(id, "open", id);
             record["reason"] = "fraud".into();
             let record = planted.cells(&record);
-            // The entry of record 4 keeps its old content, and the entry of record 9 gets the new
-            // content.
+            // The row of record 4 in the view keeps its old content, and the row of record 9 gets
+            // the new content.
             let before = planted.decide(&record, false, None).await;
             if id == 9 {
                 planted.settle(before.as_ref(), &record).await;
@@ -262,7 +267,7 @@ fn conditions_hold_of_the_base_row() {
             all(&session, &asked("spam"), false).await,
             [11, 10, 8, 7, 6, 5, 3, 2, 1, 0]
         );
-        // A record is missing from a filter scan until its entry has the new content.
+        // A filter scan must not find a record whose row in the view still has the old content.
         assert_eq!(all(&session, &asked("fraud"), false).await, [9]);
     });
 }

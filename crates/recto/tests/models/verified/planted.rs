@@ -1,5 +1,6 @@
-//! Collection in a store without transactions. Tests can bring its records into any state in which
-//! writers may leave them, because they write each base row and each entry separately.
+//! Collection in a store without transactions, whose base rows and views the tests write
+//! separately. The tests can thereby bring records into every state in which a writer may leave
+//! them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use recto_store::CasOutcome;
 use recto_store::write::{Cas, CasCondition, RowAddress};
 use serde_json::Value as Json;
 
-/// State of a record as its last writer knows it.
+/// State of a record after its last change.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     tokens: Tokens,
     version: Version,
-    /// Cells of the record by field. `None`: the record was deleted.
+    /// Cells (encoded values) of the record, by field. `None`: the record was deleted.
     pub(crate) record: Option<Cells>,
 }
 
-/// Collection under test, and the expected state of its records.
+/// Collection under test, with the states that its records must have.
 pub(crate) struct Planted {
     pub(crate) recto: Recto,
     pub(crate) definition: Arc<Collection>,
@@ -39,7 +40,8 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    /// Creates the first collection of this schema in the store, without records.
+    /// Creates the tables of the schema's first collection in the store. The collection has no
+    /// records.
     pub(crate) async fn new(store: Arc<dyn Store>, schema: &str) -> Self {
         let schema = Schema::parse(schema).unwrap();
         let definition = Arc::clone(&schema.collections[0]);
@@ -66,7 +68,8 @@ impl Planted {
         }
     }
 
-    /// Returns the cells of a record, in the order of the collection's fields.
+    /// Returns the cells (encoded values) of the record `json`, in the order of the collection's
+    /// fields.
     pub(crate) fn cells(&self, json: &Json) -> Cells {
         let json = json.as_object().unwrap();
         let record = DynamicRecord::from_json(Arc::clone(&self.definition), json).unwrap();
@@ -87,8 +90,9 @@ impl Planted {
         fields.map(|field| record.get(field)).collect()
     }
 
-    /// Changes or deletes the base row of a record, but no view. Returns the earlier state of the
-    /// record.
+    /// Changes or deletes the base row of a record, but not its rows in the views. Returns the
+    /// state of the record before the change. `None`: the record has never existed. With
+    /// `expires_at`, the record expires at this time.
     pub(crate) async fn decide(
         &mut self,
         record: &Cells,
@@ -142,25 +146,25 @@ impl Planted {
         before
     }
 
-    /// Returns the current version of the record with the key of `record`.
+    /// Returns the current version of the record whose key is in `record`.
     pub(crate) fn version(&self, record: &Cells) -> Version {
         self.known[&self.key(record)].version
     }
 
-    /// Changes the base row of a record, and updates all views.
+    /// Changes the base row of a record and its rows in all views.
     pub(crate) async fn put(&mut self, record: &Cells) {
         let before = self.decide(record, false, None).await;
         self.settle(before.as_ref(), record).await;
     }
 
-    /// Deletes a record, and its entries from all views.
+    /// Deletes the base row of a record and its rows in all views.
     pub(crate) async fn delete(&mut self, record: &Cells) {
         let before = self.decide(record, true, None).await;
         self.settle(before.as_ref(), record).await;
     }
 
-    /// Updates the views after a change of a base row. `before` is the earlier state that the
-    /// change returned.
+    /// Updates the rows of a record in all views after [`decide`](Self::decide) changed its base
+    /// row. `before` is the state that `decide` returned.
     pub(crate) async fn settle(&self, before: Option<&Known>, record: &Cells) {
         let now = &self.known[&self.key(record)];
         let entries = now.record.as_ref().map(|record| self.views.entries(record));
@@ -177,7 +181,7 @@ impl Planted {
         }
     }
 
-    /// Returns the entries that a record has in all views.
+    /// Returns the rows that a record must have in all views.
     pub(crate) fn entries(&self, record: &Cells) -> Vec<Entry<KeyCells, Cells>> {
         self.views.entries(record)
     }

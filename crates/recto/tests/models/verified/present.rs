@@ -1,4 +1,5 @@
-//! Tests of which base rows count as records: rows of deleted and expired records do not.
+//! Tests of base rows that are not records: those of deleted and of expired records. No read may
+//! return them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,8 +21,8 @@ fn ids(records: &[DynamicRecord]) -> Vec<i32> {
     ids
 }
 
-/// Returns a collection with four base rows. One record exists, one was deleted, one has expired,
-/// and one will expire later.
+/// Returns a collection with four base rows, of which two are records: record 1, and record 4,
+/// which will expire later. Record 2 was deleted, and record 3 has expired.
 async fn four() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
@@ -60,7 +61,7 @@ fn hides_deleted_and_expired_records() {
             .filter("id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5");
         let page = list.clone().order_by("id").await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1, 4], Some(false)));
-        // The page reads over rows that are no records, and continues after them.
+        // The page must skip base rows that are not records, and continue after them.
         let page = list.clone().order_by("id").first(1).await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1], Some(true)));
         let next = list

@@ -1,12 +1,15 @@
-//! Checks that a view is exact after it was added on a real Cassandra while processes changed the
-//! records:
+//! Test that a view has the correct rows after it was added while processes changed the records, on
+//! a real Cassandra. During the addition:
 //!
-//! - One process writes with the old schema for as long as it may.
-//! - Another process is frozen for so long that others regard it as dead, and continues later.
-//! - The process that adds the view is killed while it waits for other processes, and again during
-//!   the backfill of the view. Another process then completes the work.
+//! - One process keeps writing with the old schema, until its lease no longer allows it.
+//! - Another process is frozen for so long that other processes regard it as dead. It then
+//!   continues.
+//! - The process that adds the view is killed while it waits for other processes. A second process
+//!   that adds the view is killed during the backfill (the copy of existing records to the view). A
+//!   third process completes the addition.
 //!
-//! With `RECTO_TEST_SCALE=2` and more, the test has as many records as the demo has flights.
+//! If the environment variable `RECTO_TEST_SCALE` is set to any value but 1, the test has as many
+//! records as the demo has flights.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -41,30 +44,31 @@ partition = ["note"]
 order = ["-age"]
 "#;
 
-/// Environment variable that gives the address of the store to a child process.
+/// Environment variable that tells a child process the address of the store.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable that gives a child process its number.
+/// Environment variable that tells a child process its id, from 0.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable that gives the number of records to a child process.
+/// Environment variable that tells a child process the number of records.
 const RECORDS_VARIABLE: &str = "RECTO_TEST_RECORDS";
 const RECORDS: u64 = 1_500;
 const MANY_RECORDS: u64 = 336_776;
-/// Rate of the backfill in rows per second. It is so low that the backfill takes some seconds, in
-/// which the test kills the process.
+/// Rate of the backfill (copy of existing records to the added view), in rows per second. It is so
+/// low that the test can kill the process during the backfill.
 const FILLED_A_SECOND: u32 = 300;
-/// Maximum number of concurrent changes of a writing process.
+/// Number of concurrent clients in each writing process. Each has at most one change in progress.
 const AT_ONCE: u64 = 4;
-/// Pause of a writer after each change.
+/// Pause of a client after each change of a record.
 const CHANGE_PAUSE: Duration = Duration::from_millis(5);
-/// Time for which the test lets the processes write undisturbed between two of its steps.
+/// Time for which the processes write between two steps of the test.
 const CALM: Duration = Duration::from_secs(2);
-/// Time after which the first process that adds the view is killed. It then already waits for the
-/// other processes.
+/// Time after which the test kills the first process that adds the view. By then, this process
+/// waits for the other processes.
 const WAITS: Duration = Duration::from_millis(1_500);
-/// Duration of a freeze in which a process keeps its lease.
+/// Duration of a freeze that is shorter than a lease, so that the process continues with a valid
+/// lease.
 const SHORT: Duration = Duration::from_secs(8);
-/// Maximum time until the backfill begins. During this time, the frozen process is found dead, and
-/// its changes are resolved.
+/// Maximum time until the backfill of the view begins. Before that, the frozen process must be
+/// found dead, and its changes must be resolved.
 const FILLS: Duration = Duration::from_secs(120);
 
 fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> T {
@@ -101,7 +105,8 @@ fn writer_that_is_told_to_end() {
     });
 }
 
-/// Changes records until `stop` is set, and prints the acknowledged changes.
+/// Changes random records until `stop` is set. Prints a line for each acknowledged change, with the
+/// id of the process.
 async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &AtomicBool) {
     let people = recto.dynamic("people").unwrap();
     let mut random = generate::rng(seed);
@@ -113,8 +118,8 @@ async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &Atomi
             1 | 2 => people.update(key).set("note", format!("n{}", drawn % 11)).await,
             _ => people.put(&person(&people, id, drawn)).await,
         };
-        // Print only acknowledged changes, because the test cannot expect the effect
-        // of any other change.
+        // Print only acknowledged changes. A change without an acknowledgment may or may not have
+        // been executed, so the test cannot check it.
         if let Ok(changed) = changed {
             println!("\nacknowledged {number} {id} {}", changed.version);
         }
@@ -140,8 +145,8 @@ fn applier_that_gets_killed() {
     });
 }
 
-/// Printed acknowledgments: the last acknowledged version of each record, and the number of
-/// acknowledgments of each process.
+/// Acknowledged changes that the child processes have printed: the newest version of each record,
+/// and the number of changes of each process.
 #[derive(Default)]
 struct Heard {
     versions: BTreeMap<u64, i64>,
@@ -149,7 +154,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Collects the lines that the processes print during this time.
+    /// Reads the lines that the child processes print, for the given time.
     fn listen(&mut self, said: &Receiver<String>, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed()) {
@@ -173,7 +178,8 @@ impl Heard {
     }
 }
 
-/// Waits until the process that adds the view reports this step.
+/// Waits until the process that adds the view prints the given step. Panics after the time
+/// [`FILLS`].
 fn wait_for_step(said: &Receiver<String>, step: &str) {
     let begun = Instant::now();
     while let Some(left) = FILLS.checked_sub(begun.elapsed()) {
@@ -237,7 +243,7 @@ fn a_view_that_is_added_beside_writers_is_exact() {
     heard.listen(&said, WAITS);
     kill(&mut first);
     heard.listen(&said, SHORT.saturating_sub(WAITS));
-    // Let the process `old` continue, which still has the old schema and its lease.
+    // Let the frozen process `old` continue. It still has the old schema and a valid lease.
     rig::let_go(old.id()).unwrap();
     let (steps, steps_said) = channel();
     let mut second = applier(&steps);
@@ -271,7 +277,8 @@ fn a_view_that_is_added_beside_writers_is_exact() {
     run(check(&recto, &heard));
 }
 
-/// Asserts that the views are exact, and that no record is older than its last acknowledged version.
+/// Asserts that the views agree with the base rows, and that no record is older than its newest
+/// acknowledged version.
 async fn check(recto: &Recto, heard: &Heard) {
     let views = recto.views().await.unwrap();
     assert_eq!(views.len(), 2);

@@ -1,5 +1,5 @@
-//! Child processes that write, delete and read pages until they are killed. They print one line for
-//! each event, with times by the machine's clock.
+//! Child processes of the tests of buckets. They write, delete and read pages until they are
+//! killed, and print one line for each event, with times by the machine's clock.
 
 use std::fmt::Write as _;
 use std::process::Child;
@@ -14,37 +14,39 @@ use super::lists::{List, Lists, WrittenCollection, key_of};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable that gives the address of the store to a child process.
+/// Environment variable that tells a child process the address of the store.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable that gives a child process its unique number.
+/// Environment variable that tells a child process its id, which no other process has.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable that selects the keys that only this child process writes. If it is empty,
-/// the process writes keys that all processes share.
+/// Environment variable that tells a child process to write only its own keys of the collection
+/// `events`. The value is an index below [`MAX_OWNERS`]. Without a value, the process writes keys
+/// that all processes share.
 const OWN: &str = "RECTO_TEST_OWN";
-/// Environment variable with the difference of the child's wall clock from a correct clock, in
-/// microseconds.
+/// Environment variable that tells a child process the error of its wall clock, in microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
-/// Environment variable with the pause of a writer between writes, in milliseconds.
+/// Environment variable that tells a child process the pause between two writes of a writer, in
+/// milliseconds.
 const REST: &str = "RECTO_TEST_REST_MILLIS";
 const WRITES_OF_A_PROCESS: u64 = 1_000_000_000;
 /// Maximum number of processes that each write only their own keys.
 pub(crate) const MAX_OWNERS: i64 = 8;
-/// Maximum number of processes whose new keys are distinct.
+/// Maximum number of processes whose new keys for the collection `log` never coincide.
 const MAX_NAMED: u64 = 64;
 const WRITERS: u64 = 3;
-/// Maximum number of rows in one batch.
+/// Maximum number of rows that one request writes.
 const BATCH: usize = 6;
-/// One in this number of writes has several rows.
+/// One in this number of requests writes several rows.
 const BATCHES: u64 = 4;
-/// One in this number of changes deletes its row.
+/// One in this number of changes in the collection `events` deletes its row.
 const DELETED: u64 = 6;
-/// Time, in microseconds, after which writers use the next key as their newest key.
+/// Interval, in microseconds, after which writers advance to the next key of the collection
+/// `events`.
 const KEY_MICROS: i64 = 20_000;
-/// Upper bound of the keys that are written in random order.
+/// Upper bound of the keys that writers draw uniformly at random.
 const SPREAD: i64 = 1 << 40;
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Body of a child process: writes, deletes and reads pages until it is killed.
+/// Runs in a child process: writes, deletes and reads pages until the process is killed.
 pub(crate) async fn write_and_page_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -66,8 +68,8 @@ pub(crate) async fn write_and_page_until_killed() {
     };
     let random = |part: u64| recto_testkit::generate::rng(number * 1_000 + part);
     let writers = (0..WRITERS).map(|writer| {
-        // The first writer writes the list that only grows, and the others write
-        // the other collection.
+        // The first writer writes the collection `log`, whose rows are never overwritten. The
+        // others write the collection `events`.
         let of = if writer == 0 {
             WrittenCollection::Log
         } else {
@@ -88,7 +90,8 @@ struct Process {
     rest: Duration,
 }
 
-/// Put or deletion of one row.
+/// Put (`is_put` is true) or deletion of the row with the key `at`. `number` is the id of the
+/// change.
 struct Change {
     at: i64,
     number: u64,
@@ -117,7 +120,7 @@ impl Process {
         while changes.len() < count {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let (at, is_put) = match of {
-                // A list that only grows needs a new key for each row.
+                // A row of the collection `log` must not be overwritten, so it needs a new key.
                 WrittenCollection::Log => (self.new_key(number), true),
                 WrittenCollection::Events => (self.key(random), random.u64(0..DELETED) > 0),
             };
@@ -164,13 +167,14 @@ impl Process {
         batch.commit().await
     }
 
-    /// Returns a new key that no other process creates.
+    /// Returns a key that no row has and that no other process creates. `number` is the id of the
+    /// write.
     fn new_key(&self, number: u64) -> i64 {
         let process = (number / WRITES_OF_A_PROCESS % MAX_NAMED).cast_signed();
         (self.now() * MAX_NAMED.cast_signed() + process) * 2 + (number % 2).cast_signed()
     }
 
-    /// Returns a random key near the newest key, or any key. A row with this key may exist.
+    /// Returns a random key, which a row may already have. Most keys are near the newest key.
     fn key(&self, random: &mut Rng) -> i64 {
         let at = match random.u64(0..10) {
             0..=5 => self.now() / KEY_MICROS,
@@ -220,11 +224,12 @@ fn say(line: String) {
     println!("{line}");
 }
 
-/// Prints an error that must not occur, even if nodes or processes fail.
+/// Prints an error that must not occur even while nodes are down or processes are killed.
 fn says_if_wrong(error: &recto::Error) {
     let is_passing = match error.kind() {
         ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Unavailable => true,
-        // A node that has just restarted does not know the tables yet, so this error may occur.
+        // A node that has just restarted does not know the tables yet, so it may report them as
+        // missing.
         ErrorKind::Store => error.to_string().contains("does not exist"),
         _ => false,
     };
@@ -233,7 +238,8 @@ fn says_if_wrong(error: &recto::Error) {
     }
 }
 
-/// Reads a list from one end to the other. Reports each page as a line to the given function.
+/// Reads all pages of a list from one end to the other. Calls the given function with a line that
+/// describes each page.
 pub(crate) async fn pages_through(
     lists: &Lists,
     list: List,
@@ -301,7 +307,8 @@ fn of(row: &recto::DynamicRecord, field: &str) -> i64 {
     }
 }
 
-/// Starts child processes. A test receives their lines through a channel.
+/// Starter of child processes. A test receives the lines that they print through the channel
+/// `lines`.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
@@ -309,8 +316,9 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// Starts the process with this number. With `own`, only this process writes the selected keys.
-    /// Its wall clock differs by `off_micros` from a correct clock.
+    /// Starts the child process with the id `number`. With `own`, it writes only its own keys of
+    /// the collection `events`. Its wall clock differs by `off_micros` microseconds from a correct
+    /// clock.
     pub(crate) fn spawn(&self, number: usize, own: Option<i64>, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

@@ -1,5 +1,5 @@
-//! Checks eight processes that write to the same partitions, read pages of them, and split them. In
-//! longer runs, they write at full speed.
+//! Tests in which eight processes write the same partitions, read pages of them, and split their
+//! buckets. In longer runs, the processes write without pauses.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -15,17 +15,17 @@ use crate::common::{Fresh, Kind, run};
 
 const PROCESSES: i64 = MAX_OWNERS;
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Time for which the processes write. It is enough for a complete split and a part of the next
-/// split.
+/// Time for which the processes write. It is long enough for a complete split of a bucket and a
+/// part of the next split.
 const STORM: Duration = Duration::from_secs(24);
-/// Pause of a writer between writes in a short run, which shares the machine with other tests. In a
-/// longer run, writers do not pause.
+/// Pause of a writer between two writes in a short run, which shares the machine with other tests.
+/// In a longer run, writers do not pause.
 const REST: Duration = Duration::from_millis(80);
-/// Minimum share of writes that are known to have succeeded, in tenths.
+/// Minimum share, in tenths, of the writes that must be known to have succeeded.
 const KNOWN_OF_TEN: usize = 9;
 
-/// Runs eight processes and checks their reports. If `is_apart` is true, their clocks are an hour
-/// apart, and each process writes only its own keys.
+/// Runs eight processes and checks the lines that they printed. If `is_apart` is true, their clocks
+/// are an hour apart, and each process writes only its own keys.
 fn storm(is_apart: bool) {
     let fresh = Fresh::new(Kind::Cassandra);
     run(async {
@@ -40,7 +40,8 @@ fn storm(is_apart: bool) {
         rest: if scale() == 1 { REST } else { Duration::ZERO },
     };
     let spawn = |index: i64| {
-        // No clock is ahead of the node, because a process with such a clock refuses to write.
+        // No clock may be fast, because a process refuses to write if its clock is ahead of the
+        // node's clock.
         let off_micros = if is_apart {
             (index % 3 - 2) * HOUR_MICROS
         } else {

@@ -1,4 +1,5 @@
-//! Collections of the tests, their rows, and the lists that are read by pages.
+//! Collections of the tests of buckets on Cassandra nodes, with the lists that the tests read by
+//! pages.
 
 use std::sync::Arc;
 
@@ -7,8 +8,9 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto};
 use recto_testkit::generate::Rng;
 use serde_json::json;
 
-/// Schema of three collections. The rows of `events` are overwritten and deleted. `log` only grows,
-/// and has a view in another order. The `records` change their position.
+/// Schema of three collections. Rows of `events` are overwritten and deleted. Rows of `log` are
+/// only added, and its view has the opposite order. Records of `records` move within the view
+/// `by_list`.
 const SCHEMA: &str = r#"
 [collection.events]
 fields = { stream = "text", at = "bigint", number = "bigint", text = "text" }
@@ -39,7 +41,7 @@ key = ["id"]
 partition = ["list"]
 order = ["-at"]
 "#;
-/// Number of records whose position changes.
+/// Number of records in the collection `records`, which move within their view.
 const RECORDS: i32 = 500;
 const STREAM: &str = "s";
 
@@ -47,19 +49,20 @@ pub(crate) fn schema() -> Schema {
     Schema::parse(SCHEMA).unwrap()
 }
 
-/// Collection to which a write goes.
+/// Collection whose rows the child processes write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrittenCollection {
     Events,
     Log,
 }
 
-/// List that is read by pages.
+/// List of rows that the tests read by pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum List {
     Events,
     Log,
-    /// Partition of the view, with the rows whose keys are even (`false`) or odd (`true`).
+    /// Partition of the view `by_kind` of the collection `log`. It has the rows whose keys are even
+    /// (`false`) or odd (`true`).
     Kind(bool),
 }
 
@@ -79,12 +82,13 @@ impl List {
         Self::ALL.into_iter().find(|list| list.name() == name).unwrap()
     }
 
-    /// Returns whether the keys descend when the list is read forwards.
+    /// Returns whether the keys of the rows descend when the list is read forwards.
     pub(crate) fn falls(self) -> bool {
         self != Self::Log
     }
 
-    /// Returns the collection of the list, its view, and the filter of its partition.
+    /// Returns the name of the list's collection, the name of its view, and the filter that selects
+    /// the list. An empty name of the view stands for the base table.
     pub(crate) fn place(self) -> (&'static str, &'static str, String) {
         match self {
             Self::Events => ("events", "", format!("stream = \"{STREAM}\"")),
@@ -94,7 +98,7 @@ impl List {
     }
 }
 
-/// Returns the lists that contain a row of a collection.
+/// Returns the lists that contain the row with the key `at` of a collection.
 pub(crate) fn lists_of(of: WrittenCollection, at: i64) -> Vec<List> {
     match of {
         WrittenCollection::Events => vec![List::Events],
@@ -102,7 +106,7 @@ pub(crate) fn lists_of(of: WrittenCollection, at: i64) -> Vec<List> {
     }
 }
 
-/// Handles of the three collections of an open store.
+/// Open store with its three collections.
 pub(crate) struct Lists {
     pub(crate) recto: Recto,
     collections: [(Collection<DynamicRecord>, Arc<Definition>); 3],
@@ -133,7 +137,8 @@ impl Lists {
         DynamicRecord::from_json(definition, row.as_object().unwrap()).unwrap()
     }
 
-    /// Changes a random record so that it moves to another position, or deletes it.
+    /// Moves a random record of the collection `records` to another position of its view, or
+    /// deletes the record.
     pub(crate) async fn changes_record(&self, random: &mut Rng) -> recto::Result<()> {
         let (records, definition) = &self.collections[2];
         let id = random.i32(0..RECORDS);
@@ -159,7 +164,7 @@ impl Lists {
     }
 }
 
-/// Returns the key values of a row of the collection `events`.
+/// Returns the values of the key of a row of the collection `events`.
 pub(crate) fn key_of(at: i64) -> [recto::Value; 2] {
     [recto::Value::Text(STREAM.to_owned()), recto::Value::BigInt(at)]
 }

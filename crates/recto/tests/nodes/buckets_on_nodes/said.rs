@@ -1,4 +1,5 @@
-//! Reports of processes about rows and pages, and the check that these reports are possible.
+//! Checks the lines that child processes printed about their writes and pages: no page may have a
+//! state that the writes do not allow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -11,18 +12,19 @@ type Micros = i64;
 #[derive(Debug, Default)]
 pub(crate) struct ListReports {
     writes: HashMap<u64, Write>,
-    /// Numbers of the writes of each row of each list, by the key of the row.
+    /// Ids of the writes of each row, by list and by the key of the row.
     rows: BTreeMap<List, BTreeMap<i64, Vec<u64>>>,
     pages: Vec<Page>,
     wrong: Vec<String>,
 }
 
-/// Write that puts or deletes a row.
+/// Write of a child process that puts or deletes one row.
 #[derive(Debug)]
 struct Write {
     is_put: bool,
     begun: Micros,
-    /// Time at which the outcome was known. The timestamp of the write is not later than this.
+    /// Time at which the process learned the outcome, or gave up. The timestamp of the write is not
+    /// later.
     ended: Micros,
     is_done: bool,
 }
@@ -39,7 +41,7 @@ struct Page {
 }
 
 impl ListReports {
-    /// Adds the report of one line. Lines that are not about rows or pages have no effect.
+    /// Adds the event of one printed line. Ignores lines about other things.
     pub(crate) fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -50,7 +52,8 @@ impl ListReports {
                 } else {
                     WrittenCollection::Events
                 };
-                // A truncated line comes from a process that was killed, so ignore it.
+                // A process that was killed may have printed only a part of a line, so ignore the
+                // line.
                 let Ok(at) = at.parse() else { return };
                 for change in changes {
                     self.hear_change(what, of, at, change);
@@ -102,10 +105,11 @@ impl ListReports {
         [self.writes.len(), done, self.pages.len()]
     }
 
-    /// Checks that all reports are possible.
+    /// Checks that the content of every page is possible.
     ///
     /// # Errors
-    /// Returns the first report that is wrong or impossible.
+    /// Returns the first error that a process printed, or else the first page with impossible
+    /// content.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(wrong) = self.wrong.first() {
             return Err(wrong.clone());
@@ -150,8 +154,10 @@ impl ListReports {
         Ok(())
     }
 
-    /// Checks that the state of a row on a page is possible. A write is certainly newer than
-    /// another write if it began after the other write had ended.
+    /// Checks that the writes of a row allow its state on a page. A write is certainly newer than
+    /// another write if it began after the other write had ended. `numbers` has the ids of the
+    /// writes, and `read` has the id of the write that the page shows. `None`: the page does not
+    /// show the row.
     fn check_row(&self, page: &Page, numbers: &[u64], read: Option<u64>) -> Result<(), String> {
         let writes = || {
             numbers
@@ -182,7 +188,7 @@ impl ListReports {
     }
 }
 
-/// Parses a pair of a key and a number: `KEY:NUMBER`.
+/// Parses a pair of a key and the id of a write: `KEY:ID`.
 fn pair(text: &str) -> Option<(i64, u64)> {
     let (at, number) = text.split_once(':')?;
     Some((at.parse().ok()?, number.parse().ok()?))

@@ -1,4 +1,4 @@
-//! Checks and repairs the stored rows after all processes have ended.
+//! Checks and repairs the stored rows after all child processes were killed.
 
 use std::time::Duration;
 
@@ -13,23 +13,26 @@ use super::lists::{List, Lists};
 use super::said::ListReports;
 use crate::common::clocks::{Clocks, recover_at_once};
 
-/// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
+/// Maximum duration of a request after all nodes are up again. The time is long, because the nodes
+/// are still busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Time by which the test moves the clock forward, so that the repairing process does not have to
-/// wait for other processes.
+/// Time by which the test moves the clock forward, so that the repairing process does not wait for
+/// other processes.
 const JUMP: Duration = Duration::from_secs(3_700);
 const BETWEEN_JUMPS: Duration = Duration::from_millis(50);
-/// Maximum number of repairs of a list until no split is incomplete.
+/// Maximum number of repairs of a list, until no split of its buckets is incomplete.
 const REPAIRED: u32 = 5;
 const LISTED: i64 = 256;
 /// Minimum number of buckets that each list must have.
 const BUCKETS: usize = 4;
 
-/// Reads each list from both ends, repairs it, and reads it again. Asserts these conditions:
+/// Reads each list from both ends, completes the splits of its buckets, and reads the list again.
+/// Asserts these conditions:
 ///
 /// - No split is incomplete, and no bucket is too large.
-/// - Each view has one entry for each record.
-/// - Nothing is wrong after the removal of samples that killed processes left.
+/// - Each view has one row for each record.
+/// - After a repair, the command `verify` finds no errors. Before it, `verify` finds only errors
+///   that killed processes may cause.
 pub(crate) async fn settle(address: &str, said: &mut ListReports) {
     let clocks = Clocks::default();
     let options = OpenOptions::new()
@@ -45,8 +48,8 @@ pub(crate) async fn settle(address: &str, said: &mut ListReports) {
             "nothing was cut before: {repaired:?}"
         );
         let mut rounds = 0;
-        // The repairing process itself may begin a split in advance, because of the earlier rate of
-        // writes. So rebalance again.
+        // The repairing process itself may begin a split early, because it still knows a high rate
+        // of writes. If so, rebalance again.
         while let Err(bucket) = check(&session, list).await {
             rounds += 1;
             assert!(rounds < REPAIRED, "{bucket:?}");
@@ -55,11 +58,13 @@ pub(crate) async fn settle(address: &str, said: &mut ListReports) {
         read(&lists, list, said).await;
     }
     println!("{:?}", recover_at_once(&recto, &clocks).await);
-    // Two remains are allowed. A process that dies between the write of a bucket's sample and of
-    // the row leaves the sample, even if the row existed before. The bucket is then split a little
-    // earlier or later. If a process dies while its bucket is split, the row may arrive too late,
-    // but its view entry in time. The entry then remains, but no client received an acknowledgment,
-    // and no page showed the row.
+    // Killed processes may leave two kinds of wrong rows. The first is a sample: a row by which
+    // Recto estimates the size of a bucket. A process writes the sample before the row, so the
+    // sample may remain without its row.
+    //
+    // The second is a row of a view. If a process is killed while its bucket is split, the base row
+    // may arrive too late, but the row of the view in time. The write was not acknowledged, and no
+    // page shows its row.
     let repaired = verify(&recto, true).await;
     let samples = |one: &VerifiedBuckets| -> u64 {
         let kinds = ["orphan_sample", "wrong_sample"];
@@ -96,7 +101,7 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     let request = RebalanceRequest {
         view: view.to_owned(),
         filter,
-        // Old buckets can be removed only after an hour, so the test does not remove them.
+        // Recto removes old buckets only after an hour, so do not remove them here.
         clear: false,
     };
     let tools = session.tools().unwrap();
@@ -117,8 +122,8 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     }
 }
 
-/// Checks that no split of a list is incomplete and no bucket is too large. Returns the first
-/// bucket that violates this.
+/// Checks that no split of a list's buckets is incomplete, and that no bucket is too large. Returns
+/// the first bucket that violates this rule as the error.
 async fn check(session: &LocalSession, list: List) -> Result<(), BucketStatus> {
     let (collection, view, filter) = list.place();
     let mut request = BucketsRequest {

@@ -1,6 +1,7 @@
-//! Tests three real nodes with three copies of each row, on which processes write, read pages and
-//! split buckets. One process is killed, and another process stands still for longer than a split
-//! takes. At the same time, a node is killed, or paused and resumed, or paused and killed.
+//! Test of lists in buckets on three real nodes with three copies of each row. Processes write,
+//! read pages and split buckets. In each round, one process is killed, and another stands still for
+//! longer than a split takes. At the same time, one node is killed, or paused and resumed, or
+//! paused and killed.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -22,16 +23,18 @@ use crate::node_faults::Fault;
 use crate::nodes::{Lease, address, open};
 
 const PROCESSES: usize = 4;
-/// Number of faults of nodes, one after another. The first fault is random.
+/// Number of faults of nodes, which happen one after another. It is multiplied by the environment
+/// variable `RECTO_TEST_SCALE`. The kind of the first fault is random.
 const FAULTS: usize = 1;
-/// Pause of a writer between writes. It is long enough for the three nodes to keep up.
+/// Pause of a writer between two writes. It is long enough for the three nodes to keep up with all
+/// writers.
 const REST: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(3);
-/// Time for which a process stands still. Other processes can complete all steps of a split in this
-/// time.
+/// Minimum time for which a process stands still. Other processes can complete all steps of a split
+/// in this time.
 const STANDSTILL: Duration = Duration::from_secs(18);
 
-/// Running child processes.
+/// Running child processes, and the number of all processes that were started so far.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -49,7 +52,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills a random process, and starts a new process in its place.
+    /// Kills a random child process, and starts another one instead.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);

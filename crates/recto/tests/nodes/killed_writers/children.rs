@@ -1,4 +1,5 @@
-//! Child processes that change a few records concurrently until they are killed, and their reports.
+//! Child processes that change a few records concurrently until they are killed. They print a line
+//! for each answer.
 
 use std::process::Child;
 use std::sync::mpsc::Sender;
@@ -12,21 +13,22 @@ use super::records::{ChangeEffect, Fields, LEDGERS, Place, RECORDS, RecordChange
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable that gives the address of the store to a child process.
+/// Environment variable that tells a child process the address of the store.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable with the number of the first entry that the process appends to a log.
+/// Environment variable that tells a child process the id of the first entry that it appends to a
+/// ledger (a record with a list of entries).
 const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
-/// Environment variable with the difference of the child's wall clock from a correct clock, in
-/// microseconds.
+/// Environment variable that tells a child process the error of its wall clock, in microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const CLIENTS: u64 = 4;
 const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
-/// Pause of a client after each change. Other processes get processor time meanwhile.
+/// Pause of a client after each change, which leaves processor time to other processes.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Pause of a client after a rejected change, because the reason may persist for some time.
+/// Pause of a client after a rejected change, because its reason may last for some time.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Body of a child process: changes records until it is killed. The schema must already be applied.
+/// Runs in a child process: changes records until the process is killed. The schema must already be
+/// applied.
 pub(crate) async fn change_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let first: u64 = variable(FIRST_ENTRY).parse().unwrap();
@@ -44,7 +46,8 @@ pub(crate) async fn change_until_killed() {
     futures::future::join_all(clients).await;
 }
 
-/// Changes records until the process is killed, and prints the answers to the changes.
+/// Changes records until the process is killed. Prints a line for each answer to a change. `first`
+/// is the id of the first entry that the client appends.
 async fn change(recto: &Recto, tables: &Tables, first: u64) {
     for turn in 0.. {
         tokio::time::sleep(PAUSE).await;
@@ -56,7 +59,7 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
             at: part(5).map(i32::from),
             note: part(3),
         };
-        // There are fewer handles than records, so that records compete for them.
+        // There are fewer handles (unique values) than records, so records compete for the handles.
         let handle = part(3);
         if id >= LEDGERS {
             let becomes = match turn % 3 {
@@ -100,17 +103,18 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
     }
 }
 
-/// Starts child processes. A test receives their lines through a channel.
+/// Starter of child processes. A test receives the lines that they print through the channel
+/// `lines`.
 pub(crate) struct Children<'a> {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
-    /// Differences of the wall clocks from a correct clock, in microseconds. Each new process gets
-    /// the next one in turn.
+    /// Errors of the wall clocks of the processes, in microseconds. Each new process gets the next
+    /// value of this list, and starts again at its beginning after its end.
     pub(crate) clocks_off_micros: &'a [i64],
 }
 
 impl Children<'_> {
-    /// Starts the process with this number.
+    /// Starts the child process with the given index.
     pub(crate) fn spawn(&self, number: usize) -> Child {
         let off_micros = self.clocks_off_micros[number % self.clocks_off_micros.len()];
         let variables = [
@@ -126,7 +130,7 @@ impl Children<'_> {
     }
 }
 
-/// Returns the history of requests and answers that the printed lines describe.
+/// Returns the history of requests and answers that the printed lines of child processes describe.
 pub(crate) fn heard(lines: impl IntoIterator<Item = String>) -> History {
     let history = History::default();
     for line in lines {

@@ -1,12 +1,12 @@
-//! Tests of processes that change a few records concurrently on a real Cassandra, with one node and
-//! with three nodes. The processes are killed at random moments, while nodes are paused, killed and
-//! resumed.
+//! Tests of processes that change a few records concurrently, on one Cassandra node and on three
+//! nodes. The processes are killed at random times. In the test with three nodes, nodes are also
+//! paused, killed and restarted.
 //!
-//! At the end, each view has exactly the entries of the current versions, no two records have the
-//! same handle, and every acknowledged change is stored once.
+//! At the end, each view must agree with the base rows, no two records may have the same handle
+//! (unique value), and every acknowledged change must be stored once.
 //!
-//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times.
-//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! The environment variable `RECTO_TEST_SEED=…` repeats the random choice of killed processes and
+//! of times. `RECTO_TEST_SCALE=20` kills twenty times as many processes, for a long run.
 #![allow(dead_code)]
 
 #[path = "../../models/simulation/check.rs"]
@@ -38,7 +38,8 @@ use records::Tables;
 
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const PROCESSES: usize = 3;
-/// Number of processes that a test kills.
+/// Number of processes that a test kills, one after another. It is multiplied by the environment
+/// variable `RECTO_TEST_SCALE`.
 const KILLS: usize = 9;
 
 #[test]
@@ -46,16 +47,17 @@ const KILLS: usize = 9;
 fn writer_that_gets_killed() {
     run(change_until_killed());
 }
-/// Maximum time from the death of the last process until views are correct.
+/// Maximum time from the kill of the last process until all views agree with the base rows.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Returns the factor by which the duration of a run is multiplied.
+/// Returns the factor for the number of faults, from the environment variable `RECTO_TEST_SCALE`.
+/// Returns 1 if it is not set.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }
 
-/// Asserts that records, views and claims are correct after the changes of dead processes were
-/// resolved.
+/// Asserts that records, views and claims (reservations of unique values) are correct. The changes
+/// of killed processes must be resolved before.
 async fn check(recto: &Recto, tables: &Tables, history: &History) {
     let store = &**recto.store();
     let checked = Checked {
@@ -73,8 +75,8 @@ async fn check(recto: &Recto, tables: &Tables, history: &History) {
         };
         recto.verify(&request, &|_| {}).await.unwrap()
     };
-    // A process that dies between the claim of a unique value and the write of its record leaves
-    // the claim. The next record that wants the value takes the claim.
+    // If a process is killed after it reserved a unique value (claim), but before it wrote the
+    // record, the claim remains. The next record with this value takes over the claim.
     let report = verify(true).await;
     let orphans = report.views.last().unwrap().orphan;
     assert_eq!((report.wrong(), report.views.len()), (orphans, 3), "{report:?}");

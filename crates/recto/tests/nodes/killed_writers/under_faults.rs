@@ -1,10 +1,11 @@
-//! Tests three real nodes with three copies of each row. Processes whose clocks are an hour apart
-//! change a few records and are killed. At the same time, nodes have these faults in turn:
+//! Test of processes that change a few records and are killed, on three real nodes with three
+//! copies of each row. The clocks of the processes differ by up to an hour. One node at a time has
+//! one of these faults:
 //!
-//! - A node is paused during requests that it must answer, and resumed later.
-//! - A node is paused and then killed.
-//! - A node is killed at once.
-//! - A node closes all connections of clients during requests, and continues to execute these
+//! - The node is paused during requests that it must answer, and is resumed later.
+//! - The node is paused and then killed.
+//! - The node is killed at once.
+//! - The node closes all connections of clients during requests, but continues to execute these
 //!   requests.
 
 use std::process::Child;
@@ -24,8 +25,8 @@ use crate::common::clocks::{Clocks, recover_at_once};
 use crate::common::{run, seed};
 use crate::nodes::{Lease, address, open};
 
-/// Differences of the clocks of processes from a correct clock: half an hour slow, none, and half
-/// an hour fast.
+/// Errors of the wall clocks of the processes, in microseconds: half an hour slow, correct, and
+/// half an hour fast.
 const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
 /// Time before each fault in which all nodes are healthy.
 const CALM: Duration = Duration::from_secs(2);
@@ -33,12 +34,14 @@ const CALM: Duration = Duration::from_secs(2);
 /// kill to the end of the fault.
 const BEFORE: Duration = Duration::from_secs(3);
 const DOWN: Duration = Duration::from_secs(5);
-/// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
+/// Maximum duration of a request after all nodes are up again. The time is long, because the nodes
+/// are still busy.
 const AT_REST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of rounds. In each round, one node has a fault.
+/// Number of rounds, multiplied by the environment variable `RECTO_TEST_SCALE`. In each round, one
+/// node has a fault.
 const ROUNDS: usize = Fault::ALL.len();
 
-/// Fault of a node.
+/// Fault of a Cassandra node.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     PausedAndLetGo,
@@ -77,7 +80,8 @@ impl Fault {
     }
 }
 
-/// Kills a random process, and starts a new process in its place.
+/// Kills a random child process, and starts another one instead. `started` is the number of all
+/// processes that were started so far.
 fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, started: &mut usize) {
     let child = &mut living[random.usize(0..PROCESSES)];
     kill(child);
@@ -108,12 +112,12 @@ fn recovers_exact_views_after_node_failures() {
         replace(&mut living, &children, &mut random, &mut started);
         sleep(CALM);
         let node = &cluster.nodes()[round % cluster.nodes().len()];
-        // Fault and node rotate, so that in a long run each node has each fault.
+        // Both the fault and the node rotate, so that in a long run each node has each fault.
         let fault = Fault::ALL[round % Fault::ALL.len()];
         fault.begin(node);
         sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
-        // Kill processes that wait for the faulty node, because the node continues to
-        // execute their requests.
+        // Kill a process while it waits for the faulty node. The node may still execute the
+        // requests of this process.
         replace(&mut living, &children, &mut random, &mut started);
         sleep(DOWN);
         fault.end(node);

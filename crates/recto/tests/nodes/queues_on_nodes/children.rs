@@ -1,4 +1,5 @@
-//! Child processes that send and handle messages until they are killed. They print one line for each event.
+//! Child processes of the tests of queues. They send and handle messages until they are killed, and
+//! print one line for each event.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,12 +18,11 @@ use recto_testkit::generate::Rng;
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Environment variable that gives the address of the store to a child process.
+/// Environment variable that tells a child process the address of the store.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Environment variable that gives a child process its number.
+/// Environment variable that tells a child process its id, which no other process has.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Environment variable with the difference of the child's wall clock from a correct clock, in
-/// microseconds.
+/// Environment variable that tells a child process the error of its wall clock, in microseconds.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const MESSAGES_OF_A_PROCESS: u64 = 1_000_000;
 const MESSAGES_OF_A_SENDER: u64 = 100_000;
@@ -30,48 +30,51 @@ const MESSAGES_OF_A_SENDER: u64 = 100_000;
 /// Name of the unordered queue. Some of its messages are delayed, and its dead letters are moved
 /// back to it.
 pub(crate) const JOBS: &str = "jobs";
-/// Name of the queue that receives the dead letters of `JOBS`.
+/// Name of the queue that receives the dead letters of the queue `JOBS`.
 pub(crate) const DEAD: &str = "dead";
 /// Name of an ordered queue that all processes use.
 pub(crate) const GROUPS: &str = "groups.fifo";
-/// Name of an ordered queue that only processes with similar clocks use.
+/// Name of an ordered queue that only processes with nearly correct clocks use.
 pub(crate) const NEAR: &str = "near.fifo";
 
 const SENDERS: u64 = 2;
 const WORKERS: usize = 2;
 /// Number of messages of one send, and maximum number of messages of one receive.
 const BATCH: u64 = 5;
-/// One in this number of messages is delayed into another rotation interval.
+/// One in this number of messages of the queue `JOBS` is delayed by `DELAY`. The delay is longer
+/// than a rotation interval, after which new bodies go to the next table.
 const DELAYED: u64 = 20;
 const DELAY: Duration = Duration::from_secs(12);
-/// One in this number of messages is returned to the queue, instead of acknowledged, at every other
-/// delivery on average.
+/// One in this number of messages is unlucky: a worker returns it to the queue at about half of its
+/// deliveries, instead of acknowledging it.
 const UNLUCKY: u64 = 7;
 /// Number of attempts after which a message becomes a dead letter.
 const ATTEMPTS: u16 = 3;
-/// One in this number of batches is sent again.
+/// One in this number of batches is sent twice, to test deduplication.
 const REPEATED: u64 = 8;
-/// One in this number of received batches is neither acknowledged nor returned.
+/// One in this number of received batches is neither acknowledged nor returned, as if its worker
+/// had been killed.
 const FORGOTTEN: u64 = 30;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(600);
-/// Pause of a sender between batches of an ordered group, of which only one message is delivered at
-/// a time.
+/// Pause of a sender between two batches of an ordered group. It is longer than for other queues,
+/// because only one message of a group is delivered at a time.
 const BETWEEN_BATCHES_OF_A_GROUP: Duration = Duration::from_secs(2);
-/// Number of messages in a queue above which the senders wait.
+/// Number of messages in a queue above which senders wait.
 const MAX_BACKLOG: u64 = 300;
 const BETWEEN_LOOKS: Duration = Duration::from_secs(3);
 const BETWEEN_REDRIVES: Duration = Duration::from_secs(4);
-/// Time for which a delivered message is hidden from other receivers.
+/// Time for which a delivered message stays hidden from other receivers.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(1);
 const NACKED_FOR: Duration = Duration::from_millis(700);
-/// Maximum time for which a sender repeats a batch. Recto still knows the deduplication ids after
-/// this time, even with clocks that are two minutes off.
+/// Maximum time for which a sender repeats a batch after errors. Recto deduplicates messages for
+/// longer than this time, even between processes whose clocks are two minutes off.
 const SETTLED: Duration = Duration::from_secs(40);
-/// Pause after a failed request.
+/// Pause after a request that failed.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns the names and options of all queues. A queue that another queue names is before it.
+/// Returns the names and options of all queues, in an order in which they can be created. The queue
+/// for dead letters comes before the queue that names it.
 pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     let dead_letters = DeadLetters {
         queue: QueueName::new("queue", DEAD).unwrap(),
@@ -89,13 +92,13 @@ pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     ]
 }
 
-/// Returns the group of a message in an ordered queue. The messages of one sender form a group, and
-/// are sent one after another.
+/// Returns the group of the message with this id, in an ordered queue. Each sender has its own
+/// group, and sends the messages of the group one after another.
 pub(crate) fn group(number: u64) -> u64 {
     number / MESSAGES_OF_A_SENDER
 }
 
-/// Body of a child process: sends and handles messages until it is killed.
+/// Runs in a child process: sends and handles messages until the process is killed.
 pub(crate) async fn send_and_work_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -114,7 +117,8 @@ pub(crate) async fn send_and_work_until_killed() {
         .into_iter()
         .filter(|name| is_near || *name != NEAR);
     let all = names.map(|name| serve(&recto, name, number));
-    // Only one process moves dead letters back, so that the test knows these messages.
+    // Only the process with the correct clock moves dead letters back. It prints their ids, so that
+    // the test knows them.
     let redriving = async {
         if off_micros == 0 {
             redrive(&recto).await;
@@ -149,7 +153,8 @@ async fn serve(recto: &Recto, name: &str, process: u64) {
     .await;
 }
 
-/// Reads the number of messages regularly into `backlog`, and prints a report if a body was lost.
+/// Regularly updates `backlog` with the number of messages in the queue. Prints an error if the
+/// body of a message was lost.
 async fn look(queue: &Queue, backlog: &AtomicU64) {
     loop {
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -167,7 +172,7 @@ async fn look(queue: &Queue, backlog: &AtomicU64) {
     }
 }
 
-/// Prints an error that must not occur, even if nodes or processes fail.
+/// Prints an error that must not occur even while nodes are down or processes are killed.
 fn says_if_wrong(error: &recto::Error) {
     if matches!(
         error.kind(),
@@ -189,8 +194,8 @@ async fn send(queue: &Queue, first: u64, mut random: Rng, backlog: &AtomicU64) {
         }
         let is_ordered = queue.options().is_ordered;
         if !is_settled && is_ordered {
-            // In an ordered queue, do not send messages after a message that may
-            // not have been sent.
+            // In an ordered queue, stop sending after a message whose outcome is unknown, because a
+            // later message must not overtake it.
             return;
         }
         let pause = if is_ordered {
@@ -212,8 +217,8 @@ fn message(queue: &Queue, number: u64) -> NewMessage {
     }
 }
 
-/// Sends messages repeatedly until each is known to be stored. Returns false if the time is over
-/// before.
+/// Sends the messages with these ids repeatedly, until each of them is stored for certain. Returns
+/// false if the time [`SETTLED`] is over first.
 async fn settle(queue: &Queue, numbers: Range<u64>, ids: &mut BTreeMap<u64, MessageId>) -> bool {
     let begun = Instant::now();
     let mut left: Vec<u64> = numbers.collect();
@@ -295,7 +300,8 @@ async fn finish(queue: &Queue, clock: &Environment, messages: &[Message]) {
     }
     let settled = match queue.ack(&receipts(messages)).await {
         Ok(settled) => settled,
-        // Messages without an acknowledgment are delivered again, so only report unexpected errors.
+        // The error does not matter here, because the queue delivers messages without an
+        // acknowledgment again. Report only errors that must not occur.
         Err(error) => return says_if_wrong(&error),
     };
     let done_at = clock.now_micros();
@@ -318,9 +324,9 @@ fn named(queue: &Queue, message: &Message) -> String {
     format!("{} {}", queue.name(), number(message))
 }
 
-/// Moves dead letters back to their queue regularly. Prints the numbers of the dead letters before
-/// each move. Recto moves the first messages of a shard first, so it may move messages that arrive
-/// in between instead of the printed messages.
+/// Moves dead letters back to the queue `JOBS` regularly. Prints the ids of some dead letters
+/// before each move. Recto may move other dead letters, because it takes the first messages of a
+/// shard, and messages may arrive after the print.
 async fn redrive(recto: &Recto) {
     let (dead, jobs) = (find(recto, DEAD).await, find(recto, JOBS).await);
     loop {
@@ -342,15 +348,16 @@ async fn redrive(recto: &Recto) {
     }
 }
 
-/// Starts child processes. A test receives their lines through a channel.
+/// Starter of child processes. A test receives the lines that they print through the channel
+/// `lines`.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
 }
 
 impl Children {
-    /// Starts the process with this number. Its wall clock differs by `off_micros` from a correct
-    /// clock.
+    /// Starts the child process with the id `number`. Its wall clock differs by `off_micros`
+    /// microseconds from a correct clock.
     pub(crate) fn spawn(&self, number: usize, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

@@ -1,4 +1,4 @@
-//! Checks that completed jobs do not run again when a node restarts that was down while they
+//! Test that completed jobs do not run again when a node restarts that was down while they
 //! completed. Article 002 describes this fault of naive queues.
 
 use std::time::Duration;
@@ -14,13 +14,15 @@ use crate::common::run;
 use crate::nodes::{Lease, address};
 
 const JOBS: usize = 50;
-/// Long rotation interval, in seconds. The table of the bodies is not emptied before the node is
-/// back.
+/// Long rotation interval, in seconds. With it, the table of message bodies is not emptied before
+/// the stopped node is back.
 const LONG_SLICE: u32 = 300;
 const SHORT_SLICE: u32 = 10;
-/// Time after which nodes can purge a deletion, which must be at least one second old.
+/// Time after which a node can purge a deletion from its files. A deletion must be at least one
+/// second old.
 const PURGED: Duration = Duration::from_secs(2);
-/// Maximum time until a table is emptied: the rotation interval, and the steps before emptying.
+/// Maximum time until a table of message bodies is emptied: a rotation interval, and the steps that
+/// precede the emptying.
 const EMPTIED: Duration = Duration::from_secs(90);
 /// Time for which a receiver waits to show that no messages are delivered.
 const QUIET: Duration = Duration::from_secs(10);
@@ -75,8 +77,8 @@ fn repeats_no_finished_jobs_unlike_a_naive_queue() {
     });
 }
 
-/// Checks that no message comes back if the files of a table of bodies are restored after the table
-/// was emptied.
+/// Checks that no message is delivered again if the files of an emptied table of message bodies are
+/// restored from a copy.
 async fn restored_bodies_are_nothing(
     cluster: &Cluster,
     bed: &Bed,
@@ -91,7 +93,7 @@ async fn restored_bodies_are_nothing(
     let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
     bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
         .await;
-    // Set a long interval, so that the table is not emptied again while its files are restored.
+    // Set a long rotation interval, so that the table is not emptied while its files are restored.
     bed.queues.configure(slices_of(LONG_SLICE)).await.unwrap();
     for node in cluster.nodes() {
         let folder = kept.join(node.number().to_string());
@@ -105,7 +107,8 @@ async fn restored_bodies_are_nothing(
     assert!(receive(&jobs, JOBS).await.is_empty());
 }
 
-/// Returns the number and the name of the table to which new bodies are written.
+/// Returns the number and the name of the table to which new message bodies are written. The number
+/// is the table's position among the rotating tables.
 async fn open_table(bed: &Bed) -> (BodyTable, String) {
     let ring = bed.queues.ring().await.unwrap();
     let is_open = |phase| matches!(phase, Phase::Open { .. });

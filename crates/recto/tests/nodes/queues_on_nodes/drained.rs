@@ -1,4 +1,5 @@
-//! Counts and handles the messages that remain after all processes have ended.
+//! Handles the messages that are in the queues after all child processes were killed, and compares
+//! them with the lines that the processes printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
@@ -11,20 +12,21 @@ use super::children::{DEAD, GROUPS, JOBS, NEAR};
 use super::ring::Bed;
 use super::said::{Clocks, MessageReports};
 
-/// Maximum time until all remaining messages are handled.
+/// Maximum time until all remaining messages of the queues are handled.
 const DRAINED: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(200);
 const VISIBILITY: Duration = Duration::from_secs(600);
-/// Minimum number of messages for a meaningful test.
+/// Number of messages of a queue that a meaningful test must exceed.
 const FEW: usize = 50;
 
-/// Reports of all processes: about the messages of each queue, and errors that must never occur.
+/// Lines that all child processes printed: events of the messages of each queue, and errors that
+/// must not occur.
 pub(crate) struct AllSaid {
     queues: BTreeMap<String, MessageReports>,
     wrong: Vec<String>,
 }
 
-/// Parses the lines that processes printed: `WHAT QUEUE NUMBER …` or `wrong …`.
+/// Parses the lines that child processes printed. A line is `EVENT QUEUE ID …` or `wrong …`.
 pub(crate) fn hear_all(lines: Receiver<String>) -> AllSaid {
     let mut all = AllSaid {
         queues: [JOBS, GROUPS, NEAR]
@@ -50,7 +52,7 @@ impl AllSaid {
         }
     }
 
-    /// Asserts that the reports about each queue are possible, and that no error was reported.
+    /// Asserts that the events of each queue are possible, and that no process printed an error.
     pub(crate) fn check(&self) {
         assert!(self.wrong.is_empty(), "{:?}", self.wrong);
         for (name, said) in &self.queues {
@@ -66,8 +68,8 @@ impl AllSaid {
     }
 }
 
-/// Handles the remaining messages while no other process runs. Asserts that each stored message is
-/// delivered exactly once.
+/// Handles the remaining messages of all queues, without other processes. Asserts that each of them
+/// is delivered exactly once, and adds its events to `said`.
 pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     let begun = Instant::now();
     let dead = bed.queues.find(DEAD).await.unwrap();
@@ -109,8 +111,7 @@ pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     }
 }
 
-/// Returns the numbers of the messages that the queue stores. Asserts that the reported count
-/// agrees with them.
+/// Returns the ids of the messages in a queue. Asserts that the queue reports their exact count.
 async fn counted(shard: &Shards) -> BTreeSet<u64> {
     let stats = shard.stats().await.unwrap();
     assert!(stats.is_exact, "{stats:?}");
@@ -126,7 +127,7 @@ async fn peeked(shard: &Shards) -> BTreeSet<u64> {
     numbers.collect()
 }
 
-/// Receives messages one time and acknowledges them. Returns their numbers.
+/// Receives messages once and acknowledges them. Returns their ids, and adds the events to `said`.
 async fn work(shard: &Shards, name: &str, said: &mut AllSaid) -> Vec<u64> {
     let clock = Environment::system();
     let asked_at = clock.now_micros().to_string();

@@ -1,5 +1,5 @@
-//! Checks that every message is handled although nodes and processes die in turn and tables are
-//! emptied. The clocks of the processes are minutes apart.
+//! Test that every message is handled while nodes and processes are killed in turn, and while
+//! tables of message bodies are emptied. The clocks of the processes differ by minutes.
 
 use std::collections::BTreeSet;
 use std::process::Child;
@@ -24,20 +24,21 @@ use crate::common::{run, seed};
 use crate::node_faults::Fault;
 use crate::nodes::{Lease, address};
 
-/// Differences of the processes' wall clocks from a correct clock, in microseconds. A process that
-/// replaces a killed process has the same difference.
+/// Errors of the wall clocks of the processes, in microseconds. A process that replaces a killed
+/// process has the same error.
 const CLOCKS_OFF_MICROS: [i64; 4] = [0, 2_000_000, -120_000_000, 120_000_000];
 const SLICE: u32 = 10;
 const CALM: Duration = Duration::from_secs(3);
-/// Maximum time from the start of a fault to the kill of a process.
+/// Maximum time from the start of a fault of a node to the kill of a process.
 const BEFORE: Duration = Duration::from_secs(6);
-/// Time after which each message that a killed process was sending is either stored or lost.
+/// Time after which each message that a killed process was sending is either stored or lost for
+/// good.
 const ENDED: Duration = Duration::from_secs(6);
-/// Difference of a clock, in microseconds, by which all leases and delays have expired, and
-/// processes that were emptying a table have given up.
+/// Time by which the clock of the test is moved forward at the end, in microseconds. All leases and
+/// delays have then expired, and processes that were emptying a table have given up.
 const LATER_MICROS: i64 = 900_000_000;
-/// Maximum time until each table in use becomes free: one or two rotation intervals, and the time
-/// to empty it.
+/// Maximum time until each table of message bodies in use becomes free: up to two rotation
+/// intervals, and the time to empty the table.
 const RECOVERED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -96,7 +97,7 @@ fn handles_every_message_despite_dying_nodes_and_workers() {
     });
 }
 
-/// Running child processes, which the test kills and replaces. Each has its own clock.
+/// Running child processes, which the test kills and replaces. Each has its own clock error.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -113,7 +114,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills a random process, and starts a new process with the same clock.
+    /// Kills a random child process, and starts another one with the same clock error.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);
@@ -126,8 +127,8 @@ impl<'c> Processes<'c> {
     }
 }
 
-/// Guard that sets a flag when it is dropped, even by a panic. Two concurrent tasks use it to stop
-/// each other.
+/// Guard that sets a flag when it is dropped. The flag stops a concurrent task, even if the owner
+/// of the guard panics.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -136,16 +137,16 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Observations of the rotating tables during the test.
+/// Observations of the rotating tables of message bodies during the test.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Number of times that a table was opened for new bodies.
+    /// Number of times that a table was opened for new message bodies.
     opened: usize,
-    /// True if a table could not be emptied, or if the outcome of emptying was unknown.
+    /// True if a fault ever prevented a table from being emptied, or hid whether it was emptied.
     is_hindered: bool,
 }
 
-/// Reads the state of the rotating tables regularly until `stop` is set.
+/// Reads the state of the rotating tables regularly until `stop` is set, and prints its changes.
 async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     let (mut opened, mut is_hindered, mut last) = (BTreeSet::new(), false, String::new());
     let begun = Instant::now();
@@ -178,7 +179,8 @@ async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     }
 }
 
-/// Returns a description of the rotating tables, for example `1 Open, 2 Free; no node`.
+/// Returns a description of the rotating tables, for example `1 Open 4, 2 Free 0; all is well`.
+/// Each table has its number, its phase and its number of segments.
 fn in_words(ring: &RingView) -> String {
     let table = |table: &TableView| {
         let phase = format!("{:?}", table.phase);
@@ -193,8 +195,8 @@ fn in_words(ring: &RingView) -> String {
     )
 }
 
-/// Asserts that each table in use later becomes free, is opened again or is replaced, and that free
-/// tables are empty.
+/// Asserts that each table of message bodies in use becomes free, is opened again, or is replaced.
+/// Also asserts that free tables are empty.
 async fn recovers(bed: &Bed) {
     let before = bed.queues.ring().await.unwrap();
     println!("in the end: {}", in_words(&before));

@@ -1,12 +1,12 @@
-//! Tests of queues on three real Cassandra nodes, compared with a naive queue that deletes rows.
-//! They check three things:
+//! Tests of queues on three Cassandra nodes, compared with a naive queue that deletes rows. They
+//! check three things:
 //!
-//! - messages that come back after a node was down
-//! - the number of tombstones
-//! - the delivery of messages while nodes and workers die
+//! - messages that are delivered again after a node was down
+//! - the number of tombstones (records of deletions, which reads must pass over)
+//! - the delivery of messages while nodes and workers are killed
 //!
-//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times.
-//! `RECTO_TEST_SCALE=20` has twenty times as many faults, for a long run.
+//! The environment variable `RECTO_TEST_SEED=…` repeats the random choice of killed processes and
+//! of times. `RECTO_TEST_SCALE=20` causes twenty times as many faults, for a long run.
 #![allow(dead_code)]
 
 mod children;
@@ -28,7 +28,8 @@ fn worker_that_gets_killed() {
     crate::common::run(children::send_and_work_until_killed());
 }
 
-/// Returns the factor by which the duration of a run is multiplied.
+/// Returns the factor for the duration of a run, from the environment variable `RECTO_TEST_SCALE`.
+/// Returns 1 if it is not set.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }

@@ -1,4 +1,5 @@
-//! Naive queue for comparison: one row for each job. The row is deleted when the job is complete.
+//! Naive queue for comparison. It has one row for each job, and deletes the row when the job is
+//! complete.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,16 +14,16 @@ pub(crate) const TABLE: &str = "naive_jobs";
 const RECEIVE: &str = "SELECT id FROM naive_jobs WHERE queue = 'jobs' LIMIT 10";
 /// Maximum number of concurrent statements.
 const AT_ONCE: usize = 16;
-/// Maximum number of attempts of a statement. The test repeats statements after `PAUSE`, because a
-/// node may have died.
+/// Maximum number of attempts of a statement. The test repeats a failed statement after `PAUSE`,
+/// because a node may be down.
 const MAX_ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Naive(PlainCql);
 
 impl Naive {
-    /// Creates the queue in an existing keyspace. A node may purge a deletion (tombstone) after
-    /// `gc_grace_seconds`.
+    /// Creates the table of the queue in an existing keyspace. After `gc_grace_seconds`, nodes may
+    /// purge deletions of rows (tombstones).
     pub(crate) async fn create(address: &CassandraAddress, gc_grace_seconds: u32) -> Self {
         let naive = Self(cql(address).await);
         let table = format!(
@@ -39,12 +40,13 @@ impl Naive {
         self.send_all(inserts).await;
     }
 
-    /// Completes this number of jobs, as workers that received them would.
+    /// Completes the first `count` jobs by deleting their rows, as workers that received the jobs
+    /// would.
     pub(crate) async fn finish(&self, count: usize) {
         self.send_all((0..count).map(deletion)).await;
     }
 
-    /// Receives and completes jobs until none is left. Returns the jobs.
+    /// Receives and completes jobs until no job remains. Returns the completed jobs.
     pub(crate) async fn work_until_empty(&self) -> Vec<String> {
         let mut fired = Vec::new();
         loop {
@@ -57,7 +59,8 @@ impl Naive {
         }
     }
 
-    /// Returns the numbers of rows and tombstones that each node reads to find the next jobs.
+    /// Returns, for each node, the number of rows and of tombstones that the node reads to find the
+    /// next jobs.
     pub(crate) async fn met_by_a_receive(&self) -> Vec<Met> {
         self.0.met(RECEIVE).await.unwrap()
     }
@@ -76,13 +79,13 @@ fn deletion(id: impl Display) -> String {
     format!("DELETE FROM {TABLE} WHERE queue = 'jobs' AND id = {id}")
 }
 
-/// Returns a client for plain statements in an existing keyspace.
+/// Returns a client that executes CQL statements in an existing keyspace.
 pub(crate) async fn cql(address: &CassandraAddress) -> PlainCql {
     let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());
     PlainCql::connect(config, Environment::system()).await.unwrap()
 }
 
-/// Returns the number of rows of a table.
+/// Returns the number of rows in a table.
 pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
     let cql = cql(address).await;
     let count = format!("SELECT count(*) FROM {table}");
@@ -90,8 +93,8 @@ pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
     counted[0].parse().unwrap()
 }
 
-/// Executes a statement, and repeats it after errors. Returns its result. The statement must be
-/// idempotent.
+/// Executes a statement, and repeats it after errors. Returns its result. The statement must have
+/// the same effect when it is executed twice.
 async fn until_answered<T>(statement: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 1..MAX_ATTEMPTS {
         if let Ok(answer) = statement().await {

@@ -1,4 +1,5 @@
-//! Test environment of queues whose bodies are in rotating tables with short rotation intervals.
+//! Queues for tests on Cassandra nodes. Their message bodies are in rotating tables with short
+//! rotation intervals.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two reads of the state of the rotating tables.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Queues in a new keyspace, and the handles to use them.
+/// Open queues in a new keyspace.
 pub(crate) struct Bed {
     pub(crate) address: CassandraAddress,
     pub(crate) recto: Recto,
@@ -38,7 +39,7 @@ impl Bed {
         }
     }
 
-    /// Opens the same queues as a process with these clocks would.
+    /// Opens the same queues as a process with the clocks of `environment` would.
     pub(crate) async fn at(&self, environment: Environment) -> Self {
         let store = self.recto.store().clone();
         let queues = Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap();
@@ -55,8 +56,8 @@ impl Bed {
         }
     }
 
-    /// Waits until the state of the rotating tables meets a condition, for at most `limit`. Returns
-    /// this state.
+    /// Waits until the state of the rotating tables meets the condition `is`, and returns this
+    /// state. Panics after the time `limit`.
     pub(crate) async fn wait_for_ring(&self, limit: Duration, is: impl Fn(&RingView) -> bool) -> RingView {
         let begun = Instant::now();
         loop {
@@ -72,7 +73,7 @@ impl Bed {
         }
     }
 
-    /// Returns the names of the tables that Recto has for queues.
+    /// Returns the names of the tables that Recto has created for queues in the keyspace.
     pub(crate) async fn tables(&self) -> Vec<String> {
         let keyspace = &self.address.keyspace;
         let text = format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
@@ -82,8 +83,8 @@ impl Bed {
     }
 }
 
-/// Returns options with this rotation interval in seconds. A table is emptied a few seconds after
-/// its interval.
+/// Returns store options with the given rotation interval, in seconds. A table is emptied at the
+/// earliest three seconds after its interval.
 pub(crate) fn slices_of(rotation_seconds: u32) -> StoreOptions {
     StoreOptions {
         rotation_seconds,
@@ -103,7 +104,7 @@ pub(crate) async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, None, Duration::ZERO).await.unwrap()
 }
 
-/// Receives and acknowledges messages until none is left. Returns their bodies.
+/// Receives and acknowledges messages until none remains. Returns their bodies.
 pub(crate) async fn work_until_empty(shard: &Shards) -> Vec<String> {
     let mut fired = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! Reports of processes about the messages of a queue, and the check that these reports are
-//! possible.
+//! Events of the messages of a queue, which child processes printed, with a check that these events
+//! are possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ type Micros = i64;
 /// Size of the differences between the clocks of the processes that use a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clocks {
-    /// The differences are smaller than the tolerance of leases.
+    /// The differences are smaller than the error that leases tolerate.
     Near,
-    /// The differences are larger than the tolerance of leases. A message may be delivered again
-    /// while another process handles it. However, a receive that begins after the acknowledgment of
-    /// a message never delivers this message.
+    /// The differences are larger than the error that leases tolerate. A message may therefore be
+    /// delivered again while another process handles it. But a receive that begins after the
+    /// acknowledgment of a message must not deliver this message.
     Apart,
 }
 
-/// Reports about each message, by the number of the message.
+/// Events of each message of a queue, by the id of the message.
 #[derive(Debug, Default)]
 pub(crate) struct MessageReports(BTreeMap<u64, OfOne>);
 
@@ -27,13 +27,14 @@ pub(crate) struct MessageReports(BTreeMap<u64, OfOne>);
 struct OfOne {
     is_sent: bool,
     begun: Vec<Begun>,
-    /// Time at which a process first began to acknowledge the message.
+    /// Time at which a process first began to acknowledge the message. `None`: no process did.
     acking_at: Option<Micros>,
-    /// Time at which an acknowledgment of the message was first known to have succeeded.
+    /// Time at which a process first learned that its acknowledgment had succeeded. `None`: no
+    /// process did.
     done_at: Option<Micros>,
     nacking_at: Vec<Micros>,
-    /// True if the message was reported as a dead letter. Because dead letters are moved back, it
-    /// may be delivered again at any time.
+    /// True if a process saw the message among the dead letters. Because dead letters are moved
+    /// back, such a message may be delivered again at any time.
     is_dead: bool,
 }
 
@@ -43,12 +44,13 @@ struct Begun {
     asked_at: Micros,
     at: Micros,
     id: String,
-    /// Number of deliveries of the message so far, as the queue reported it.
+    /// Number of deliveries of the message so far, including this one, as the queue reported it.
     attempts: u16,
 }
 
 impl MessageReports {
-    /// Adds the report of one line about a message. Other lines have no effect.
+    /// Adds the event of one printed line. `words` are the event, the id of the message, and
+    /// further values. Ignores other lines.
     pub(crate) fn hear(&mut self, words: &[&str]) {
         let [what, number, rest @ ..] = words else { return };
         let Ok(number) = number.parse() else { return };
@@ -70,11 +72,11 @@ impl MessageReports {
         }
     }
 
-    /// Checks that all reports are possible, after the queue was emptied. An unordered queue must
-    /// also have had dead letters.
+    /// Checks that all events are possible, after all messages were handled. Only an unordered
+    /// queue may have had dead letters.
     ///
     /// # Errors
-    /// Returns the first report that is wrong or impossible.
+    /// Returns the first impossible event or the lost messages, as text.
     pub(crate) fn check(&self, is_ordered: bool, clocks: Clocks) -> Result<(), String> {
         let is_lost = |said: &OfOne| said.is_sent && (said.begun.is_empty() || said.acking_at.is_none());
         let lost = self.0.iter().filter(|(_, said)| is_lost(said));
@@ -89,8 +91,8 @@ impl MessageReports {
         if is_ordered { self.check_order() } else { Ok(()) }
     }
 
-    /// Checks the order of each group. A message is delivered only after a process has
-    /// acknowledged, or tried to acknowledge, the messages that were confirmed before it.
+    /// Checks the order of the messages of each group. A message may be delivered only after a
+    /// process has begun to acknowledge all earlier messages that are certainly stored.
     fn check_order(&self) -> Result<(), String> {
         let mut before: Option<(u64, Micros)> = None;
         for (number, said) in &self.0 {
@@ -112,15 +114,15 @@ impl MessageReports {
         Ok(())
     }
 
-    /// Returns the number of messages that were never reported as dead letters, although their
-    /// later deliveries show that they were.
+    /// Returns the number of messages that no process saw among the dead letters, although their
+    /// deliveries show that they were dead letters.
     pub(crate) fn unseen(&self) -> usize {
         let unseen = self.0.values().filter(|said| said.is_as_new() && !said.is_dead);
         unseen.count()
     }
 
-    /// Returns the numbers of messages that were confirmed, were delivered, are known to be
-    /// acknowledged, and were dead letters.
+    /// Returns four numbers of messages: certainly stored, delivered, certainly acknowledged, and
+    /// dead letters.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let count = |is: fn(&OfOne) -> bool| self.0.values().filter(|said| is(said)).count();
         [
@@ -159,10 +161,10 @@ impl OfOne {
         Ok(())
     }
 
-    /// Returns whether the message must have been a dead letter between two deliveries and moved
-    /// back. The later receive began after the earlier delivery, but did not report more attempts.
-    /// The process that moves dead letters back does not know all moved messages, because other
-    /// messages arrive meanwhile and may be moved first.
+    /// Returns whether the message must have been a dead letter that was moved back between two
+    /// deliveries. This is the case if a later receive did not report more attempts than an earlier
+    /// delivery. The process that moves dead letters back does not print all of them, because
+    /// messages that arrive in between may be moved first.
     fn is_as_new(&self) -> bool {
         let again =
             |before: &Begun, begun: &Begun| begun.asked_at > before.at && begun.attempts <= before.attempts;
@@ -170,8 +172,8 @@ impl OfOne {
         begun.any(|begun| self.begun.iter().any(|before| again(before, begun)))
     }
 
-    /// Returns whether the message was delivered while it was hidden for another process, which had
-    /// not returned it.
+    /// Returns whether the message was delivered while it should have been hidden for another
+    /// process. A process that returned the message does not count.
     fn is_shared(&self) -> bool {
         let mut begun = self.begun.clone();
         begun.sort_by_key(|begun| begun.at);

@@ -1,5 +1,5 @@
-//! Checks the number of tombstones after some thousands of jobs: tombstones that a receive reads
-//! over, and tombstones on disk.
+//! Test of the number of tombstones (records of deletions) after some thousands of jobs. It counts
+//! the tombstones that a receive reads over, and the tombstones on disk.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::scale;
 use crate::common::run;
 use crate::nodes::{Lease, address};
 
-/// Number of jobs, multiplied by `RECTO_TEST_SCALE`. With a scale of 100, it equals the maximum
-/// number of tombstones that Cassandra reads over in one query.
+/// Number of jobs, multiplied by the environment variable `RECTO_TEST_SCALE`. With a scale of 100,
+/// it is the number of tombstones after which Cassandra aborts a query.
 const JOBS: usize = 1_000;
-/// Number of messages that the queue stores at a time.
+/// Number of messages that the queue holds at a time.
 const BATCH: usize = 50;
-/// Default of Cassandra's setting `gc_grace_seconds`, in seconds.
+/// Default of Cassandra's setting `gc_grace_seconds`: ten days, in seconds.
 const TEN_DAYS: u32 = 864_000;
 const SLICE: u32 = 10;
-/// Number of the table to which new bodies are written first.
+/// Number of the first rotating table to which message bodies are written.
 const FIRST: BodyTable = BodyTable(1);
-/// Maximum time until a table is emptied.
+/// Maximum time until a table of message bodies is emptied.
 const EMPTIED: Duration = Duration::from_secs(60);
 
 #[test]
@@ -45,7 +45,8 @@ fn writes_none_unlike_a_naive_queue() {
             assert_eq!(work_until_empty(&jobs.shards).await.len(), BATCH);
         }
         do_everything(&bed, &jobs).await;
-        // Wait until Recto has emptied the first table, which was open before.
+        // Wait until Recto has emptied the first table of message bodies, which must not leave
+        // tombstones.
         let is_emptied = |table: &TableView| table.number == FIRST && table.phase == Phase::Free;
         bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_emptied))
             .await;

@@ -1,4 +1,4 @@
-//! Collections and records of the tests, and the queries whose pages are read.
+//! Collections and records of the tests on three nodes, and the queries whose pages the tests read.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto, Value};
 
 use super::history::{Key, State};
 
-/// Schema of two collections with the same fields. The order of one has mixed directions, and the
-/// order of the other has a single direction.
+/// Schema of two collections with the same fields. The sort order of `mixed` has both directions,
+/// and the sort order of the other collection has one direction.
 pub(crate) const SCHEMA: &str = r#"
 [collection.mixed]
 fields = { tenant = "text", score = "int", id = "bigint", version = "bigint", note = "text" }
@@ -30,9 +30,10 @@ pub(crate) const COLLECTIONS: [&str; 2] = ["mixed", "plain"];
 pub(crate) const MIXED: usize = 0;
 pub(crate) const PLAIN: usize = 1;
 pub(crate) const TENANTS: usize = 4;
-/// Number of slots of each tenant in each collection. A slot can have one record.
+/// Number of slots of each tenant in each collection. A slot is the id of a record, which may or
+/// may not exist.
 pub(crate) const SLOTS: i64 = 60;
-/// Number of distinct values of the first order column.
+/// Number of distinct values of the field `score`, the first column of the sort orders.
 const SCORES: i64 = 9;
 
 pub(crate) fn score(slot: i64) -> i64 {
@@ -43,7 +44,7 @@ fn note(key: Key, version: i64) -> String {
     format!("{}/{}/{}#{version}", key.collection, key.tenant, key.slot)
 }
 
-/// Handles of the two collections of an open store.
+/// Open store with its two collections.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) recto: Recto,
@@ -73,7 +74,7 @@ impl Tables {
     }
 }
 
-/// Returns the values of the key of a record.
+/// Returns the values of a record's key.
 pub(crate) fn key_values(key: Key) -> [Value; 3] {
     [
         Value::Text(format!("t{}", key.tenant)),
@@ -82,8 +83,8 @@ pub(crate) fn key_values(key: Key) -> [Value; 3] {
     ]
 }
 
-/// Returns the key and the version of a record. Returns an error if the record is not one that a
-/// writer can have written.
+/// Returns the key and the version of a record. Returns an error if no writer can have written this
+/// record.
 pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(Key, i64), String> {
     let values = (
         record.get("tenant"),
@@ -113,7 +114,7 @@ pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(
     Ok((key, *version))
 }
 
-/// Query, and a description of the records that it must return.
+/// Query, with a description of the records that it must return.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
@@ -121,18 +122,18 @@ pub(crate) struct Shape {
     filter: &'static str,
     order_by: &'static str,
     tenants: &'static [usize],
-    /// Range of the first order column that the filter selects: start, and exclusive end.
+    /// Range of the scores that the filter selects: start, and exclusive end.
     scores: (i64, i64),
-    /// True if the score descends, and true if the id descends. Records that are equal in both are
-    /// in the order of tenants.
+    /// True if the score descends, and true if the id descends. Records with the same score and id
+    /// are sorted by tenant.
     descending: (bool, bool),
 }
 
 const ALL_SCORES: (i64, i64) = (0, SCORES);
 const THREE: &str = r#"tenant = "t0" OR tenant = "t1" OR tenant = "t3""#;
 
-/// Queries of the tests: one slice, one slice in reverse order, mixed directions, ranges, and
-/// merges of partitions.
+/// Queries of the tests: one range of rows, one range in reverse order, mixed directions, several
+/// ranges, and merges of partitions.
 pub(crate) const SHAPES: [Shape; 7] = [
     Shape {
         name: "single slice",
@@ -207,14 +208,14 @@ impl Shape {
             .order_by(self.order_by)
     }
 
-    /// Returns whether the query would return a record with this key.
+    /// Returns whether the query must return a record with this key, if the record exists.
     pub(crate) fn has(&self, key: Key) -> bool {
         key.collection == self.collection
             && self.tenants.contains(&key.tenant)
             && (self.scores.0..self.scores.1).contains(&score(key.slot))
     }
 
-    /// Compares two keys in the order of the query.
+    /// Compares two keys in the sort order of the query.
     pub(crate) fn compare(&self, left: Key, right: Key) -> Ordering {
         let turned = |order: Ordering, descending| if descending { order.reverse() } else { order };
         turned(score(left.slot).cmp(&score(right.slot)), self.descending.0)
@@ -223,8 +224,8 @@ impl Shape {
     }
 }
 
-/// Returns whether a read may find this state of a key. `states` are the allowed states, or `None`
-/// if the key was never written.
+/// Returns whether a read may find the state `found` of a key. `states` are the allowed states.
+/// `None`: the key was never written.
 pub(crate) fn may_be(states: Option<&Vec<State>>, found: State) -> bool {
     match states {
         None => found.is_none(),

@@ -1,17 +1,17 @@
-//! Log of the writes, and the states that a reader may see.
+//! Log of all writes, from which the tests derive the states that a read may find.
 //!
-//! Each key has one writer, so its writes are sequential and their timestamps rise. These rules
-//! hold for reads:
+//! Each key has only one writer, so the writes of a key are sequential and their timestamps rise.
+//! Reads must therefore follow these rules:
 //!
-//! - A read that began after a write was acknowledged sees this write or a later write.
+//! - A read that began after a write was acknowledged finds this write or a later write.
 //! - A write with an unknown outcome may become visible at any time after it was sent, or never.
-//! - A write whose error reports that nothing was written is never visible.
+//! - A write whose error reports that nothing was written never becomes visible.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Key of a record: collection, tenant and slot.
+/// Key of a record: index of the collection, index of the tenant, and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) collection: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     pub(crate) slot: i64,
 }
 
-/// State of a key: the version of its record, or `None` if there is no record.
+/// State of a key: the version of its record. `None`: there is no record.
 pub(crate) type State = Option<i64>;
 
 /// Outcome of a write, as its writer knows it.
@@ -28,27 +28,27 @@ pub(crate) enum Outcome {
     Done,
     /// The write may be applied, now or later.
     Unknown,
-    /// The write was not and will not be applied.
+    /// The write was not applied and never will be.
     NotDone,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Write {
     sent: u64,
-    /// Logical time at which the outcome was known, and the outcome. `None`: the write is not
-    /// answered yet.
+    /// Logical time at which the writer learned the outcome, with this outcome. `None`: the write
+    /// is in progress.
     ended: Option<(u64, Outcome)>,
     state: State,
 }
 
-/// All writes of a run, with a logical clock.
+/// Log of all writes of a run, with a logical clock.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     clock: AtomicU64,
     writes: Mutex<BTreeMap<Key, Vec<Write>>>,
 }
 
-/// Period of a read by the logical clock.
+/// Period of a read, by the logical clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) begin: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Span {
 }
 
 impl History {
-    /// Advances the logical clock, and returns its time. Later calls return greater times.
+    /// Advances the logical clock, and returns its time. Each call returns a later time.
     pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
@@ -65,7 +65,7 @@ impl History {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a write of these keys is sent now.
+    /// Records that a write of these keys is sent now. A state of `None` is a deletion.
     pub(crate) fn sent(&self, changes: &[(Key, State)]) {
         let mut writes = self.writes();
         let sent = self.now();
@@ -88,8 +88,8 @@ impl History {
         }
     }
 
-    /// Returns the states in which a read during this period may find each key. Keys that were
-    /// never written are left out, because they have no record.
+    /// Returns the states in which a read during `span` may find each key. Leaves out keys that
+    /// were never written, because they have no record.
     pub(crate) fn allowed(&self, span: Span) -> BTreeMap<Key, Vec<State>> {
         let writes = self.writes();
         writes

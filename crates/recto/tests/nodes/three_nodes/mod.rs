@@ -1,10 +1,10 @@
-//! Tests of three real Cassandra nodes with three copies of each row, at the consistency level
-//! `LOCAL_QUORUM`. One node is killed, one is paused, and two are killed, while the tests read
-//! pages and write rows through the public crate. All nodes are restarted later.
+//! Tests on three real Cassandra nodes with three copies of each row, at the consistency level
+//! `LOCAL_QUORUM`. In one test, one node at a time is killed or paused. In another, two nodes are
+//! killed. At the same time, the tests read pages and write rows through the public crate.
 //!
-//! The tests compare each page with the states that it may show. At the end, every acknowledged
-//! write is stored, at `LOCAL_QUORUM` and at `ALL`. `RECTO_TEST_SEED` repeats the faults and
-//! requests of a seed. It cannot repeat the behavior of the nodes themselves.
+//! Each page must have only states that it may show. At the end, every acknowledged write must be
+//! stored, at `LOCAL_QUORUM` and at `ALL`. The environment variable `RECTO_TEST_SEED` repeats the
+//! faults and requests of a run, but it cannot repeat the behavior of the nodes.
 
 mod data;
 mod history;
@@ -16,7 +16,7 @@ mod writer;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the seed for random values: the value of the environment variable `RECTO_TEST_SEED`, or
-/// a new seed. Prints the seed, so that a failure can be repeated.
+/// a new seed. Prints the seed, so that a failed run can be repeated.
 fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let seed = given.and_then(|text| text.parse().ok()).unwrap_or_else(|| {

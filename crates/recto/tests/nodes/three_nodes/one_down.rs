@@ -1,4 +1,5 @@
-//! Tests in which one node at a time is killed or paused, and restarts or resumes.
+//! Test in which one node at a time is killed and restarted, or paused and resumed, while clients
+//! read and write.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,23 +20,24 @@ use crate::nodes::{Lease, address, open};
 
 const WRITERS: i64 = 3;
 const READERS: usize = 2;
-/// Request timeout of some clients. It ends before an unresponsive node is marked as dead.
+/// Request timeout of some clients. It ends before the other nodes mark an unresponsive node as
+/// dead.
 const HASTE: Duration = Duration::from_millis(1_200);
-/// Time for which requests continue between two faults.
+/// Time between two faults, in which requests continue.
 const CALM: Duration = Duration::from_secs(2);
-/// Time for which requests continue before the first fault. Every 5 s, coordinators compute after
-/// which time they query another replica. Before the first computation, they would wait for half of
-/// the read timeout.
+/// Time before the first fault, in which requests continue. Every 5 s, a coordinator computes after
+/// which time it asks another replica. Before the first computation, it waits for half of the read
+/// timeout.
 const WARM: Duration = Duration::from_secs(6);
-/// Time for which a node is stopped or paused.
+/// Time for which a node is down or paused.
 const DOWN: Duration = Duration::from_secs(7);
 /// Maximum time until a store opens, and until a schema is applied, while a node is down.
 const SETTLES: Duration = Duration::from_secs(45);
-/// Maximum number of earlier cursor keys that a store keeps in addition to the key that encrypts
+/// Maximum number of earlier cursor keys that a store keeps, in addition to the key that encrypts
 /// new cursors.
 const EARLIER_KEYS: u32 = 15;
-/// Number of key rotations, half of them by each of two handles. The store keeps all of these keys,
-/// and the first key.
+/// Number of rotations of cursor keys during one fault. Each of two handles of the store does half
+/// of them. The store must keep the keys of all rotations, and its first key.
 const ROTATIONS: usize = 6;
 
 #[test]
@@ -118,7 +120,8 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
     assert!(rotated.is_subset(&kept), "rotated to {rotated:?}, kept {kept:?}");
 }
 
-/// Sends pages, scans, puts, deletions and batches until `stop` is set.
+/// Sends requests until `stop` is set: pages, scans, puts, deletions and batches. `draw` returns a
+/// generator of random values for each client.
 async fn requests(
     readers: &[Reader<'_>],
     writers: &[Writer<'_>],
@@ -143,8 +146,8 @@ async fn requests(
     .await;
 }
 
-/// Guard that sets a flag when it is dropped, even by a panic. Two concurrent tasks use it to stop
-/// each other.
+/// Guard that sets a flag when it is dropped. The flag stops a concurrent task, even if the owner
+/// of the guard panics.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -153,7 +156,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Reads and checks all rows and all queries again, with all nodes up.
+/// Reads and checks all rows and the pages of all queries. All nodes must be up.
 async fn verify(reader: &Reader<'_>) {
     for collection in 0..COLLECTIONS.len() {
         reader.scan(collection).await;
@@ -164,8 +167,8 @@ async fn verify(reader: &Reader<'_>) {
     }
 }
 
-/// Kills a node and restarts it, pauses another node and resumes it, and changes the catalog during
-/// each fault. Returns the ids of the cursor keys whose rotation succeeded.
+/// Kills and restarts a node, and pauses and resumes another node. During each fault, applies a
+/// schema and rotates cursor keys. Returns the ids of the keys whose rotation succeeded.
 async fn hurt(
     cluster: &Cluster,
     address: &CassandraAddress,
@@ -192,8 +195,8 @@ async fn hurt(
     paused.resume().unwrap();
     tokio::time::sleep(CALM).await;
 
-    // The node `both` is paused for a short time and then killed. Clients that are about to return
-    // to it find it dead.
+    // The node `both` is paused for a short time and then killed. Clients may find it dead when
+    // they are about to use it again.
     say("pause, then kill", both);
     both.pause().unwrap();
     tokio::time::sleep(CALM).await;
@@ -203,8 +206,9 @@ async fn hurt(
     rotated
 }
 
-/// Checks that a store opens, a schema is applied, and two handles rotate keys concurrently while
-/// one node is down. Returns the ids of the new cursor keys.
+/// Checks requests that change the catalog while one node is down. A store must open, a schema must
+/// be applied, and two handles must rotate cursor keys concurrently. Returns the ids of the new
+/// keys. `how` is `killed` or `paused`.
 async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTreeSet<u32> {
     let begun = Instant::now();
     let other = until_settled(how, "open", || open(address)).await;
@@ -230,8 +234,8 @@ async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTr
     one.into_iter().chain(two).collect()
 }
 
-/// Declaration of the collection that the test added while a node was killed. The schema that it
-/// applies while a node is paused must contain this collection, too.
+/// Declaration of the collection that the test added while a node was killed. The schema that the
+/// test applies while another node is paused must contain this collection, too.
 const EARLIER: &str =
     "[collection.made_killed]\nfields = { id = \"bigint\" }\nkey = [\"id\"]\nwrites = \"append\"\n";
 
@@ -261,8 +265,8 @@ async fn until_settled<T, F: Future<Output = recto::Result<T>>>(
     }
 }
 
-/// Asserts that an error is one after which a caller should retry, and that the time limit of
-/// retries is not over.
+/// Asserts that the caller of a request should retry it after this error, and that the time limit
+/// [`SETTLES`] is not over.
 fn assert_passes(error: &recto::Error, how: &str, what: &str, begun: Instant) {
     println!("{what} while {how}, after {:.1?}: {error:?}", begun.elapsed());
     let passes = matches!(

@@ -16,12 +16,12 @@ use recto_testkit::generate::Rng;
 
 /// Pause of a reader after an error, and between two scans.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum time from the timeout of a page until the page reports an error.
+/// Maximum time that a page may take beyond its timeout.
 const GRACE: Duration = Duration::from_secs(2);
 /// Default timeout of a page.
 pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// Numbers of pages, scans and errors of all readers.
+/// Counts of the pages, scans and errors of all readers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) pages: AtomicUsize,
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts an error. Panics unless the error is of an expected kind and has a hint.
+    /// Counts an error. Panics if the kind of the error is unexpected, or if the error has no hint.
     pub(crate) fn note(&self, error: &Error, what: &str) {
         match error.kind() {
             ErrorKind::Unavailable => self.unavailable.fetch_add(1, Atomic::Relaxed),
@@ -60,8 +60,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads pages of random queries until `stop` is set: forwards, backwards, and with changes of
-    /// direction. After an error, the reader requests the same page again.
+    /// Reads pages of random queries until `stop` is set. The reader reads forwards and backwards,
+    /// and changes direction within a query. After an error, it requests the same page again.
     pub(crate) async fn page_until(&self, stop: &AtomicBool, mut random: Rng) {
         while !stop.load(Atomic::Relaxed) {
             let shape = &SHAPES[random.usize(..SHAPES.len())];
@@ -81,8 +81,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads all pages of a query in one direction. Repeats failed pages, so it does not end while
-    /// nodes stay down.
+    /// Reads all pages of a query in one direction, with `size` rows each. Repeats failed pages, so
+    /// it does not end while a quorum of nodes is down.
     pub(crate) async fn traverse(&self, shape: &Shape, backward: bool, size: u32) {
         let mut place = if backward { Place::Last } else { Place::First };
         loop {
@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads and checks one page. Returns `None` after an error, which is counted.
+    /// Reads and checks one page. Counts an error and returns `None` if the read fails.
     async fn page(&self, shape: &Shape, place: &Place, size: u32) -> Option<Page<DynamicRecord>> {
         let query = shape.query(self.tables);
         let query = match place {
@@ -131,8 +131,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the content of a page agrees with the allowed states of all keys. Returns an
-    /// error if it does not.
+    /// Checks that the records of a page have allowed states, are sorted, and are complete. Returns
+    /// a description of the first violation as the error. `span` is the period of the read.
     fn check(
         &self,
         shape: &Shape,
@@ -200,7 +200,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Scans collections until `stop` is set. A failed scan continues from its last token.
+    /// Scans all collections repeatedly until `stop` is set. A failed scan continues at its last
+    /// token.
     pub(crate) async fn scan_until(&self, stop: &AtomicBool) {
         while !stop.load(Atomic::Relaxed) {
             for collection in 0..COLLECTIONS.len() {
@@ -211,7 +212,7 @@ impl Reader<'_> {
     }
 
     /// Reads a whole collection by a scan. Asserts that the scan returns each row that must exist
-    /// once, and no other row.
+    /// once, and no row that must not exist.
     pub(crate) async fn scan(&self, collection: usize) {
         let session = LocalSession::new(self.tables.recto.clone());
         let mut found: BTreeMap<Key, i64> = BTreeMap::new();
@@ -251,8 +252,8 @@ impl Reader<'_> {
         self.assert_all(collection, &found, Span { begin, end });
     }
 
-    /// Asserts for every key of a collection that a read during `span` may find the state that was
-    /// found.
+    /// Asserts that a scan found an allowed state of every key of a collection. `span` is the
+    /// period of the scan.
     fn assert_all(&self, collection: usize, found: &BTreeMap<Key, i64>, span: Span) {
         let allowed = self.history.allowed(span);
         for (key, version) in found {
@@ -284,8 +285,9 @@ fn is_beyond(shape: &Shape, place: &Place, key: Key) -> bool {
     }
 }
 
-/// Returns the position of the next page: in the direction of this page, or if `turn` is true in
-/// the opposite direction. Returns `None` at the end, or after an empty page.
+/// Returns the position of the page that follows this page in the same direction, or in the
+/// opposite direction if `turn` is true. Returns `None` if there is no such page, or if this page
+/// is empty.
 fn beyond(shape: &Shape, place: &Place, page: &Page<DynamicRecord>, turn: bool) -> Option<Place> {
     let keys = page_keys(shape, page);
     let (first, last) = (*keys.first()?, *keys.last()?);

@@ -1,4 +1,4 @@
-//! Checks that each request reports a typed error while two of three nodes are down, so that no
+//! Test that each request reports a typed error while two of three nodes are down, because no
 //! request can reach a quorum.
 
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use super::reader::{Reader, Tally};
 use super::writer::{Writer, outcome_of};
 use crate::nodes::{Lease, address, open};
 
-/// Maximum time until gossip marks the killed nodes as dead.
+/// Maximum time until the remaining node marks the killed nodes as dead.
 const SEEN: Duration = Duration::from_secs(120);
-/// Maximum time until a request fails, after the client knows that two nodes are down.
+/// Maximum time until a request fails, once the client knows that two nodes are down.
 const QUICK: Duration = Duration::from_secs(4);
-/// Maximum time until the driver uses nodes again that have restarted.
+/// Maximum time until the driver uses restarted nodes again.
 const COMES_BACK: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -25,9 +25,9 @@ const KEY: Key = Key {
     tenant: 0,
     slot: 0,
 };
-/// Request timeout while the test prepares the tables.
+/// Request timeout while the test prepares the collections.
 const PREPARED: Duration = Duration::from_secs(60);
-/// Version of a record whose write must fail. No writer uses it.
+/// Version of a record whose write must fail. No other write uses this version.
 const LOST: i64 = 1_000_000;
 
 #[test]
@@ -65,8 +65,8 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
         let [_, two, three] = cluster.nodes() else { panic!("three nodes") };
         two.kill().unwrap();
         three.kill().unwrap();
-        // The living node does not know yet that the others died, so a request waits for their
-        // answers, and ends at its deadline.
+        // The remaining node does not know yet that the other nodes are down. A request therefore
+        // waits for their answers until its timeout.
         let unaware = Instant::now();
         let error = SHAPES[0].query(&tables).await.unwrap_err();
         assert_typed(&error, "a page, unaware");
@@ -116,7 +116,8 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
             tokio::time::sleep(PAUSE).await;
         }
         println!("served again {:.1?} after the nodes answered", begun.elapsed());
-        // The rows that the test wrote before are stored, but rows whose write failed are not.
+        // The rows that the test wrote before the faults must be stored. Rows whose write failed
+        // must not.
         for shape in &SHAPES {
             reader.traverse(shape, false, 20).await;
             reader.traverse(shape, true, 20).await;
@@ -130,7 +131,7 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
     });
 }
 
-/// Awaits a request, and asserts that it ends within [`QUICK`].
+/// Awaits a request, and asserts that it ends within the time [`QUICK`].
 async fn quick<T>(request: impl IntoFuture<Output = T>) -> T {
     let begun = Instant::now();
     let given = request.await;

@@ -1,4 +1,4 @@
-//! Writers that put, delete and write batches while nodes fail.
+//! Writers that put records, delete records, and write batches while nodes fail.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,22 +11,21 @@ use super::history::{History, Key, Outcome, State};
 
 /// Maximum number of changes in one batch.
 const BATCH_CHANGES: usize = 6;
-/// Pause of a writer between writes. Other processes get processor time meanwhile.
+/// Pause of a writer between two writes, which leaves processor time to other processes.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Maximum time from the timeout of a write until the write reports an error.
+/// Maximum time that a write may take beyond the timeouts of its attempts.
 const GRACE: Duration = Duration::from_secs(2);
-/// Default maximum duration of one attempt of a write. `ATTEMPTS` is the default number of
-/// attempts.
+/// Default timeout of one attempt of a write. `ATTEMPTS` is the default maximum number of attempts.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
-/// Writer of random changes. Each of several writers has its own slots, so that no two writers
-/// write the same key.
+/// Writer of random changes. Each writer has its own slots, so that no two writers write the same
+/// key.
 pub(crate) struct Writer<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
     pub(crate) versions: &'a AtomicI64,
-    /// Index of this writer among `of` writers.
+    /// Index of this writer among the `of` writers.
     pub(crate) index: i64,
     pub(crate) of: i64,
 }
@@ -39,7 +38,7 @@ enum WriteMode {
 }
 
 impl Writer<'_> {
-    /// Writes until `stop` is set.
+    /// Writes random changes until `stop` is set.
     pub(crate) async fn write_until(&self, stop: &AtomicBool, mut random: Rng) {
         while !stop.load(Ordering::Relaxed) {
             self.write(&mut random).await;
@@ -47,7 +46,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Stores a record in each slot of the writer.
+    /// Stores a record in each slot of this writer, for each tenant and collection.
     pub(crate) async fn fill(&self) {
         for slot in (0..SLOTS).filter(|slot| slot % self.of == self.index) {
             let mut changes = Vec::new();
@@ -138,7 +137,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the outcome of a write that ended with an error.
+/// Returns the outcome of a write that ended with this error.
 pub(crate) fn outcome_of(error: &Error) -> Outcome {
     assert!(error.hint().is_some(), "no hint: {error:?}");
     match error.kind() {
