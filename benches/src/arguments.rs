@@ -1,4 +1,4 @@
-//! Arguments of the command line.
+//! Command-line arguments of the benchmark program.
 
 use std::path::PathBuf;
 
@@ -58,10 +58,11 @@ Options:
     --recto FILE           Program that serves Recto in `http` [default: built by this run, in release mode]
 ";
 
-/// Twenty times the data. The largest partition then has more than a million rows.
+/// Default number of rows: 20 times the original data. The largest partition then has more than a
+/// million rows.
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
-/// Phases of `all`, in their order.
+/// Names of the phases (measurements) that the argument `all` runs, in order.
 pub(crate) const PHASES: [&str; 25] = [
     "layers",
     "pages",
@@ -90,7 +91,7 @@ pub(crate) const PHASES: [&str; 25] = [
     "instructions",
 ];
 
-/// Parsed arguments.
+/// Parsed command-line arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Arguments {
     pub(crate) words: Vec<String>,
@@ -147,7 +148,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Returns the requested phases.
+    /// Returns the names of the requested phases (measurements), in the order of [`PHASES`].
     pub(crate) fn phases(&self) -> Result<Vec<&'static str>, String> {
         if self.words == ["all"] {
             return Ok(PHASES.to_vec());
@@ -159,12 +160,12 @@ impl Arguments {
             ));
         }
         // Run the phases in the order of PHASES, not of the command line, because the phase
-        // `readers` changes the data that earlier phases compare.
+        // `readers` changes the data that earlier phases measure.
         let is_asked = |phase: &&str| self.words.iter().any(|word| word == phase);
         Ok(PHASES.into_iter().filter(is_asked).collect())
     }
 
-    /// Returns the command that measures a phase with these arguments.
+    /// Returns the command line that measures one phase with the current options, for the report.
     pub(crate) fn command(&self, phase: &str) -> String {
         let mut command = format!("cargo run --release -p recto-benches -- {phase}");
         if self.rows != DEFAULT_ROWS {
@@ -176,7 +177,8 @@ impl Arguments {
         command
     }
 
-    /// Returns `full`, or a fraction of it in a quick run.
+    /// Returns the number of rounds to measure: `full`, or an eighth of it (at least 2) in a quick
+    /// run.
     pub(crate) fn rounds(&self, full: usize) -> usize {
         if self.quick { full.div_ceil(8).max(2) } else { full }
     }

@@ -1,4 +1,4 @@
-//! Store wrapper that counts the calls of a queue and measures their duration.
+//! Store wrapper that counts the calls that queues make to the store, and measures their duration.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,9 @@ use recto_store::{
     StoreError, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Tables of a queue's background work, whose calls are not measured. Waiting receivers poll the first table
-/// (notifier). Maintenance reads the second one (registry and ring of body tables).
+/// Tables that only background work of queues reads, so that their calls are not measured. Waiting
+/// receivers poll the first table (notifier). Maintenance reads the second table (registry of
+/// queues and of rotating body tables).
 const BESIDE: [&str; 2] = ["recto_queue_bell", "recto_queue"];
 
 /// Kind of a call to the store.
@@ -33,22 +34,23 @@ pub(crate) struct Span {
     pub(crate) until: Instant,
 }
 
-/// Store that counts calls and forwards them to another store.
+/// Store wrapper that counts calls and forwards them to another store.
 pub(crate) struct Calls {
     inner: Arc<dyn Store>,
     seen: Arc<Seen>,
 }
 
-/// Numbers and durations of the calls that `Calls` has forwarded.
+/// Counts and durations of the calls that [`Calls`] has forwarded.
 #[derive(Default)]
 pub(crate) struct Seen {
     conditional: AtomicU64,
     emptied: AtomicU64,
-    /// Calls that are not background work. `None`: calls are not recorded.
+    /// Recorded calls, except calls of background work. `None` until [`spans`](Self::spans) starts
+    /// the recording.
     spans: Mutex<Option<Vec<Span>>>,
 }
 
-/// Snapshot that records reads and forwards them to another snapshot.
+/// Snapshot wrapper that records reads and forwards them to another snapshot.
 struct Reads {
     inner: Arc<dyn Snapshot>,
     seen: Arc<Seen>,
@@ -66,18 +68,19 @@ impl Calls {
 }
 
 impl Seen {
-    /// Returns the number of conditional writes that were sent, including those that were not applied.
+    /// Returns the number of conditional writes sent to the store, including writes that the store
+    /// did not apply.
     pub(crate) fn conditional(&self) -> u64 {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    /// Returns how often a table was emptied.
+    /// Returns the number of calls that emptied a table.
     pub(crate) fn emptied(&self) -> u64 {
         self.emptied.load(Ordering::Relaxed)
     }
 
-    /// Starts to record the duration of calls that are not background work. Returns the calls that were
-    /// recorded before, and discards them.
+    /// Starts a new recording of calls, except calls of background work. Returns the calls of the
+    /// previous recording.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap().replace(Vec::new()).unwrap_or_default()
     }
@@ -95,7 +98,8 @@ impl Seen {
     }
 }
 
-/// Returns the total time between `from` and `until` during which at least one of these calls was in flight.
+/// Returns the total time between `from` and `until` during which at least one of the calls in
+/// `spans` was in flight.
 pub(crate) fn busy(spans: &[Span], from: Instant, until: Instant) -> Duration {
     let mut spans: Vec<_> = spans
         .iter()

@@ -1,15 +1,16 @@
-//! Flights out of New York in 2013, as records. They are repeated until there are enough rows.
+//! Benchmark data: flights out of New York in 2013, as records. Shifted copies of the flights
+//! follow until there are enough rows.
 
 use std::io::Cursor;
 
 use recto::Record;
 use recto::types::Timestamp;
 
-/// Archive with the flights, which the demo also uses.
+/// Zip archive with a CSV file of the flights. The demo of the command line uses the same file.
 const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.zip");
 
-/// Time between two consecutive copies of the flights, in milliseconds: 53 weeks. Days of the week stay the
-/// same, and no two copies have a row with the same key.
+/// Time by which each copy of the flights is later than the previous one, in milliseconds: 53
+/// weeks. Days of the week stay the same, and no two copies have a row with the same key.
 pub(crate) const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
 
 /// Code of the carrier with the most flights.
@@ -18,9 +19,10 @@ pub(crate) const CARRIER: &str = "UA";
 /// Codes of the eight carriers with the most flights.
 pub(crate) const CARRIERS: [&str; 8] = ["9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US"];
 
-/// Row type of a peer that can return the key of its flight, to compare the rows of peers.
+/// Row type of a peer that can return the key of its flight. The benchmark compares keys to check
+/// that peers return the same rows.
 pub(crate) trait Keyed {
-    /// Returns the time, the carrier and the number of the flight.
+    /// Returns the key of the flight: time in milliseconds, carrier and flight number.
     fn key(&self) -> (i64, String, i32);
 }
 
@@ -65,8 +67,8 @@ flight!(
     Flight, collection = "flights", order = ["-time_hour"]
 );
 flight!(
-    /// Flight, in a collection that is sorted by time (newest first), then by descending flight number. All
-    /// sort columns therefore have the same direction.
+    /// Flight, in a collection that is sorted by time (newest first), then by descending flight
+    /// number. All sort columns have the same direction, unlike those of `Flight`.
     FlightDown, collection = "flights_down", order = ["-time_hour", "-flight"]
 );
 
@@ -101,7 +103,7 @@ impl From<&Flight> for FlightDown {
 pub(crate) const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, \
     arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
 
-/// Returns the flights of the input file, in its order: by day within each month.
+/// Returns the flights of the archive in the order of the file: by day within each month.
 pub(crate) fn read() -> Vec<Flight> {
     let mut archive = zip::ZipArchive::new(Cursor::new(ARCHIVE)).unwrap();
     let file = archive.by_index(0).unwrap();
@@ -109,8 +111,8 @@ pub(crate) fn read() -> Vec<Flight> {
     reader.records().map(|record| flight(&record.unwrap())).collect()
 }
 
-/// Returns `rows` flights. If `flights` has fewer, further copies follow, each 53 weeks after the previous
-/// copy.
+/// Returns `rows` flights. If `flights` has fewer, copies follow, each 53 weeks later than the
+/// previous one.
 pub(crate) fn scaled(flights: &[Flight], rows: u64) -> impl Iterator<Item = Flight> {
     let copies = (0..).flat_map(move |copy| flights.iter().map(move |flight| later(flight, copy)));
     copies.take(usize::try_from(rows).unwrap())
@@ -149,7 +151,7 @@ fn flight(record: &csv::StringRecord) -> Flight {
     }
 }
 
-/// Converts a text like `2013-01-01T10:00:00Z` to milliseconds.
+/// Converts text such as `2013-01-01T10:00:00Z` to milliseconds since 1970.
 fn milliseconds(text: &str) -> i64 {
     let timestamp: jiff::Timestamp = text.parse().unwrap();
     timestamp.as_millisecond()

@@ -1,23 +1,24 @@
-//! Description of the machine, and versions of the measured programs.
+//! Description of the machine and of the measured programs' versions, for the report.
 
 use std::fs;
 use std::process::Command;
 
-/// Runs a program and returns the first line of its output. `None`: the program does not exist.
+/// Runs a program and returns the first line of its output, or `None` if the program does not
+/// exist.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// Returns the value of the first line `name : value` or `name=value` of a file.
+/// Returns the value in the first line of a file that has the form `name : value` or `name=value`.
 fn entry(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
 }
 
-/// Returns the version of a crate in Recto's lock file.
+/// Returns the version of a crate in the workspace's lock file.
 fn crate_version(name: &str) -> String {
     const LOCK: &str = include_str!("../../Cargo.lock");
     let found = LOCK.split("[[package]]").find_map(|package| {
@@ -30,7 +31,7 @@ fn crate_version(name: &str) -> String {
     found.unwrap_or_else(|| "?".to_owned())
 }
 
-/// Returns names and values that describe this machine and the measured programs.
+/// Returns names and values that describe the machine and the versions of the measured programs.
 pub(crate) fn describe() -> Vec<(String, String)> {
     let unknown = || "?".to_owned();
     let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

@@ -1,8 +1,9 @@
-//! Compares Recto with named peers, on real data, in interleaved rounds. `cargo run --release -p
-//! recto-benches -- help` lists the phases. `all` writes `docs/benchmarks.md`.
+//! Benchmarks that compare Recto with other databases on real data, in interleaved rounds. `cargo
+//! run --release -p recto-benches -- help` lists the phases (measurements). `all` writes
+//! `docs/benchmarks.md`.
 //!
-//! Each peer decodes every row into a struct. Rounds are interleaved, and the output has medians and ratios,
-//! so that changes of the machine's speed affect all peers alike.
+//! Each compared program decodes every row into a struct. Rounds of all programs are interleaved,
+//! so that changes of the machine's speed affect all alike. The output has medians and ratios.
 #![allow(
     clippy::doc_markdown,
     clippy::print_stdout,
@@ -35,7 +36,7 @@ use phases::reopen::{VICTIM, fill_until_killed};
 use report::Report;
 use world::World;
 
-/// Text of `docs/benchmarks.md` before the figures; `AFTER` is the text after them.
+/// Text of `docs/benchmarks.md` before the results. [`AFTER`] is the text after the results.
 const BEFORE: &str = include_str!("before.md");
 const AFTER: &str = include_str!("after.md");
 /// Path of the document that `all` writes.
@@ -91,7 +92,7 @@ fn run(words: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// Runs the requested phases, and writes their results.
+/// Runs the requested phases (measurements), and writes their results.
 fn measure(arguments: Arguments) -> Result<(), String> {
     let phases = arguments.phases()?;
     let is_all = arguments.words == ["all"];
@@ -117,7 +118,7 @@ fn measure(arguments: Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes `docs/benchmarks.md` from saved results, without measuring.
+/// Writes `docs/benchmarks.md` from result files of earlier runs, without measuring.
 fn render(arguments: &Arguments) -> Result<(), String> {
     let mut report = Report::default();
     for file in &arguments.words[1..] {

@@ -1,11 +1,12 @@
-//! Interleaved rounds and their medians. Changes of the machine's speed affect all contenders alike.
+//! Measurement in interleaved rounds, and medians of the rounds. Changes of the machine's speed
+//! affect all contenders (compared programs) alike.
 
 use std::time::{Duration, Instant};
 
-/// Contender: work that is measured in turn with the work of other contenders.
+/// Compared program: work that is measured in turn with the work of other contenders.
 pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
-    /// Executes the work once. Returns the number of units (such as pages) that were processed.
+    /// Executes the work once. Returns the number of processed units, such as pages.
     pub(crate) work: Box<dyn FnMut() -> usize + 'a>,
 }
 
@@ -18,10 +19,10 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Measured times of one contender.
+/// Measured times of one contender (compared program).
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    /// Time of each round, in microseconds per unit.
+    /// For each round, the time per unit of work in microseconds.
     pub(crate) micros: Vec<f64>,
 }
 
@@ -31,8 +32,8 @@ impl Measured {
         median(self.micros.clone())
     }
 
-    /// Returns the time as a multiple of the time of `other`: the median of the ratios of corresponding
-    /// rounds.
+    /// Returns the time as a multiple of the time of `other`: the median over the rounds of the
+    /// ratio in a round.
     pub(crate) fn over(&self, other: &Self) -> f64 {
         median(
             self.micros
@@ -44,8 +45,8 @@ impl Measured {
     }
 }
 
-/// Runs every contender once without measuring, and then `rounds` times in turn. Returns the times of each
-/// contender.
+/// Runs every contender once without measuring, and then `rounds` times in turn. Returns the times
+/// of each contender, in the given order.
 pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Measured> {
     let mut measured: Vec<Measured> = contenders
         .iter_mut()
@@ -74,14 +75,14 @@ pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Returns the quantile of some values: the value below which the fraction `part` of them is. NaN without
-/// values.
+/// Returns a quantile: the value below which the fraction `part` of the values is. NaN if there are
+/// no values.
 pub(crate) fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }
-    // Sort by the bits, because `f64` has no `Ord`. Non-negative floats have the same order as
-    // their bits.
+    // Sort by the bits, because `f64` does not implement `Ord`. Non-negative floats sort like their
+    // bits.
     values.sort_by_key(|value| value.to_bits());
     values[((values.len() - 1) as f64 * part).round() as usize]
 }

@@ -1,12 +1,13 @@
-//! Progress line of a long run, on standard error.
+//! Progress output of a long run, on standard error.
 
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-/// Interval between two lines of progress if the output is no terminal, where a line cannot be overwritten.
+/// Minimum interval between two lines of progress, if the output is not a terminal. Such lines
+/// cannot be overwritten.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Progress output on standard error. It shows the time, the phase and the current work.
+/// Progress output on standard error: the time since the start, the phase and the current step.
 pub(crate) struct Progress {
     started: Instant,
     last: Option<Instant>,
@@ -24,14 +25,14 @@ impl Progress {
         }
     }
 
-    /// Sets the name of the current phase.
+    /// Sets the name of the current phase, and shows it.
     pub(crate) fn phase(&mut self, name: &str) {
         name.clone_into(&mut self.phase);
         self.last = None;
         self.say("…");
     }
 
-    /// Shows the current step of the phase.
+    /// Shows a description of the current step of the phase.
     pub(crate) fn say(&mut self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         if self.is_terminal {
@@ -43,7 +44,7 @@ impl Progress {
         }
     }
 
-    /// Ends the progress output with a last line.
+    /// Writes the last line of the progress output, with the total time.
     pub(crate) fn done(&self) {
         if self.is_terminal {
             eprintln!();

@@ -1,50 +1,52 @@
-//! Results of the benchmarks, as JSON (to save and compare them), and as tables of a Markdown document.
+//! Results of the benchmarks, as JSON (to save and merge them), and as tables of a Markdown
+//! document.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Results of one or several runs of this program.
+/// Results of one or several runs of the benchmark program.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// Names and values that describe the machine and the measured programs.
+    /// Names and values that describe the machine and the versions of the measured programs.
     pub(crate) machine: Vec<(String, String)>,
-    /// Results of each phase that ran.
+    /// Results of each phase (measurement) that ran.
     pub(crate) sections: Vec<Section>,
 }
 
-/// Results of one phase.
+/// Results of one phase (measurement).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Section {
     /// Name of the phase.
     pub(crate) phase: String,
     pub(crate) title: String,
-    /// Description of the measured work, in Markdown.
+    /// Description of what the phase measures, in Markdown.
     pub(crate) text: String,
-    /// Command line that repeats the measurement.
+    /// Command line that repeats the phase.
     pub(crate) command: String,
     pub(crate) seconds: f64,
     pub(crate) tables: Vec<Table>,
     pub(crate) targets: Vec<Target>,
 }
 
-/// Table of measured figures.
+/// Table of measured values.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
-    /// Names of the columns. The first column names the subject of a row.
+    /// Titles of the columns. The first column contains the names of the rows.
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Line>,
 }
 
-/// Row of a table: the name of its subject, and a figure for each further column. `None`: not measured.
+/// Row of a table: its name, and a value for each column except the first. `None` means not
+/// measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) figures: Vec<Option<f64>>,
 }
 
-/// Target of a figure (minimum or maximum), and the measured value.
+/// Target of a measured value: a minimum or a maximum, and the value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -94,7 +96,7 @@ impl Target {
             && self.at_most.is_none_or(|wanted| self.found <= wanted)
     }
 
-    /// Returns the text of the target, such as `≥ 0.6`.
+    /// Returns the target as text, such as `≥ 0.6`.
     fn wanted(&self) -> String {
         match (self.at_least, self.at_most) {
             (Some(wanted), _) => format!("≥ {}", number(wanted)),
@@ -103,7 +105,7 @@ impl Target {
         }
     }
 
-    /// Returns the text of the result: that the target is met, or by how much it is missed.
+    /// Returns the text `met`, or by how many percent the value misses the target.
     fn verdict(&self) -> String {
         if self.is_met() {
             return "met".to_owned();
@@ -114,7 +116,7 @@ impl Target {
 }
 
 impl Report {
-    /// Adds the results of another report. Sections of the same phase are replaced.
+    /// Adds the results of another report. They replace sections of the same phase.
     pub(crate) fn merge(&mut self, other: Self) {
         if self.machine.is_empty() {
             self.machine = other.machine;
@@ -127,7 +129,7 @@ impl Report {
         }
     }
 
-    /// Returns the Markdown document: the text `before`, the figures, and the text `after`.
+    /// Returns the Markdown document: the text `before`, the results, and the text `after`.
     pub(crate) fn to_markdown(&self, before: &str, after: &str) -> String {
         let mut text = before.to_owned();
         text.push_str("\n## Machine and versions\n\n| | |\n|---|---|\n");
@@ -205,7 +207,7 @@ impl Table {
     }
 }
 
-/// Formats a number with about three digits and a thousands separator. A whole number has no decimals.
+/// Formats a number with about three digits and a thousands separator. An integer gets no decimals.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let is_whole = value.fract().abs() < f64::EPSILON;

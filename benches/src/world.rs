@@ -1,4 +1,4 @@
-//! Data that several phases share, in the stores of all contenders. It is created once.
+//! Flights in the databases of all peers, which several phases share. They are stored once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,44 +13,45 @@ use crate::peers::postgresql::{self, Cluster, Postgresql};
 use crate::peers::sqlite::{self, Layout, Sqlite};
 use crate::progress::Progress;
 
-/// Number of flights that are stored per call.
+/// Number of flights that are inserted per call.
 const CHUNK_ROWS: usize = 10_000;
-/// Cache of each store in bytes, except PostgreSQL. All data fits into it.
+/// Cache of each database in bytes, except PostgreSQL. It can contain all data.
 const WARM_CACHE_BYTES: u64 = 4 << 30;
-/// Maximum cache of PostgreSQL in bytes. It is smaller, because PostgreSQL allocates the whole cache at its
-/// start.
+/// Maximum cache of PostgreSQL in bytes. It is smaller than the other caches, because PostgreSQL
+/// allocates its whole cache at the start.
 const POSTGRESQL_CACHE_BYTES: u64 = 2 << 30;
-/// Minimum cache that phases use, in bytes.
+/// Minimum cache of a database in bytes.
 const MIN_CACHE_BYTES: u64 = 4 << 20;
 
-/// Name of the file that marks a folder whose data is complete.
+/// Name of the file that marks the data in a folder as complete.
 const COMPLETE: &str = "complete";
 
-/// State that all phases share: arguments, progress output, and stored data.
+/// State that all phases share: arguments, progress output, and stored flights.
 pub(crate) struct World {
     pub(crate) arguments: Arguments,
     pub(crate) progress: Progress,
-    /// Folder for stores that exist only during the run.
+    /// Folder for databases that exist only during the run.
     pub(crate) folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
     pub(crate) data: Option<Data>,
 }
 
-/// Flights that are stored in the stores of all contenders.
+/// Flights stored in the databases of all peers.
 pub(crate) struct Data {
     folder: PathBuf,
     pub(crate) rows: u64,
-    /// Time in seconds that each store took to store the flights. Empty if they existed before.
+    /// Time in seconds that each database took to store the flights, by its name. Empty if the
+    /// flights were stored by an earlier run.
     pub(crate) seconds: BTreeMap<&'static str, f64>,
     pub(crate) cluster: Option<Cluster>,
 }
 
-/// Size of a store's cache, relative to the data.
+/// Cache size of a database, relative to its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cache {
-    /// Cache that all data fits into.
+    /// Cache that can contain all data.
     Whole,
-    /// Cache of a tenth of the size of the data.
+    /// Cache of a tenth of the data's size.
     Tenth,
 }
 
@@ -72,10 +73,10 @@ impl World {
         }
     }
 
-    /// Returns the stored flights. Stores them first if necessary.
+    /// Returns the stored flights, and stores them first if necessary.
     ///
     /// # Errors
-    /// Returns a message if a peer is missing.
+    /// Returns a message if a database that should take part is not installed.
     pub(crate) fn data(&mut self) -> Result<&mut Data, String> {
         if self.data.is_none() {
             self.data = Some(Data::make(self)?);
@@ -114,7 +115,7 @@ impl Data {
         Ok(data)
     }
 
-    /// Marks the stores as changed, so that no later run uses them.
+    /// Marks the databases as changed, so that no later run uses them.
     pub(crate) fn spoil(&self) {
         let _ = fs::remove_file(self.folder.join(COMPLETE));
     }
@@ -123,12 +124,12 @@ impl Data {
         self.folder.join("recto")
     }
 
-    /// Returns the path of Recto's data file.
+    /// Returns the path of Recto's data file with the flights.
     pub(crate) fn recto_file(&self) -> PathBuf {
         self.recto().join("data.redb")
     }
 
-    /// Returns the path of a copy of Recto's data file, for contenders that read it without Recto.
+    /// Returns the path of a copy of Recto's data file, which the phases read with redb directly.
     fn copy(&self) -> PathBuf {
         self.folder.join("copy.redb")
     }
@@ -181,8 +182,8 @@ impl Data {
         self.seconds.insert("PostgreSQL", started.elapsed().as_secs_f64());
     }
 
-    /// Returns the size of a cache in bytes. `file` is the data file, of which `Cache::Tenth` takes a
-    /// tenth.
+    /// Returns a cache size in bytes. `file` is the data file of the database, whose size
+    /// determines [`Cache::Tenth`].
     pub(crate) fn cache_bytes(cache: Cache, file: &Path) -> u64 {
         match cache {
             Cache::Whole => WARM_CACHE_BYTES,
@@ -203,7 +204,7 @@ impl Data {
         Sqlite::open(&self.folder, layout, bytes, cache == Cache::Whole)
     }
 
-    /// Starts PostgreSQL with a cache of this size, if it takes part.
+    /// Starts PostgreSQL with the given cache size, unless it is disabled.
     pub(crate) fn start_postgresql(&mut self, cache: Cache) {
         let Some(cluster) = &mut self.cluster else { return };
         let bytes = match cache {
@@ -217,12 +218,13 @@ impl Data {
         cluster.start(bytes);
     }
 
-    /// Connects to the running PostgreSQL server. `None`: it does not take part.
+    /// Connects to the running PostgreSQL server. `None` if PostgreSQL is disabled.
     pub(crate) fn postgresql(&self) -> Option<Postgresql> {
         Some(Postgresql::new(self.cluster.as_ref()?.connect()))
     }
 
-    /// Returns the time span of the flights without the first and the last fiftieth of it.
+    /// Returns the time span of the flights in milliseconds, without its first and its last
+    /// fiftieth.
     pub(crate) fn span(&self) -> (i64, i64) {
         let base = flights::read();
         let whole_copies = (self.rows / base.len() as u64).max(1);
@@ -231,19 +233,21 @@ impl Data {
         let last = stored.iter().map(|flight| flight.time_hour.0).max().unwrap();
         let last = last + (whole_copies as i64 - 1) * flights::COPY_MILLISECONDS;
         let part = (last - first) / 50;
-        // Round to whole seconds, because every peer writes whole seconds in the same form.
+        // Round to whole seconds, because all peers write whole seconds in the same form.
         let whole = |moment: i64| moment / 1_000 * 1_000;
         (whole(first + part), whole(last - part))
     }
 
-    /// Returns a lower bound for the number of rows of the largest carrier within [`span`](Self::span).
+    /// Returns a lower bound of the number of flights of the largest carrier within
+    /// [`span`](Self::span).
     pub(crate) fn deepest(&self) -> u64 {
         let base = flights::read();
         let of_carrier = base
             .iter()
             .filter(|flight| flight.carrier == flights::CARRIER)
             .count() as f64;
-        // The span ends with the last whole copy of the flights, so do not count the rows after that copy.
+        // The span ends with the last whole copy of the flights, so ignore the rows after that
+        // copy.
         let copies = (self.rows as f64 / base.len() as f64).floor();
         let copies = if copies < 1.0 {
             self.rows as f64 / base.len() as f64
@@ -254,8 +258,8 @@ impl Data {
     }
 }
 
-/// Calls `take` with successive chunks of `rows` flights. The second argument is the number of flights up to
-/// the end of the chunk.
+/// Calls `take` with consecutive chunks of `rows` flights. The second argument of `take` is the
+/// number of flights up to the end of the chunk.
 pub(crate) fn for_chunks(base: &[Flight], rows: u64, mut take: impl FnMut(&[Flight], usize)) {
     let mut all = scaled(base, rows);
     let mut done = 0;

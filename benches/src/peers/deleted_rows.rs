@@ -1,12 +1,12 @@
-//! Peer: queue on Cassandra in the form that articles warn about. It has one row per message, and deletes the
-//! row after the message is handled.
+//! Peer: a naive queue on Cassandra that articles about Cassandra warn against. It has one row per
+//! message, and deletes the row after the message is handled.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::session;
 
-/// Queue on Cassandra that deletes the row of each handled message.
+/// Naive queue on Cassandra that deletes the row of each handled message.
 pub(crate) struct DeletedRows {
     session: Session,
     put: PreparedStatement,
@@ -15,7 +15,7 @@ pub(crate) struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Opens the queue in an existing keyspace, and creates its table.
+    /// Connects to an existing keyspace, and creates the table of the queue.
     pub(crate) async fn make(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         let table = "CREATE TABLE IF NOT EXISTS deleted_rows (queue text, number bigint, body blob, PRIMARY KEY (queue, number))";
@@ -30,7 +30,7 @@ impl DeletedRows {
         }
     }
 
-    /// Sends a message.
+    /// Sends a message with the given number and body.
     pub(crate) async fn send(&self, number: i64, body: &[u8]) {
         self.session
             .execute_unpaged(&self.put, (number, body))
@@ -38,10 +38,10 @@ impl DeletedRows {
             .unwrap();
     }
 
-    /// Returns the numbers of the oldest `count` messages.
+    /// Returns the ids of the `count` oldest messages.
     ///
     /// # Errors
-    /// The read crossed more tombstones than Cassandra allows.
+    /// The read met more tombstones (deletion markers) than Cassandra allows.
     pub(crate) async fn first(&self, count: i32) -> Result<Vec<i64>, String> {
         let read = self.session.execute_unpaged(&self.first, (count,)).await;
         let rows = read

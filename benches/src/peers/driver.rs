@@ -1,4 +1,4 @@
-//! Peer: pages of Cassandra by hand-optimized statements of the driver, without Recto.
+//! Peer: pages read from Cassandra with hand-optimized statements of the driver, without Recto.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 use crate::peers::Start;
 
-/// Flight, with the types to which the driver decodes its columns.
+/// Row of the flights table, with the types to which the driver decodes its columns.
 #[derive(Debug, scylla::DeserializeRow)]
 #[allow(dead_code, clippy::struct_field_names)] // the driver decodes every column, as for a program that uses them
 pub(crate) struct Row {
@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// Page of the driver, with its cost.
+/// Page that the driver read, with the cost of reading it.
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) round_trips: u32,
@@ -66,7 +66,8 @@ pub(crate) struct Driver {
     newer: PreparedStatement,
 }
 
-/// Prepares a statement, which may be conditional, with the consistency levels that Recto uses.
+/// Prepares a statement, which may be a conditional write, with the consistency levels that Recto
+/// uses.
 pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatement {
     let mut statement = session.prepare(text).await.unwrap();
     statement.set_consistency(Consistency::LocalQuorum);
@@ -80,7 +81,7 @@ pub(crate) async fn session(address: &str, keyspace: &str) -> Session {
     builder.use_keyspace(keyspace, false).build().await.unwrap()
 }
 
-/// Drops the keyspaces of a finished phase, because a node keeps some memory for each table.
+/// Drops the keyspaces of a finished phase, because a Cassandra node keeps memory for each table.
 pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
     let session = session(address, &keyspaces[0]).await;
     for keyspace in keyspaces {
@@ -90,7 +91,8 @@ pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
 }
 
 impl Driver {
-    /// Connects to a keyspace with both tables of flights, and prepares the statements.
+    /// Connects to a keyspace that has the tables of flights, and prepares the statements for
+    /// pages.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         let prepare = async |table: &str, condition: &str, order: &str| {
@@ -125,8 +127,8 @@ impl Driver {
         answer.rows::<Row>().unwrap().map(Result::unwrap).collect()
     }
 
-    /// Returns the page in the rows of one statement. The statement reads one more row, which only shows
-    /// whether rows follow.
+    /// Converts the rows of one statement to a page. The statement read one row more than `size`,
+    /// to learn whether more rows follow.
     fn page(mut rows: Vec<Row>, size: i32, backward: bool) -> Page {
         let rows_read = rows.len();
         rows.truncate(size as usize);
@@ -147,8 +149,8 @@ impl Driver {
         Self::page(rows, size, false)
     }
 
-    /// Returns the page after or before a row, in the table whose sort columns all have the same direction.
-    /// It needs one statement.
+    /// Returns the page after or before the row `start`, in the table whose sort columns have the
+    /// same direction. One statement is enough.
     pub(crate) async fn one_direction(&self, start: &Start, size: i32, backward: bool) -> Page {
         let statement = if backward {
             &self.down_before
@@ -159,8 +161,9 @@ impl Driver {
         Self::page(self.rows(statement, values).await, size, backward)
     }
 
-    /// Returns the page after or before a row, in the table whose sort columns have different directions. It
-    /// needs two statements: for the remaining rows of the same time, and for the rows beyond that time.
+    /// Returns the page after or before the row `start`, in the table whose sort columns have
+    /// different directions. Two statements are necessary: for the other rows of the same time, and
+    /// for the rows of earlier or later times.
     pub(crate) async fn mixed(&self, start: &Start, size: i32, backward: bool) -> Page {
         let (same, beyond) = if backward {
             (&self.same_before, &self.newer)
@@ -195,15 +198,16 @@ impl Driver {
         (rows, 2)
     }
 
-    /// Returns the page after a row, of eight carriers merged. Reads the page of each carrier concurrently,
-    /// and merges the rows.
+    /// Returns the page after the row `start` over eight carriers. Reads the page of each carrier
+    /// concurrently, and merges the rows by time.
     pub(crate) async fn merged(&self, start: Option<&Start>, size: i32) -> Page {
         let reads = CARRIERS.map(|carrier| async move {
             let Some(start) = start else {
                 return (self.rows(&self.first, (carrier, size + 1)).await, 1);
             };
-            // Rows are ordered by time, flight number and carrier. A row of a later carrier with the
-            // time and number of `start` is therefore also after `start`.
+            // Rows of the merged page are ordered by time, flight number and carrier. If a carrier
+            // comes after the carrier of `start`, its row with the same time and number is also
+            // after `start`.
             let same = if carrier > start.carrier.as_str() {
                 &self.same_from
             } else {
@@ -233,7 +237,7 @@ impl Driver {
         }
     }
 
-    /// Returns the version of the Cassandra server.
+    /// Returns the version of the connected Cassandra server.
     pub(crate) async fn version(&self) -> String {
         let text = "SELECT release_version FROM system.local";
         let answer = self.session.query_unpaged(text, ()).await.unwrap();

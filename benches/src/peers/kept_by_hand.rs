@@ -1,5 +1,5 @@
-//! Peer: records with views in Cassandra, maintained by hand-optimized statements of the driver, without
-//! Recto.
+//! Peer: records with views in Cassandra, kept consistent by hand-optimized statements of the
+//! driver, without Recto.
 
 use futures::future::join_all;
 use scylla::client::session::Session;
@@ -10,16 +10,16 @@ use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// Maximum number of attempts to change a record that other writers change, too.
+/// Maximum number of attempts to change a ticket that other writers change concurrently.
 const MAX_ATTEMPTS: u32 = 10_000;
 
-/// Status, time and version of a ticket, as it was read.
+/// Status, time and version of a ticket, as a read returned them.
 type Seen = (String, i64, i64);
 
 /// Connection to Cassandra with the prepared statements that maintain records and views.
 pub(crate) struct KeptByHand {
     session: Session,
-    /// Logged batch of four inserts: the event and its entries in three views.
+    /// Logged batch of four inserts: an event, and its row in three views.
     append: Batch,
     read: PreparedStatement,
     insert: PreparedStatement,
@@ -81,7 +81,7 @@ impl KeptByHand {
         self.session.execute_unpaged(statement, values).await.unwrap();
     }
 
-    /// Inserts an event and its entries in three views by one logged batch.
+    /// Inserts an event and its row in three views by one logged batch.
     pub(crate) async fn append(&self, id: i64, [a, b, c]: [&str; 3], body: &str) {
         let row = (id, a, b, c, id, body);
         self.session
@@ -90,7 +90,7 @@ impl KeptByHand {
             .unwrap();
     }
 
-    /// Inserts a new ticket and its entry in the view.
+    /// Inserts a new ticket and its row in the view.
     pub(crate) async fn insert(&self, id: i64, status: &str, at: i64, body: &str) {
         self.run(&self.insert, (id, status, at, body)).await;
         self.run(&self.put_entry, (status, at, id, body)).await;
@@ -101,8 +101,9 @@ impl KeptByHand {
         answer.into_rows_result().unwrap().single_row().unwrap()
     }
 
-    /// Changes the status and the time of a ticket. Reads the ticket, changes it if its version is unchanged,
-    /// and moves its entry in the view. If another writer was faster, reads the ticket again.
+    /// Changes the status and the time of a ticket, and moves its row in the view. Reads the
+    /// ticket, and changes it only if its version is unchanged. If another writer changed it first,
+    /// reads the ticket again.
     pub(crate) async fn change(&self, id: i64, status: &str, at: i64, body: &str) {
         for _ in 0..MAX_ATTEMPTS {
             let seen = self.read(id).await;
@@ -120,11 +121,12 @@ impl KeptByHand {
         panic!("{MAX_ATTEMPTS} attempts were not enough");
     }
 
-    /// Sends the conditional write that changes a ticket of this version, and nothing else. Returns whether
-    /// it was applied.
+    /// Sends the conditional write that changes a ticket if it still has `version`. Does not change
+    /// the view. Returns whether the write was applied.
     pub(crate) async fn change_if(&self, id: i64, status: &str, at: i64, version: i64) -> bool {
         let values = (status, at, version + 1, id, version);
-        // With several nodes, the write may time out with an unknown outcome. The caller then reads the ticket again.
+        // On several nodes, the write may time out with an unknown outcome. The caller then reads
+        // the ticket again to find the outcome.
         let Ok(answer) = self.session.execute_unpaged(&self.change, values).await else {
             return false;
         };
@@ -141,7 +143,7 @@ impl KeptByHand {
         super::driver::drop_keyspace(&self.session, keyspace).await;
     }
 
-    /// Reads the versions of tickets.
+    /// Reads the current versions of the tickets with the given ids.
     pub(crate) async fn versions(&self, ids: impl Iterator<Item = i64>) -> Vec<i64> {
         join_all(ids.map(|id| async move { self.read(id).await.2 })).await
     }

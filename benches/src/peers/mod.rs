@@ -1,4 +1,4 @@
-//! Peers that Recto is compared with. All of them return the same rows for a query.
+//! Peers: the programs with which Recto is compared. All of them return the same rows for a query.
 
 pub(crate) mod deleted_rows;
 pub(crate) mod driver;
@@ -13,7 +13,7 @@ pub(crate) mod sqlite;
 
 use crate::flights::Flight;
 
-/// Filter of a page of flights. Flights are sorted by time, newest first.
+/// Filter of a measured page of flights. The flights are sorted by time, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filter {
     /// Flights of one carrier.
@@ -36,7 +36,7 @@ impl Filter {
     }
 }
 
-/// Query for a page, which each peer answers in its own way.
+/// Query for a page of flights, which each peer executes in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) filter: Filter,
@@ -46,7 +46,7 @@ pub(crate) struct Question {
     pub(crate) span: (i64, i64),
 }
 
-/// Row after which a page starts, or before which it ends.
+/// Row of flights after which a page starts, or before which a backward page ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) cursor: String,
@@ -55,15 +55,15 @@ pub(crate) struct Start {
     pub(crate) flight: i32,
 }
 
-/// Contender that returns pages of flights.
+/// Compared program that returns pages of flights.
 pub(crate) trait Peer {
-    /// Reads the page beyond each row of `starts`. With `at_end`, reads the page at the beginning of the
-    /// order (or its end, if backward) as many times instead. Passes the rows of each page to `take`, in the
-    /// order of the query.
+    /// Reads one page for each row of `starts`: the page after the row, or before it if backward.
+    /// With `at_end`, reads as many times the first page of the order (or the last, if backward).
+    /// Passes the rows of each page to `take`, in the order of the query.
     fn pages(&mut self, question: &Question, starts: &[Start], at_end: bool, take: &mut dyn FnMut(&[Flight]));
 }
 
-/// Reads the pages of `Peer::pages`, and returns the total number of their rows.
+/// Reads the pages that [`Peer::pages`] reads, and returns their total number of rows.
 pub(crate) fn count(peer: &mut dyn Peer, question: &Question, starts: &[Start], at_end: bool) -> usize {
     let mut rows = 0;
     peer.pages(question, starts, at_end, &mut |page| {

@@ -1,4 +1,4 @@
-//! Recto as a contender, through its public API.
+//! Recto as a compared program, through its public API.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,18 +9,18 @@ use tokio::runtime::Runtime;
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{CARRIER, CARRIERS, Flight};
 
-/// Number of rows per read while skipping rows up to a depth.
+/// Number of rows in each page that is read to reach the depth at which the measured pages start.
 const STRIDE_ROWS: u32 = 1_000;
 
-/// Open store of flights, with the runtime of one thread.
+/// Open Recto store of flights, with an async runtime that has one thread.
 pub(crate) struct Ours {
     pub(crate) runtime: Runtime,
     pub(crate) recto: Recto,
     pub(crate) flights: Collection<Flight>,
-    /// If true, reading a page includes encrypting the cursor at its far end. Programs that show pages need
-    /// this cursor.
+    /// True if reading a page includes encrypting the cursor at its end. Programs that show pages
+    /// need this cursor for the next page.
     pub(crate) seal: bool,
-    /// Queries that were planned before. A program plans a query only once, too.
+    /// Queries planned so far, because a program also plans a query only once.
     planned: Vec<(Question, PageQuery<Flight>)>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn address(folder: &Path) -> StoreAddress {
 }
 
 impl Ours {
-    /// Opens the store in a folder, with a cache of this size.
+    /// Opens the store in a folder, with a cache of `cache_bytes` bytes.
     pub(crate) fn open(folder: &Path, cache_bytes: u64) -> Self {
         let runtime = runtime();
         let options = OpenOptions::new()
@@ -55,7 +55,7 @@ impl Ours {
         Self::of(recto, runtime)
     }
 
-    /// Returns another handle to the open store, for use on another thread.
+    /// Returns another handle to the same open store, for use on another thread.
     pub(crate) fn beside(&self) -> Self {
         Self::of(self.recto.clone(), runtime())
     }
@@ -90,8 +90,8 @@ impl Ours {
         query
     }
 
-    /// Returns `count` rows at which pages start. The first is `depth` rows after the beginning, and the
-    /// distance between two of the rows is `apart` rows.
+    /// Returns `count` rows at which measured pages start. The first is `depth` rows after the
+    /// beginning, and each is `apart` rows after the previous one.
     pub(crate) fn starts(&mut self, question: &Question, depth: u64, count: usize, apart: u32) -> Vec<Start> {
         let query = self.query(question);
         self.runtime.block_on(async {

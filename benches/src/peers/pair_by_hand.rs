@@ -1,12 +1,12 @@
-//! Peer: records with one unique field in Cassandra, stored by two conditional inserts of the driver, without
-//! Recto.
+//! Peer: records with one unique field in Cassandra, inserted by two conditional statements of the
+//! driver, without Recto.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// Connection to Cassandra with the two prepared inserts.
+/// Connection to Cassandra with two prepared inserts: of a unique email address, and of its user.
 pub(crate) struct PairByHand {
     session: Session,
     claim: PreparedStatement,
@@ -33,7 +33,7 @@ impl PairByHand {
         }
     }
 
-    /// Inserts an email address if it does not exist, and then its record.
+    /// Inserts the email address of a user if it does not exist yet, and then the user's record.
     pub(crate) async fn insert(&self, id: i32) {
         let email = format!("{id}@example.org");
         let claim = self.session.execute_unpaged(&self.claim, (&email, id));

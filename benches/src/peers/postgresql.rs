@@ -1,5 +1,5 @@
-//! Peer: PostgreSQL 15 with an index for the measured query. Its server uses an own data folder and a local
-//! socket, and statements are prepared.
+//! Peer: PostgreSQL 15 with an index for the measured query. The server has its own data folder,
+//! listens on a local socket, and statements are prepared.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -16,11 +16,12 @@ use crate::flights::{COLUMNS, Flight};
 
 /// Folder in which Debian installs the programs of PostgreSQL 15.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-/// User that runs the server if this process runs as root, because the server rejects root.
+/// User that runs the PostgreSQL server if this process runs as root, because the server refuses to
+/// run as root.
 const USER: &str = "postgres";
-/// Start of PostgreSQL's epoch, the year 2000, in microseconds since 1970.
+/// Start of PostgreSQL's timestamps, the year 2000, in microseconds since 1970.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
-/// Maximum number of connections: more than any phase has writers.
+/// Maximum number of connections of the server: more than the writers of any phase.
 const MAX_CONNECTIONS: u32 = 100;
 
 const DIALECT: Dialect = Dialect {
@@ -28,17 +29,17 @@ const DIALECT: Dialect = Dialect {
     moment: |milliseconds| format!("to_timestamp({milliseconds}::bigint / 1000)"),
 };
 
-/// PostgreSQL server of this benchmark. Dropping this value stops the server and removes its data.
+/// PostgreSQL server of the benchmark. Dropping this value stops the server and removes its data.
 pub(crate) struct Cluster {
     folder: PathBuf,
     is_running: bool,
 }
 
 impl Cluster {
-    /// Creates the data folder of a server.
+    /// Creates the data folder of a server, without starting it.
     ///
     /// # Errors
-    /// Returns a message if the server is not installed.
+    /// Returns a message if PostgreSQL is not installed.
     pub(crate) fn new() -> Result<Self, String> {
         if !Path::new(PROGRAMS).join("initdb").exists() {
             return Err(
@@ -72,12 +73,14 @@ impl Cluster {
         self.folder.join("data").to_str().unwrap().to_owned()
     }
 
-    /// Starts or restarts the server with this amount of memory for cached pages.
+    /// Starts or restarts the server with `cache_bytes` of memory for cached pages, and without
+    /// autovacuum.
     pub(crate) fn start(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "off");
     }
 
-    /// Starts the server with autovacuum, which removes deleted rows during the run.
+    /// Starts or restarts the server with autovacuum, which removes deleted rows during the
+    /// measurement.
     pub(crate) fn start_vacuuming(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "on");
     }
@@ -117,7 +120,7 @@ impl Cluster {
         Client::connect(&self.options(), NoTls).unwrap()
     }
 
-    /// Returns the connection string for a client.
+    /// Returns the connection string with which a client connects to the server.
     pub(crate) fn options(&self) -> String {
         format!("host={} user={USER} dbname=postgres", self.folder.display())
     }
@@ -125,7 +128,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Ignore errors: remaining files are in a temporary folder.
+        // Ignore errors, because remaining files are in a temporary folder.
         if self.is_running {
             let _ = run(&["pg_ctl", "stop", "-w", "-m", "immediate", "-D", &self.data()]);
         }
@@ -133,7 +136,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a program of PostgreSQL as a user that may run the server. Returns its output.
+/// Runs a program of PostgreSQL, as a user that may run the server. Returns the program's output.
 fn run(words: &[&str]) -> Result<String, String> {
     let program = Path::new(PROGRAMS).join(words[0]);
     let program = if program.exists() {
@@ -185,10 +188,10 @@ pub(crate) fn create(client: &mut Client) {
         .unwrap();
 }
 
-/// Creates the index for the measured queries. Call it after the rows are stored.
+/// Creates the index for the measured queries. Call it after the rows are stored, which is faster.
 pub(crate) fn index(client: &mut Client) {
-    // Send each statement in its own request, because the statements of one request are one
-    // transaction, in which VACUUM cannot run.
+    // Send each statement in its own request: the statements of one request form a transaction, in
+    // which VACUUM cannot run.
     for text in [
         "CREATE UNIQUE INDEX by_carrier ON flights (carrier, time_hour DESC, flight)",
         "VACUUM (ANALYZE) flights",
@@ -198,7 +201,7 @@ pub(crate) fn index(client: &mut Client) {
     }
 }
 
-/// Stores flights by one COPY statement.
+/// Inserts flights by one COPY statement.
 pub(crate) fn copy(client: &mut Client, flights: &[Flight]) {
     let mut writer = client
         .copy_in(&format!("COPY flights ({COLUMNS}) FROM STDIN"))
@@ -235,7 +238,8 @@ fn line(f: &Flight) -> String {
     )
 }
 
-/// Returns the INSERT statement for one flight. Its time is a parameter in milliseconds.
+/// Returns the INSERT statement for one flight. The parameter of its time is in milliseconds since
+/// 1970.
 pub(crate) fn insert_text() -> String {
     let values: Vec<String> = (1..=18).map(|number| format!("${number}")).collect();
     let moment = (DIALECT.moment)("$19");
@@ -245,7 +249,7 @@ pub(crate) fn insert_text() -> String {
     )
 }
 
-/// Stores one flight in its own transaction.
+/// Inserts one flight in its own transaction.
 pub(crate) fn insert(client: &mut Client, statement: &Statement, f: &Flight) {
     let (month, day) = (i16::from(f.month), i16::from(f.day));
     let (hour, minute) = (i16::from(f.hour), i16::from(f.minute));
@@ -266,7 +270,7 @@ pub(crate) fn bytes(client: &mut Client) -> (u64, u64) {
     (row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64)
 }
 
-/// Client of the server as a contender, with its prepared statements.
+/// PostgreSQL client as a compared program, with its prepared statements.
 pub(crate) struct Postgresql {
     client: Client,
     prepared: HashMap<String, Statement>,
@@ -289,7 +293,7 @@ impl Postgresql {
         statement
     }
 
-    /// Returns the page that OFFSET finds after skipping `offset` rows.
+    /// Returns the page after `offset` rows, which PostgreSQL skips by OFFSET.
     pub(crate) fn at_offset(&mut self, question: &Question, offset: u64) -> Vec<Flight> {
         let statement = self.prepare(&sql::at_offset(question, offset));
         self.client
@@ -327,7 +331,7 @@ impl Peer for Postgresql {
     }
 }
 
-/// Decoded timestamp, in microseconds since PostgreSQL's epoch.
+/// Timestamp as PostgreSQL sends it: microseconds since the year 2000.
 struct Moment(i64);
 
 impl<'a> FromSql<'a> for Moment {

@@ -1,26 +1,27 @@
-//! SQL statements for pages, optimized by hand, for SQLite and PostgreSQL.
+//! Hand-optimized SQL statements for pages of flights, for SQLite and PostgreSQL.
 
 use super::{Filter, Question};
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 
-/// Differences between the SQL of SQLite and of PostgreSQL.
+/// Differences between the SQL dialects of SQLite and PostgreSQL.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialect {
-    /// Character before the number of a statement parameter.
+    /// Character before the index of a statement parameter, such as `$` in `$1`.
     pub(crate) marker: char,
-    /// Returns the SQL expression of a time, given the SQL of its milliseconds.
+    /// Returns the SQL expression of a point in time, given the SQL expression of its milliseconds
+    /// since 1970.
     pub(crate) moment: fn(&str) -> String,
 }
 
-/// Returns the statement of a page. The parameters of a page beyond a row are the row's time (1), its flight
-/// (2) and, if carriers are merged, its carrier (3). The number of rows is a literal, because planners handle
-/// literals best.
+/// Returns the SQL statement that reads a page. The parameters of a page beyond a row are the row's
+/// time (1), its flight number (2) and, if carriers are merged, its carrier (3). The number of rows
+/// is a literal, because query planners handle literals best.
 pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> String {
     let limit = question.rows;
     match question.filter {
         Filter::AnyOf => {
-            // Use one subquery per carrier, which the index sorts and limits, and take the first rows of all
-            // subqueries. An IN would read and sort every row of the eight carriers.
+            // Use one subquery per carrier, which the index sorts and limits, and take the first
+            // rows of all subqueries. An IN would read and sort every row of the eight carriers.
             let branches: Vec<String> = CARRIERS
                 .iter()
                 .map(|carrier| {
@@ -43,7 +44,8 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
 fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) -> String {
     let mut conditions = vec![format!("carrier = '{carrier}'")];
     if question.filter == Filter::Range {
-        // A page beyond a row needs only the bound at its far end, because the row itself is the other bound.
+        // A page beyond a row needs only the bound at its far end, because the row is the bound at
+        // the other end.
         let (from, to) = question.span;
         let moment = |value: i64| (dialect.moment)(&value.to_string());
         if at_end || !question.backward {
@@ -71,7 +73,8 @@ fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) ->
     )
 }
 
-/// Returns the statement of a page by OFFSET. Merged carriers are an IN, as programs usually write it.
+/// Returns the SQL statement that reads a page after OFFSET rows. It merges carriers with IN, as
+/// programs usually do.
 pub(crate) fn at_offset(question: &Question, offset: u64) -> String {
     let condition = match question.filter {
         Filter::AnyOf => format!("carrier IN ('{}')", CARRIERS.join("', '")),

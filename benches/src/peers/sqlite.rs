@@ -9,7 +9,7 @@ use super::sql::{self, Dialect};
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{COLUMNS, Flight};
 
-/// Way in which SQLite stores the flights.
+/// How SQLite stores the flights: in a plain table with an index, or sorted by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Plain table, with an index in the order of the pages.
@@ -34,13 +34,13 @@ const DIALECT: Dialect = Dialect {
     moment: str::to_owned,
 };
 
-/// Open SQLite database as a contender.
+/// Open SQLite database as a compared program.
 pub(crate) struct Sqlite {
     connection: Connection,
 }
 
-/// Opens a database file. `map` allows SQLite to map the file into memory. `synchronous` is FULL (a commit is
-/// on disk when it returns) or NORMAL.
+/// Opens an SQLite database file. `map` allows SQLite to map the file into memory. `synchronous` is
+/// FULL (a commit is on disk when it returns) or NORMAL.
 pub(crate) fn open(path: &Path, cache_bytes: u64, map: bool, synchronous: &str) -> Connection {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -68,8 +68,8 @@ pub(crate) fn create(connection: &Connection, layout: Layout) {
         .unwrap();
 }
 
-/// Creates the index of a plain table; other tables need none. SQLite is fastest if the rows are stored
-/// before.
+/// Creates the index of a plain table. Other tables need none. Call it after the rows are inserted,
+/// because that is fastest in SQLite.
 pub(crate) fn index(connection: &Connection, layout: Layout) {
     if layout == Layout::Indexed {
         connection
@@ -81,7 +81,7 @@ pub(crate) fn index(connection: &Connection, layout: Layout) {
         .unwrap();
 }
 
-/// Stores flights in one transaction.
+/// Inserts flights in one transaction.
 pub(crate) fn insert(connection: &Connection, flights: &[Flight]) {
     let transaction = connection.unchecked_transaction().unwrap();
     {
@@ -103,14 +103,14 @@ pub(crate) fn insert(connection: &Connection, flights: &[Flight]) {
 }
 
 impl Sqlite {
-    /// Opens an existing database. With `map`, SQLite may map the file into memory.
+    /// Opens an existing SQLite database. With `map`, SQLite may map the file into memory.
     pub(crate) fn open(folder: &Path, layout: Layout, cache_bytes: u64, map: bool) -> Self {
         Self {
             connection: open(&layout.file(folder), cache_bytes, map, "NORMAL"),
         }
     }
 
-    /// Returns the page that OFFSET finds after skipping `offset` rows.
+    /// Returns the page after `offset` rows, which SQLite skips by OFFSET.
     pub(crate) fn at_offset(&self, question: &Question, offset: u64) -> Vec<Flight> {
         let mut statement = self
             .connection

@@ -1,5 +1,5 @@
-//! List in buckets, compared with the same list in one partition. Measures pages at the start and a million rows deep,
-//! writes, and the share of the requests that one node receives.
+//! Phase: a list stored in buckets, compared with the same list in one partition. Measures pages at
+//! the start and a million rows deep, writes, and the share of requests that one node receives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,26 @@ use crate::measure::{Contender, interleaved, median, quantile};
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// Collections by their storage.
+/// Compared collections: name, and the bucket option of the schema, which determines the storage.
 const KEPT: [(&str, &str); 4] = [
     ("plain", ""),
     ("bucketed", "bucket = { target = \"1MB\" }"),
-    // This target is never reached, so this collection shows the cost of buckets without splits.
+    // The list never reaches this target size, so this collection shows the cost of buckets without
+    // splits.
     ("unsplit", "bucket = { target = \"1GiB\" }"),
     ("sharded", "bucket = { target = \"1MB\", shards = 8 }"),
 ];
 const ROWS: i64 = 1_001_000;
 const QUICK_ROWS: i64 = 101_000;
-/// Number of rows after the deepest page of a list.
+/// Number of rows that follow the start of the deep pages.
 const BEHIND: i64 = 1_000;
 const PAGE: u32 = 50;
-/// Number of pages that one round reads one after another.
+/// Number of consecutive pages that one round reads.
 const PAGES: usize = 20;
 const ROUNDS: usize = 30;
-/// Number of pages whose number of buckets is measured.
+/// Number of pages for which the number of read buckets is measured.
 const COSTED_PAGES: usize = 2_000;
-/// Number of rows per step on the way to the depth.
+/// Number of rows in each page that is read to reach the start of the deep pages.
 const STRIDE: u32 = 1_000;
 const WRITERS: [usize; 3] = [1, 16, 64];
 const SPELL: Duration = Duration::from_secs(3);
@@ -42,10 +43,10 @@ const WRITE_ROUNDS: usize = 3;
 const BODY: &str =
     "a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
 
-/// Number of the next new row.
+/// Position (column `at`) of the next row that the phase writes.
 static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);
 
-/// Variants of one list, stored in several ways.
+/// The same list in several collections, each with another bucket option.
 struct Lists {
     runtime: Runtime,
     recto: Recto,
@@ -54,7 +55,7 @@ struct Lists {
 
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     let mut store = stores::cassandra(world, "buckets");
-    // Store one copy of each row, so that the phase can see which node has a row.
+    // Store one copy of each row, so that it is known which node has a row.
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)))?;
     let mut section = measure(world, &lists)?;
@@ -90,7 +91,7 @@ fn measure(world: &mut World, lists: &Lists) -> Result<Section, String> {
     Ok(section)
 }
 
-/// Writes a CSV file of the list, with the oldest row first.
+/// Writes a CSV file with the rows of the list, the oldest row first.
 fn written(folder: &Path, rows: i64) -> PathBuf {
     let line = |at| format!("all,{at},{BODY}");
     stores::csv(folder.join("list.csv"), "list,at,body", (0..rows).map(line))
@@ -115,7 +116,7 @@ impl Lists {
         })
     }
 
-    /// Returns the cursor of the row at this depth.
+    /// Returns the cursor of the row at position `depth` of the list.
     fn cursor_at(&self, list: &Collection<DynamicRecord>, depth: i64) -> String {
         self.runtime.block_on(async {
             let mut cursor: Option<String> = None;
@@ -137,7 +138,7 @@ impl Lists {
         })
     }
 
-    /// Reads a number of pages after a row. Returns the cost of each page.
+    /// Reads `pages` consecutive pages after the cursor `from`. Returns the cost of each page.
     fn read(&self, list: &Collection<DynamicRecord>, from: &str, pages: usize) -> Vec<PageCost> {
         self.runtime.block_on(async {
             let (mut cursor, mut costs) = (from.to_owned(), Vec::with_capacity(pages));
@@ -229,7 +230,8 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, section: &mut Section) {
     section.tables.extend([times, costs]);
 }
 
-/// Returns the rows per second that a number of writers put to one list.
+/// Returns the number of rows per second that `writers` concurrent writers put into the list with
+/// index `of`.
 fn rate(lists: &Lists, of: usize, writers: usize, time: Duration) -> f64 {
     let list = &lists.of[of].1;
     let begun = Instant::now();
@@ -305,7 +307,7 @@ fn writes(world: &mut World, lists: &Lists, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// Measures the share of requests of each node while all writers write to one list.
+/// Measures the share of requests that each node receives, while all writers write to one list.
 fn hot_spot(world: &mut World, lists: &Lists, section: &mut Section) {
     let mut table = Table::new(
         "64 writers put rows into one list, with one copy of each row:",

@@ -1,4 +1,4 @@
-//! Phase: pages that start at random rows, with caches of a tenth of the data.
+//! Phase: pages that start at random rows, with caches that hold a tenth of the data.
 
 use crate::measure::{Contender, Measured, interleaved};
 use crate::peers::sqlite::Layout;
@@ -8,12 +8,12 @@ use crate::world::{Cache, Data, World};
 
 use super::pages::COLUMNS;
 
-/// Number of pages that each contender reads in a round.
+/// Number of pages that each compared program reads in a round.
 const PAGES: usize = 100;
 const ROUNDS: usize = 20;
-/// Number of rows at which pages start. The rows around them do not fit into the caches.
+/// Number of different rows at which pages start. Their pages together do not fit into the caches.
 const STARTS: usize = 20_000;
-/// Seed of the random generator, so that the pages start at the same rows in every run.
+/// Seed of the random generator, so that every run reads the same pages.
 const SEED: u64 = 7;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -32,7 +32,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     );
     let mut table = Table::new(
         "Pages of one carrier",
-        // Leave out the last column, the depth, because the pages of this phase start at random rows.
+        // Leave out the last column, the depth, because the pages start at random rows.
         &COLUMNS[..COLUMNS.len() - 1],
     );
     for (rows, backward) in questions {
@@ -76,7 +76,7 @@ fn data_rows(world: &mut World) -> Result<u64, String> {
     Ok(world.data()?.deepest())
 }
 
-/// Returns rows of the whole partition, in random order, at which pages start.
+/// Returns rows of the whole partition in random order, at which measured pages start.
 fn anywhere(ours: &mut crate::peers::ours::Ours, rows: u64) -> Vec<Start> {
     let question = Question {
         filter: Filter::Equal,

@@ -1,4 +1,4 @@
-//! Phase: pages of Cassandra, compared with the same statements written by hand with the driver.
+//! Phase: pages of Cassandra with Recto, compared with hand-written statements of the driver.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,20 +16,22 @@ use crate::world::World;
 
 const ROWS: u64 = 60_000;
 const QUICK_ROWS: u64 = 10_000;
-/// Number of rows that one call stores.
+/// Number of rows that one call to Recto stores.
 const CHUNK_ROWS: usize = 1_000;
 const STARTS: usize = 100;
 const DEPTH: u32 = 1_000;
-/// Number of pages that each side reads in a round.
+/// Number of pages that Recto and the driver each read in a round.
 const PAGES: usize = 50;
-/// Number of rounds. It is high, because most of the time is spent in the server and in process switches, and
-/// varies. With 30 rounds, the medians of two runs differ by up to a tenth.
+/// Number of rounds. Many are necessary, because most of the time is spent in the server and in
+/// process switches, and varies. With 30 rounds, the medians of two runs differ by up to a tenth.
 const ROUNDS: usize = 100;
-/// Time limit of a request to Cassandra. It is long, because the machine is busy.
+/// Time limit of a request to Cassandra. It is long, because the measurements keep the machine
+/// busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kind of page that both sides read. The number is that of its rows. The flag of a merged page says
-/// whether it is the first page. The other flags say whether the page is before a row.
+/// Kind of page to measure. The first value of a variant is the number of rows of the page. The
+/// flag of `Merged` says whether the page is the first one. The flag of the other variants says
+/// whether the page is before a row (backward).
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Case {
     First(u32),
@@ -65,14 +67,15 @@ impl Case {
     }
 }
 
-/// Recto and the driver, both connected to the same tables.
+/// Recto and the driver, connected to the same tables, with the queries that are compared.
 struct Sides {
     runtime: Runtime,
     driver: Driver,
     mixed: PageQuery<Flight>,
     down: PageQuery<FlightDown>,
     merged: PageQuery<Flight>,
-    /// Rows at which pages start, in the orders of the three queries.
+    /// Rows at which measured pages start, in the orders of the queries `mixed`, `down` and
+    /// `merged`.
     starts: [Vec<Start>; 3],
 }
 
@@ -145,8 +148,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Reads a page and encrypts the cursor at its far end. Returns the keys of its rows if `keys` is true, and
-/// its cost.
+/// Awaits a page of Recto, and encrypts the cursor at its far end. Returns the cost of the page
+/// and, if `keys` is true, the keys of its rows.
 async fn read<T: Keyed + Send + 'static>(
     query: PageQuery<T>,
     backward: bool,
@@ -202,7 +205,8 @@ async fn open(
     Ok((recto, Driver::connect(address, keyspace).await))
 }
 
-/// Returns rows at which pages start: the rows of the query after the first [`DEPTH`].
+/// Returns the rows at which measured pages start: the rows of the query after the first [`DEPTH`]
+/// rows.
 async fn starts<T: Keyed + Send + 'static>(query: &PageQuery<T>) -> Vec<Start> {
     let way = query.clone().first(DEPTH).await.unwrap();
     let next = way
@@ -251,7 +255,8 @@ impl Sides {
         }
     }
 
-    /// Reads the page with Recto. Returns the keys of its rows if `keys` is true, and its cost.
+    /// Reads the page `case` with Recto. Returns its cost and, if `keys` is true, the keys of its
+    /// rows.
     async fn ours(&self, case: Case, start: &Start, keys: bool) -> (Vec<(i64, String, i32)>, PageCost) {
         let cursor = start.cursor.as_str();
         let (mixed, down, merged) = (self.mixed.clone(), self.down.clone(), self.merged.clone());
@@ -281,8 +286,8 @@ impl Sides {
         }
     }
 
-    /// Checks that Recto and the driver return the same rows. Returns the cost of the last page for each of
-    /// them.
+    /// Checks that Recto and the driver return the same rows. Returns the cost of the last page,
+    /// with Recto and with the driver.
     fn compare(&self, case: Case) -> (PageCost, Page) {
         self.runtime.block_on(async {
             let mut last = None;

@@ -1,4 +1,4 @@
-//! Phase: repair of views on Cassandra, in repaired entries per second.
+//! Phase: speed of repairing views on Cassandra, in repaired view rows per second.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use crate::peers::driver;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// Schema with two collections: `tickets` records have versions, and `readings` records do not.
+/// Schema with two collections. Records of `tickets` have versions, and records of `readings` do
+/// not.
 const SCHEMA: &str = "
 [collection.tickets]
 fields = { id = \"bigint\", status = \"text\", at = \"bigint\" }
@@ -92,7 +93,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Writes a CSV file with this number of records. Returns its path.
+/// Writes a CSV file with `records` records. Returns its path.
 fn written(world: &World, records: i64) -> PathBuf {
     let line = |id| format!("{id},status {},{id}", id % STATUSES);
     stores::csv(
@@ -102,7 +103,8 @@ fn written(world: &World, records: i64) -> PathBuf {
     )
 }
 
-/// Removes all entries from the view of a collection, without Recto.
+/// Empties the table of a collection's view behind Recto's back, so that a repair must write all
+/// rows again.
 async fn empty_view(address: &str, keyspace: &str, collection: &str, recto: &Recto) {
     let views = recto.views().await.unwrap();
     let view = views.iter().find(|view| view.collection == collection).unwrap();
@@ -111,7 +113,8 @@ async fn empty_view(address: &str, keyspace: &str, collection: &str, recto: &Rec
     session.query_unpaged(truncate, ()).await.unwrap();
 }
 
-/// Repairs the views of a collection. Returns the number of entries that the repair writes per second.
+/// Repairs the views of a collection. Returns the number of view rows that the repair writes per
+/// second.
 async fn rate(recto: &Recto, collection: &str, records: i64) -> f64 {
     let request = VerifyRequest {
         collections: vec![collection.to_owned()],

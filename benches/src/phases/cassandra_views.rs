@@ -1,4 +1,5 @@
-//! Phase: writes and pages of views on Cassandra, compared with views maintained by hand with the driver.
+//! Phase: writes and pages of views on Cassandra, compared with views that hand-written code
+//! maintains with the driver.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,10 +54,10 @@ verify = false
 ";
 
 const WRITERS: [usize; 3] = [1, 4, 16];
-/// Number of tickets (records that change). Each writer has a ticket of its own, except in the measurement
-/// where all writers change the ticket `HOT`.
+/// Number of tickets (records that are updated). Each writer has its own ticket. In one
+/// measurement, all writers update the ticket [`HOT`] instead.
 const TICKETS: i64 = 64;
-/// Identifier of the ticket that all writers change.
+/// Id of the ticket that all writers update in one measurement.
 const HOT: i64 = 0;
 const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
@@ -64,13 +65,14 @@ const PAGES: usize = 50;
 const PAGE_ROUNDS: usize = 30;
 const BODY: &str = "two hundred bytes or so of what a record says beside its key, as most records do: who wrote it, what about, \
     what came of it, and whatever else there is to be said of it in a field of text that no view is by.";
-/// Time limit of a request to Cassandra. It is long, because the machine is busy.
+/// Time limit of a request to Cassandra. It is long, because the measurements keep the machine
+/// busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Identifier of the next new record.
+/// Id of the next record that a writer inserts.
 static NEXT: AtomicI64 = AtomicI64::new(1_000);
 
-/// Collections of Recto, and the tables that the driver maintains.
+/// Recto's collections, and the tables that hand-written code maintains.
 struct Sides {
     events: Collection<DynamicRecord>,
     tickets: Collection<DynamicRecord>,
@@ -78,7 +80,7 @@ struct Sides {
     by_hand: KeptByHand,
 }
 
-/// Kind of write that is measured. The flag says whether all writers change the same ticket.
+/// Kind of write to measure. The flag says whether all writers update the same ticket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Work {
     Append,
@@ -114,8 +116,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         ),
         ..Section::default()
     };
-    // Measure pages before records move, because afterward a page would also read entries at their former
-    // positions.
+    // Measure pages before tickets are updated. A page afterward would also read view rows at
+    // former positions of the tickets.
     pages(world, &runtime, &sides, &mut section);
     appends(world, &runtime, &sides, (rounds, time), &mut section);
     updates(world, &runtime, &sides, (rounds, time), &mut section);
@@ -155,8 +157,8 @@ fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> D
 }
 
 impl Sides {
-    /// Executes one write of this kind, as one of several writers. `version` is the current version of the
-    /// writer's ticket.
+    /// Executes one write of the kind `work`, by the writer with index `writer`. `version` is the
+    /// current version of the writer's ticket.
     fn once<'a>(&'a self, work: Work, writer: usize, version: &'a mut i64) -> BoxFuture<'a, ()> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let ticket = move |hot| if hot { HOT } else { 1 + writer as i64 };
@@ -194,7 +196,7 @@ impl Sides {
     }
 }
 
-/// Returns how many writes per second a number of writers execute together.
+/// Returns the number of writes per second that `writers` concurrent writers execute together.
 fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time: Duration) -> f64 {
     let ids = 1..=writers as i64;
     let versions = runtime.block_on(sides.by_hand.versions(ids));
@@ -221,7 +223,8 @@ fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time:
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Returns the median rates of several kinds of writes, measured in turn.
+/// Returns the median rate of each kind of write, in writes per second. The kinds are measured in
+/// turn.
 fn rates(
     runtime: &Runtime,
     sides: &Arc<Sides>,
@@ -233,7 +236,8 @@ fn rates(
     for round in 0..=rounds {
         for (work, found) in works.iter().zip(&mut found) {
             let rate = rate(runtime, sides, *work, writers, time);
-            // Discard the first round: statements are prepared in it, and the server compiles its code.
+            // Discard the first round, in which statements are prepared and the server compiles its
+            // code.
             if round > 0 {
                 found.push(rate);
             }

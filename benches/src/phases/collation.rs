@@ -1,5 +1,5 @@
-//! Phase: pages of a view that sorts text by the rules of a language (a collation), compared with pages of a
-//! view that sorts it by bytes.
+//! Phase: pages of a view that sorts text by the rules of a language (a collation), compared with
+//! pages of a view that sorts the text by bytes.
 
 use std::hint::black_box;
 
@@ -34,7 +34,7 @@ order = ["name"]
 collate = "de"
 "#;
 
-/// Parts of which the names of the test records are composed.
+/// Syllables from which the names in the test records are composed.
 const PARTS: [&str; 24] = [
     "Mül", "ler", "Schä", "fer", "Groß", "mann", "Jä", "ger", "Köh", "Bäu", "Ber", "Hoff", "Wei", "ß", "Krö",
     "Stein", "lich", "berg", "dorf", "Wolf", "ner", "hardt", "Önder", "sen",
@@ -42,9 +42,9 @@ const PARTS: [&str; 24] = [
 const RECORDS: i32 = 20_000;
 const PAGES: usize = 50;
 const ROUNDS: usize = 30;
-/// Number of records that are stored concurrently.
+/// Number of records that are inserted concurrently.
 const AT_ONCE: usize = 64;
-/// Target: maximum time of a page, as a multiple of the time without a collation.
+/// Target: maximum time of a page with a collation, as a multiple of the time without.
 const WANTED: f64 = 1.15;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -89,7 +89,7 @@ async fn fill(recto: &Recto) -> recto::Result<()> {
     Ok(())
 }
 
-/// Returns the name of the record with this id. It is the same in every run.
+/// Returns the name in the record with the given id, which is the same in every run.
 fn name(id: i32) -> String {
     let id = id.unsigned_abs() as usize;
     let part = |factor: usize| PARTS[id * factor / 7 % PARTS.len()];

@@ -1,5 +1,5 @@
-//! Phase: copies of a collection from one store to another, compared with loads of the same records from a
-//! file.
+//! Phase: copies of a collection from one store to another, compared with loading the same records
+//! from a file.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::report::{Section, Table};
 use crate::world::World;
 
 const ROWS: u64 = 300_000;
-/// Number of records in collections whose records can change. It is small, because records are written one by
-/// one on Cassandra.
+/// Number of records in collections whose records can be updated. It is small, because Recto writes
+/// such records one by one on Cassandra.
 const CHANGING_ROWS: u64 = 20_000;
 const QUICK_ROWS: u64 = 5_000;
 const MODES: [&str; 2] = ["append", "update"];
@@ -102,7 +102,7 @@ fn schema(writes: &str) -> String {
     )
 }
 
-/// Writes a CSV file with a number of records, a hundred per topic. Returns its path.
+/// Writes a CSV file with `rows` records, 100 for each topic. Returns its path.
 fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
     let body = "x".repeat(90);
     let line = |id| format!("{id},topic {},{body}", id % (rows / 100).max(1));

@@ -1,5 +1,5 @@
-//! Phase: processor instructions per page, counted by valgrind's callgrind. Other load on the machine does
-//! not affect them.
+//! Phase: processor instructions per page, counted by valgrind's callgrind. Unlike times, they do
+//! not depend on other load of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,19 +12,20 @@ use crate::peers::{Filter, Peer, Question, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// Number of rows. It is small to save time: more rows only add a level to the tree.
+/// Number of rows. It is small to save time: more rows would only add a level to the store's tree.
 const ROWS: u64 = 50_000;
 const CACHE_BYTES: u64 = 256 << 20;
 const STARTS: usize = 20;
 const ROWS_APART: u32 = 40;
 const DEPTH: u64 = 1_000;
-/// Numbers of pages of two runs. The instructions per page are the difference of the runs, divided by that of
-/// the pages.
+/// Number of pages in each of two runs. The number of instructions per page is the difference in
+/// instructions, divided by the difference in pages.
 const PAGES: [usize; 2] = [100, 500];
-/// Argument of the command `loop` that creates the data if it does not exist.
+/// Argument of the command `loop` with which it creates the data if necessary, and reads no pages.
 const PREPARE: &str = "prepare";
 
-/// Kind of page that a counted process reads repeatedly.
+/// Kind of page whose instructions are counted. A process under valgrind reads such pages
+/// repeatedly.
 struct Shape {
     name: &'static str,
     about: &'static str,
@@ -157,8 +158,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Runs this program under valgrind to read a number of pages. Returns the number of instructions of the
-/// whole run.
+/// Runs this program under valgrind, to read a number of pages of one kind. Returns the number of
+/// instructions of the whole run.
 fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -179,7 +180,7 @@ fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String>
     counted.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))
 }
 
-/// Creates the data in a separate process, so that the counted processes start with existing data.
+/// Creates the data in a separate process, so that the counted runs find existing data.
 fn prepare(folder: &Path) {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["loop", PREPARE, "0", "--folder", folder.to_str().unwrap()])
@@ -204,7 +205,7 @@ fn make(folder: &Path) {
     }
 }
 
-/// Reads a number of pages of one kind, for a profiler.
+/// Reads a number of pages of the kind named `shape`, for valgrind or a profiler.
 ///
 /// # Errors
 /// Returns a message if there is no kind with this name.
@@ -234,7 +235,7 @@ pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result
         filter: shape.filter,
         backward: shape.backward,
         rows: shape.rows,
-        // Time span from 2013 to 2100, which contains every flight.
+        // Time span from 2013 to 2100 in milliseconds, which contains every flight.
         span: (1_356_998_400_000, 4_102_444_800_000),
     };
     let mut ours = Ours::open(&folder.join("recto"), CACHE_BYTES);

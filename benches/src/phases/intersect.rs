@@ -1,8 +1,8 @@
-//! Phase: pages of records that match several filters, read in three ways:
+//! Phase: pages of records that match filters on several fields, read in three ways:
 //!
-//! - by concurrent reads of views with one filter each
-//! - by one view of all filters
-//! - by a filter scan of one view
+//! - by an intersection: concurrent reads of several views, each of which serves one filter
+//! - by one composite view that serves all filters
+//! - by a filter scan of a view that serves one filter
 
 use std::fs;
 use std::path::Path;
@@ -22,19 +22,20 @@ const ROWS_ON_CASSANDRA: u64 = 100_000;
 const QUICK_ROWS: u64 = 20_000;
 const PAGE: u32 = 50;
 const ROUNDS: usize = 15;
-/// Number of fields, each with a view of its own. A query has at most this many filters.
+/// Number of fields, each of which has its own view. A query has at most this many filters.
 const FIELDS: usize = 4;
-/// Kinds of values that filters search for: label, value, and number of records per thousand that have the
-/// value in a field. Fields are independent of each other.
+/// Values for which filters search: label, value, and number of records per thousand with that
+/// value in a field. The fields are independent of each other.
 const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
-/// Value that no record has in two fields: label, value, and a number of consecutive records. Among them, one
-/// record per field has the value.
+/// Value that no record has in two fields: label, value, and a number of consecutive records. For
+/// each field, one of these records has the value in that field.
 const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
-/// Maximum number of rows that one page may read. A filter scan then continues with the next page.
+/// Maximum number of rows that a query reads for one page. A filter scan that reaches it returns a
+/// short page, and continues with the next page.
 const SCAN_BUDGET: u64 = 20_000;
 
-/// Open store with two collections of the same records. `apart` has a view for each field, and `composite`
-/// has views for the first 2, 3 and 4 fields.
+/// Open store with two collections of the same records: `apart` has a view for each field, and
+/// `composite` has views for the first 2, 3 and 4 fields together.
 struct Records {
     runtime: Runtime,
     recto: Recto,
@@ -156,7 +157,7 @@ fn schema() -> String {
     collection("apart", apart.collect()) + &collection("composite", composite.collect())
 }
 
-/// Returns the value of a field of the record `id`. It is the same in every run.
+/// Returns the value of a field in the record `id`, which is the same in every run.
 fn value(id: u64, field: u64) -> &'static str {
     let (_, lone, turn) = NEVER_TOGETHER;
     let place = id % turn;
@@ -167,7 +168,8 @@ fn value(id: u64, field: u64) -> &'static str {
             "rest"
         };
     }
-    // Compute the value by SplitMix64, so that every run stores the same records.
+    // Compute the value with SplitMix64, a pseudorandom function, so that every run stores the same
+    // records.
     let mut bits = (id * FIELDS as u64 + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -203,8 +205,8 @@ impl Records {
         })
     }
 
-    /// Reads the newest matching records, with as many pages as the row budget requires. Returns their number
-    /// and the cost.
+    /// Reads the newest matching records, in as many pages as the row budget requires. Returns the
+    /// number of records and the total cost.
     fn newest(&self, list: &Collection<DynamicRecord>, filter: &str, view: &str) -> (usize, PageCost) {
         let query = list
             .query()
@@ -235,7 +237,7 @@ impl Records {
         })
     }
 
-    /// Adds a row to both tables: the times as a multiple of the time with a composite view, and the costs.
+    /// Adds a row to both tables: times as a multiple of the time with a composite view, and costs.
     fn compare(
         &self,
         filter: &str,

@@ -1,4 +1,5 @@
-//! Phase: layers of Recto that take part in a page, each measured alone on the same rows.
+//! Phase: the layers of Recto that take part in reading a page, each measured alone on the same
+//! rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::peers::{Filter, Question, Start, count};
 use crate::report::{Section, Table, Target};
 use crate::world::{Cache, World};
 
-/// Number of rows on a page. Reads need one more row, which shows whether rows follow.
+/// Number of rows on a page. Each layer reads one row more, because Recto does so to learn whether
+/// more rows follow.
 const PAGE_ROWS: u32 = 20;
 const STARTS: usize = 200;
 const ROWS_APART: u32 = 40;
@@ -90,7 +92,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Returns the slices (ranges of rows) that the query plan creates for these pages.
+/// Returns the slices (ranges of rows) that Recto's query plan creates for the measured pages.
 fn slices(ours: &Ours, starts: &[Start], at_end: bool) -> Vec<Slice> {
     let tables = ours.runtime.block_on(ours.recto.store().list_tables()).unwrap();
     let table = Arc::new(

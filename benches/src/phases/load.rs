@@ -1,4 +1,4 @@
-//! Phase: loads of CSV files into the embedded store.
+//! Phase: speed of loading CSV files into the embedded store.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -15,14 +15,16 @@ use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// Archive with the flights, which the demo also uses; the next constant is the demo's schema.
+/// Zip archive with a CSV file of the flights. The next constant is their schema. Both are also the
+/// data of the command line's demo.
 const ARCHIVE: &[u8] = include_bytes!("../../../crates/recto-cli/data/flights.csv.zip");
 const SCHEMA: &str = include_str!("../../../crates/recto-cli/data/flights.toml");
 const ROUNDS: usize = 3;
-/// Number of copies of the flights in the large input file.
+/// Number of copies of the flights in the large CSV file.
 const COPIES: usize = 10;
 
-/// Result of a load: rows, time in seconds, and size of the store on disk in bytes.
+/// Result of loading a file: number of rows, time in seconds, and size of the store on disk in
+/// bytes.
 struct Loaded {
     rows: u64,
     seconds: f64,
@@ -37,7 +39,7 @@ pub(super) fn run(world: &mut World) -> Section {
     let archive = folder.join("flights.csv.zip");
     fs::write(&archive, ARCHIVE).unwrap();
     let mut four = Schema::parse(SCHEMA).unwrap();
-    // Remove the views that have buckets, because another phase measures buckets.
+    // Remove views with buckets, because the phase `buckets` measures buckets.
     let in_buckets = |view: &recto::schema::View| view.bucket.is_some();
     Arc::make_mut(&mut four.collections[0])
         .views
@@ -87,12 +89,12 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Loads a file into a new store: into the collection of flights and its views.
+/// Loads a CSV file of flights into a new store with the given schema, including its views.
 fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     let store = folder.join("store");
     let _ = fs::remove_dir_all(&store);
-    // Remove the rejects file of an earlier run, because a load does not replace a file that it did not
-    // create.
+    // Remove the rejects file of an earlier run, because a load does not overwrite a file that it
+    // did not create.
     let rejects = folder.join("rejects.csv");
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {
@@ -129,7 +131,8 @@ fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     }
 }
 
-/// Writes an uncompressed CSV file with ten copies of the flights, each some years after the previous copy.
+/// Writes an uncompressed CSV file with [`COPIES`] copies of the flights, each some years later
+/// than the previous one.
 fn large(folder: &Path) -> PathBuf {
     let file = folder.join("flights.csv");
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(ARCHIVE)).unwrap();
@@ -140,8 +143,8 @@ fn large(folder: &Path) -> PathBuf {
     writeln!(writer, "{head}").unwrap();
     for copy in 0..COPIES {
         for line in lines.lines() {
-            // Add whole years to the time, which is the last column. The data has no February 29, so each
-            // date exists in every year.
+            // Add whole years to the time, which is the last column. The data has no February 29,
+            // so every date exists in every year.
             let (rest, moment) = line.rsplit_once(',').unwrap();
             let year: usize = moment[..4].parse().unwrap();
             writeln!(writer, "{rest},{}{}", year + 2 * copy, &moment[4..]).unwrap();

@@ -1,4 +1,4 @@
-//! Measurements, with one module per phase.
+//! Phases of the benchmark: one module for each measurement.
 
 mod buckets;
 mod cache;
@@ -30,13 +30,14 @@ use crate::world::World;
 
 pub(crate) use instructions::read_in_a_loop;
 
-/// Runs a phase.
+/// Runs the phase (measurement) with the given name, and returns its results.
 ///
 /// # Errors
-/// Returns a message if something that the phase needs is missing.
+/// Returns a message if something is missing that the phase needs, such as a database server.
 pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     world.progress.phase(phase);
-    // Prepare shared data first, so that the time of the phase does not include the preparation.
+    // Prepare the shared data first, because the reported time of the phase must not include the
+    // preparation.
     if matches!(phase, "layers" | "pages" | "cache" | "size" | "readers") {
         world.data()?;
     }

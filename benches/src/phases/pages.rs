@@ -1,5 +1,5 @@
-//! Phase: pages, compared with pages of SQLite and PostgreSQL, for every filter, depth, direction and size.
-//! All data is cached.
+//! Phase: pages of Recto, SQLite and PostgreSQL, for every filter, depth, direction and size. All
+//! data is in memory.
 
 use std::cell::RefCell;
 
@@ -12,22 +12,23 @@ use crate::progress::Progress;
 use crate::report::{Section, Table, Target};
 use crate::world::{Cache, World};
 
-/// Number of rows at which pages of one depth start.
+/// Number of rows, for each depth, at which measured pages start.
 const STARTS: usize = 200;
-/// Number of rows between two rows at which pages start.
+/// Number of rows between two consecutive starts of measured pages.
 const ROWS_APART: u32 = 40;
-/// Number of pages that each contender reads in a round.
+/// Number of pages that each peer reads in a round.
 const PAGES: usize = 40;
-/// Number of pages by OFFSET that each contender reads in a round. It is small, because their cost grows with
-/// the depth.
+/// Number of pages by OFFSET that each peer reads in a round. It is small, because the cost of such
+/// a page grows with the depth.
 const OFFSET_PAGES: usize = 2;
 const ROUNDS: usize = 25;
 const OFFSET_ROUNDS: usize = 5;
-/// Number of pages for which the phase checks that all peers return the same rows.
+/// Number of pages for which all peers are checked to return the same rows.
 const COMPARED: usize = 20;
 const SIZES: [u32; 2] = [20, 100];
 
-/// Column titles of the result tables for pages. The last column is the depth: the number of rows before the page.
+/// Column titles of the result tables. The last column is the depth: the number of rows before the
+/// page.
 pub(super) const COLUMNS: [&str; 9] = [
     "page",
     "Recto, µs",
@@ -40,7 +41,7 @@ pub(super) const COLUMNS: [&str; 9] = [
     "depth, rows",
 ];
 
-/// Open stores of all contenders.
+/// Open databases of all compared programs.
 struct Peers {
     ours: Ours,
     indexed: Sqlite,
@@ -48,17 +49,17 @@ struct Peers {
     postgresql: Option<Postgresql>,
 }
 
-/// Page to measure: its query, and the number of rows before it.
+/// Kind of page to measure: its query, and the number of rows before the page.
 #[derive(Clone, Copy)]
 struct Case {
     question: Question,
     depth: u64,
 }
 
-/// Measured times of one page.
+/// Measured times of one kind of page.
 struct Outcome {
     case: Case,
-    /// Times of Recto, SQLite, SQLite WITHOUT ROWID and, if it takes part, PostgreSQL.
+    /// Times of Recto, SQLite, SQLite WITHOUT ROWID and, unless it is disabled, PostgreSQL.
     measured: Vec<Measured>,
 }
 
@@ -108,7 +109,7 @@ are prepared keyset queries with an index on `(carrier, time_hour DESC, flight)`
     )
 }
 
-/// Measures all pages of one filter and depth, in both directions and all sizes.
+/// Measures the pages of one filter and depth, in both directions and all sizes.
 fn for_case(
     peers: &mut Peers,
     progress: &mut Progress,
@@ -155,7 +156,7 @@ fn everyone(peers: &mut Peers) -> Vec<(&'static str, &mut dyn Peer)> {
     all
 }
 
-/// Checks that all peers return the same rows.
+/// Checks that all peers return the same rows for one kind of page.
 fn compare(peers: &mut Peers, case: &Case, starts: &[Start]) {
     let mut expected = Vec::new();
     for (name, peer) in everyone(peers) {
@@ -187,7 +188,8 @@ fn measure(peers: &mut Peers, case: &Case, starts: &[Start], rounds: usize) -> V
     interleaved(&mut contenders, rounds)
 }
 
-/// Measures pages by OFFSET and with a plain `IN`, compared with Recto's pages at the same depths.
+/// Measures pages by OFFSET, and with a plain `IN` for several carriers, compared with Recto's
+/// pages at the same depths.
 fn offsets(peers: &mut Peers, progress: &mut Progress, depths: &[u64], rounds: usize) -> Table {
     let mut table = Table::new(
         format!(

@@ -1,5 +1,5 @@
-//! Phase: queues, compared with a table of PostgreSQL that serves as a queue by `SKIP LOCKED`. Also queues
-//! after millions of messages.
+//! Phase: queues of Recto, compared with a PostgreSQL table that serves as a queue with `SKIP
+//! LOCKED`. Also measures a queue after it has processed millions of messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,23 +20,24 @@ use crate::world::World;
 const CLIENTS: usize = 64;
 /// Measured numbers of messages per call.
 const BATCHES: [usize; 2] = [1, 10];
-/// Time for which Recto and PostgreSQL each work in a round.
+/// Time for which Recto and PostgreSQL each process messages in a round.
 const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 5;
 pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
-/// Number of messages that a queue has processed when the phase measures it for the last time.
+/// Number of processed messages after which a queue is measured for the last time.
 const PROCESSED: u64 = 3_000_000;
-/// Number of messages per call while the queue processes `PROCESSED` messages.
+/// Number of messages per call while the queue processes [`PROCESSED`] messages.
 const PROCESSED_BATCH: usize = 100;
-/// Number of successive receives that one measurement times.
+/// Number of successive receives in one measurement.
 const TIMED: usize = 500;
-/// Number of rounds that compare a queue with a new queue, in turn.
+/// Number of rounds in which an old and a new queue are measured in turn.
 pub(super) const BESIDE_ROUNDS: usize = 7;
 
 const TABLE: &str = "CREATE TABLE jobs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, \
                      claimed_until timestamptz, attempts int NOT NULL DEFAULT 0)";
-/// PostgreSQL statements that are fastest: the first for one message, the second for several messages.
+/// The fastest PostgreSQL statements for sending, receiving and acknowledging. The first of each
+/// pair is for one message, the second for several messages.
 const SEND: [&str; 2] = [
     "INSERT INTO jobs (body) VALUES ($1)",
     "INSERT INTO jobs (body) SELECT $1 FROM generate_series(1, $2::int)",
@@ -135,25 +136,25 @@ async fn open(folder: &Path) -> (Recto, Queue) {
     (recto, queue)
 }
 
-/// Lets clients send, receive and acknowledge messages. `case` is the number of clients, and of messages per
-/// call. Returns the number of messages per second.
+/// Lets clients send, receive and acknowledge messages for some time. `case` is the number of
+/// clients, and the number of messages per call. Returns the number of messages per second.
 fn cycles(runtime: &Runtime, queue: &Queue, case: (usize, usize), time: Duration) -> f64 {
     let spell = spell(runtime, queue, case, time);
-    // Remove messages that clients sent but did not receive before they stopped, so that each round starts
-    // with an empty queue.
+    // Remove messages that clients sent but did not receive before they stopped. Each round must
+    // start with an empty queue.
     runtime.block_on(queue.purge()).unwrap();
     spell.rate
 }
 
-/// Number and rate of messages that clients have processed.
+/// Number of messages that clients have processed, and their rate.
 pub(super) struct Spell {
     pub(super) messages: u64,
-    /// Messages per second.
+    /// Rate in messages per second.
     pub(super) rate: f64,
 }
 
-/// Lets `clients` clients send, receive and acknowledge messages for some time, with `batch` messages per
-/// call.
+/// Lets `clients` concurrent clients send, receive and acknowledge messages for the given time,
+/// with `batch` messages per call.
 pub(super) fn spell(
     runtime: &Runtime,
     queue: &Queue,
@@ -206,7 +207,7 @@ fn postgresql() -> Result<Cluster, String> {
     Ok(cluster)
 }
 
-/// PostgreSQL client with its prepared statements.
+/// PostgreSQL client that uses a table as a queue, with its prepared statements.
 struct Theirs {
     client: Client,
     batch: usize,
@@ -249,7 +250,8 @@ impl Theirs {
     }
 }
 
-/// Lets PostgreSQL clients send, receive and acknowledge messages. Returns the number of messages per second.
+/// Lets PostgreSQL clients send, receive and acknowledge messages for some time. Returns the number
+/// of messages per second.
 fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time: Duration) -> f64 {
     let options = cluster.options();
     let rate = runtime.block_on(async {
@@ -275,8 +277,8 @@ fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time
     rate
 }
 
-/// Measures the time of a receive and the size of the store's file before, during and after the processing of
-/// many messages.
+/// Measures the time of a receive and the size of the store's file: before, during and after
+/// processing many messages.
 fn after_many(
     world: &mut World,
     runtime: &Runtime,
@@ -297,8 +299,8 @@ fn after_many(
     );
     let mut found = Vec::new();
     let mut sofar = 0;
-    // Measure before the first message, too, so that the first allocation of the file does not count as
-    // growth.
+    // Also measure before the first message, because the first allocation of the file must not
+    // count as growth.
     for part in [0, processed / 10, processed] {
         while sofar < part {
             sofar += process(runtime, &queue, part - sofar);
@@ -327,8 +329,8 @@ fn after_many(
     table
 }
 
-/// Sends, receives and acknowledges about `count` messages, but at most 50 batches per client. Returns the
-/// number of processed messages.
+/// Sends, receives and acknowledges about `count` messages, but at most 50 batches per client.
+/// Returns the number of messages processed.
 fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize)
         .div_ceil(PROCESSED_BATCH)
@@ -351,17 +353,16 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
         }
         done
     });
-    // Remove messages that clients sent but did not receive, so that the file does not grow by
-    // their size.
+    // Remove messages that clients sent but did not receive, because they would make the file grow.
     runtime.block_on(queue.purge()).unwrap();
     done
 }
 
-/// Measures receives of a queue and of a new queue in turn. Returns the two median times in microseconds, and
-/// the median of the ratios of the rounds.
+/// Measures receives from an old queue and from a new queue in turn. Returns both median times in
+/// microseconds, and the median ratio of a round.
 pub(super) fn beside_new(runtime: &Runtime, queue: &Queue, new: &Queue, count: usize) -> [f64; 3] {
     let receive = |queue| runtime.block_on(receives(queue, count));
-    // Receive once before the measurement, because the first receive from a queue creates the queue's data.
+    // Receive once before the measurement, because the first receive creates data of the queue.
     receive(queue);
     receive(new);
     let rounds = (0..BESIDE_ROUNDS).map(|_| (receive(queue), receive(new)));

@@ -1,4 +1,4 @@
-//! Phase: pages of concurrent readers, alone and with a concurrent writer at full speed.
+//! Phase: pages of concurrent readers, first alone, then while a writer writes at full speed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -20,18 +20,18 @@ const DEPTH: u64 = 1_000;
 /// Time for which each number of readers is measured in a round.
 const SPELL: Duration = Duration::from_millis(1_500);
 const ROUNDS: usize = 5;
-/// Number of rows that the writer stores per call.
+/// Number of rows that the writer inserts per call.
 const BATCH_ROWS: usize = 100;
-/// Cache of each SQLite connection, in bytes. Each connection has a cache of its own.
+/// Cache size of each SQLite connection in bytes. Connections do not share a cache.
 const CONNECTION_CACHE_BYTES: u64 = 256 << 20;
 const READERS: [usize; 3] = [1, 2, 8];
 
-/// Function that creates a reader for another thread.
+/// Function that creates a reader of a database, for another thread.
 type MakeReader<'a> = Box<dyn Fn() -> Box<dyn Peer> + Sync + 'a>;
-/// Function that stores a batch of new rows.
+/// Function that inserts a batch of rows.
 type Writer<'a> = Box<dyn FnMut(&[Flight]) + Send + 'a>;
 
-/// Contender of the phase: functions that create its readers and its writer.
+/// Compared database: its name, and functions that create its readers and its writer.
 struct Side<'a> {
     name: &'static str,
     reader: MakeReader<'a>,
@@ -159,7 +159,8 @@ fn sides<'a>(data: &'a Data, ours: &'a Ours) -> Vec<Side<'a>> {
     sides
 }
 
-/// Measures readers without a writer. Returns the results by peer, number of readers, and round.
+/// Measures readers without a writer. Returns the results by database, number of readers, and
+/// round.
 fn alone_rounds(
     sides: &[Side<'_>],
     question: &Question,
@@ -235,7 +236,8 @@ fn beside_a_writer(
     table
 }
 
-/// Lets readers read pages for some time. A writer stores rows at the same time, if there are rows to write.
+/// Lets concurrent readers read pages for some time. If `write` has rows, a writer inserts them at
+/// the same time.
 fn read(
     side: &Side<'_>,
     question: &Question,
@@ -281,7 +283,7 @@ fn read(
     })
 }
 
-/// Reads pages until the end of the measurement. Returns the time of each page in microseconds.
+/// Reads pages until `is_over` is set. Returns the time of each page in microseconds.
 fn pages(
     peer: &mut dyn Peer,
     question: &Question,
@@ -300,7 +302,7 @@ fn pages(
     taken
 }
 
-/// Stores new rows until the end of the measurement. They are a hundred years after all other rows, so that
+/// Inserts new rows until `is_over` is set. The rows are a century later than all others, so that
 /// no measured page contains them.
 fn write_on(
     mut writer: Writer<'_>,
@@ -320,7 +322,7 @@ fn write_on(
             .map(|(index, flight)| {
                 let mut new = flight.clone();
                 CARRIERS[index % CARRIERS.len()].clone_into(&mut new.carrier);
-                // Use the number of the row as its flight number, so that every row is new.
+                // Use the row's sequence number as flight number, so that every row has a new key.
                 new.flight = i32::try_from(*from + index).unwrap();
                 new.time_hour.0 += CENTURY_MILLISECONDS;
                 new

@@ -1,4 +1,4 @@
-//! Phase: opening of an embedded store whose process was killed.
+//! Phase: time to open an embedded store after its process was killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::peers::{Filter, Question, Start, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// Command-line argument that starts this program as the process to kill.
+/// Command-line argument with which this program runs as the process to kill.
 pub(crate) const VICTIM: &str = "fill-until-killed";
 const ROWS: u64 = 5_000_000;
 const QUICK_ROWS: u64 = 200_000;
 const ROUNDS: usize = 5;
 const CACHE_BYTES: u64 = 1 << 30;
-/// Time for which the process stores single rows before it is killed.
+/// Time for which the process inserts single rows before it is killed.
 const PUTTING: Duration = Duration::from_millis(500);
-/// Line that the process prints when its first rows are stored.
+/// Line that the process prints after it has inserted its first rows.
 const FILLED: &str = "filled";
 
 pub(super) fn run(world: &mut World) -> Section {
@@ -57,7 +57,7 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Starts the process that fills a store, and kills it while it stores rows.
+/// Starts the process that fills a store, and kills it while it inserts rows.
 fn kill(folder: &Path, rows: u64) {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args([VICTIM, folder.to_str().unwrap(), &rows.to_string()])
@@ -74,7 +74,7 @@ fn kill(folder: &Path, rows: u64) {
     victim.wait().unwrap();
 }
 
-/// Opens the store and reads the first page. Returns the times of both, in microseconds.
+/// Opens the store and reads the first page. Returns the time of each step, in microseconds.
 fn reopen(folder: &Path) -> (f64, f64) {
     let started = Instant::now();
     let mut ours = Ours::open(folder, CACHE_BYTES);
@@ -96,8 +96,8 @@ fn reopen(folder: &Path) -> (f64, f64) {
     (opened, micros(started.elapsed()))
 }
 
-/// Main function of the process to kill: stores `rows` rows, prints a line, and then stores single rows
-/// without end.
+/// Main function of the process to kill. It inserts `rows` rows, prints a line, and then inserts
+/// single rows until it is killed.
 pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
     let base = flights::read();
     let ours = Ours::open(folder, CACHE_BYTES);

@@ -1,4 +1,4 @@
-//! Phase: size of the stored data on disk, and time to store it.
+//! Phase: size of each database on disk, and time to store the data.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,9 +12,9 @@ use crate::peers::sqlite::Layout;
 use crate::report::{Section, Table};
 use crate::world::World;
 
-/// Unit in which the file system reports the space of a file, in bytes.
+/// Unit, in bytes, in which the file system reports the space of a file.
 const BLOCK_BYTES: u64 = 512;
-/// Cache of a store while it is compacted, in bytes.
+/// Cache of a store during its compaction, in bytes.
 const CACHE_BYTES: u64 = 1 << 30;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -78,7 +78,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Compacts a copy of a store, and returns the copy's size in bytes.
+/// Compacts a copy of a store. Returns the size of the compacted copy in bytes.
 fn compacted(store: &Path, copy: &Path) -> u64 {
     let _ = fs::remove_dir_all(copy);
     fs::create_dir_all(copy).unwrap();

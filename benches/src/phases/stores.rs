@@ -1,4 +1,5 @@
-//! Stores that belong to a single phase: the phase opens them with a schema and loads files into them.
+//! Helpers for phases that have their own store: they open it with a schema, and load files into
+//! it.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -12,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::world::World;
 
-/// Time limit of a request to a store. It is long, because the machine is busy.
+/// Time limit of a request to a store. It is long, because the measurements keep the machine busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn runtime() -> Runtime {
@@ -22,13 +23,14 @@ pub(super) fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Returns the address of a keyspace for this process. `name` is part of its name.
+/// Returns the address of a Cassandra keyspace that only this process uses. `name` is a part of the
+/// keyspace's name.
 pub(super) fn cassandra(world: &World, name: &str) -> CassandraAddress {
     let keyspace = format!("recto_benches_{name}_{}", std::process::id());
     CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace)
 }
 
-/// Opens a store, and creates it if it does not exist. Applies the schema, if one is given.
+/// Opens a store, and creates it if it does not exist. Applies `schema` if it is given.
 pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>) -> Result<Recto, String> {
     runtime.block_on(async {
         let options = OpenOptions::new().create().request_timeout(TIMEOUT);
@@ -42,7 +44,7 @@ pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>
     })
 }
 
-/// Writes a CSV file with this header and these lines. Returns its path.
+/// Writes a CSV file with the given header and lines. Returns its path.
 pub(super) fn csv(file: PathBuf, header: &str, lines: impl Iterator<Item = String>) -> PathBuf {
     let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
     writeln!(writer, "{header}").unwrap();
@@ -55,8 +57,8 @@ pub(super) fn csv(file: PathBuf, header: &str, lines: impl Iterator<Item = Strin
 
 /// Loads a CSV file into a collection. Returns the time in seconds.
 pub(super) fn load(runtime: &Runtime, recto: &Recto, file: &Path, collection: &str) -> Result<f64, String> {
-    // Remove the rejects file of an earlier run, because a load does not replace a file that it did not
-    // create.
+    // Remove the rejects file of an earlier run, because a load does not overwrite a file that it
+    // did not create.
     let rejects = file.with_extension(format!("{collection}.rejects.csv"));
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {

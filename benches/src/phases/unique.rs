@@ -1,5 +1,5 @@
-//! Phase: inserts of records with a unique field, compared with inserts without one, and with a hand-written
-//! pair of `IF NOT EXISTS`.
+//! Phase: inserts of records with a unique field, compared with inserts without a unique field, and
+//! with two hand-written `IF NOT EXISTS` inserts.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -27,7 +27,7 @@ unique = ["email"]
 
 const INSERTS: i32 = 200;
 const ROUNDS: usize = 20;
-/// Measured numbers of concurrent inserts.
+/// Numbers of concurrent inserts to measure.
 const AT_ONCE: [usize; 2] = [1, 16];
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {

@@ -1,4 +1,4 @@
-//! Phase: durable puts by several concurrent writers, with one row per call.
+//! Phase: durable inserts by several concurrent writers, with one row per call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,10 +19,10 @@ const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
 const CACHE_BYTES: u64 = 512 << 20;
 
-/// Flight number of the next new row.
+/// Flight number of the next row to insert.
 static NEXT: AtomicI32 = AtomicI32::new(0);
 
-/// Result of one round: puts per second, and the time of each put in microseconds.
+/// Result of one round: inserts per second, and the time of each insert in microseconds.
 type Spell = (f64, Vec<f64>);
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -107,7 +107,7 @@ fn postgresql() -> Result<Cluster, String> {
     Ok(cluster)
 }
 
-/// Returns a flight that was not stored before.
+/// Returns a flight with a new flight number, so that its key does not exist yet.
 fn next(base: &[Flight]) -> Flight {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut flight = base[number as usize % base.len()].clone();

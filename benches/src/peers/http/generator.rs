@@ -1,6 +1,6 @@
-//! Load generator for HTTP servers, on one thread, with persistent connections and one request at a time on
-//! each. It sends prepared requests, and parses responses only as far as HTTP/1.1 requires (RFC 9112,
-//! sections 6 and 7). It therefore uses little processor time.
+//! Load generator for HTTP servers. It runs on one thread, with persistent connections and one
+//! request at a time on each. To use little processor time, it sends prepared requests, and parses
+//! responses only as far as HTTP/1.1 requires (RFC 9112, sections 6 and 7).
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -16,12 +16,12 @@ use tokio::time::timeout;
 use crate::measure::{micros, quantile};
 use crate::peers::ours::runtime;
 
-/// Maximum time to wait for a response.
+/// Maximum time to wait for an HTTP response.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Maximum size of a response, in bytes.
+/// Maximum size of an HTTP response, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// Condition that ends a run: a duration, or a number of requests.
+/// Condition that ends a run of the load generator: a duration, or a number of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunLimit {
     Elapsed(Duration),
@@ -32,10 +32,11 @@ pub(crate) enum RunLimit {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driven {
     pub(crate) answered: u64,
-    /// Number of requests without a response, or with a status other than 200.
+    /// Number of requests that got no response, or a status other than 200.
     pub(crate) failed: u64,
     pub(crate) seconds: f64,
-    /// Median time from a request to the end of its response, in microseconds; the next field is the p99.
+    /// Median time from a request to the end of its response, in microseconds. The next field is
+    /// the 99th percentile.
     pub(crate) half: f64,
     pub(crate) ninety_nine: f64,
 }
@@ -56,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) bytes: usize,
 }
 
-/// Returns the bytes of a GET request.
+/// Returns the bytes of an HTTP/1.1 GET request.
 pub(crate) fn request(address: SocketAddr, target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\n\r\n").into_bytes()
 }
@@ -70,8 +71,8 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
     })
 }
 
-/// Runs the load: sends requests on a number of connections until the limit. Each connection cycles through
-/// all requests, starting at another one.
+/// Sends requests on a number of connections until the limit `until`, and returns the results. Each
+/// connection cycles through all requests, starting at another request.
 pub(crate) fn drive(
     address: SocketAddr,
     requests: &Rc<Vec<Vec<u8>>>,
@@ -122,18 +123,18 @@ pub(crate) fn drive(
     })
 }
 
-/// One of the concurrent connections of a run, with its requests.
+/// Client with one of the connections of a run, and the requests to send.
 struct Asker {
     address: SocketAddr,
     requests: Rc<Vec<Vec<u8>>>,
-    /// Number of requests that no connection has sent yet.
+    /// Number of requests that the clients of the run must still send, shared by all clients.
     left: Rc<Cell<u64>>,
     end: Option<Instant>,
 }
 
 impl Asker {
-    /// Sends requests until the end of the run. Returns the time of each response in microseconds, and the
-    /// number of failed requests.
+    /// Sends requests until the run ends. Returns the time of each response in microseconds, and
+    /// the number of failed requests.
     async fn ask(self, mut connection: Option<Connection>, first: usize) -> (Vec<f64>, u64) {
         let mut taken = Vec::new();
         let mut failed = 0;
@@ -168,7 +169,7 @@ impl Asker {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Bytes of the response to the last request.
+    /// Bytes of the response to the last request, with its headers.
     buffer: Vec<u8>,
 }
 
@@ -182,7 +183,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request, and reads its whole response. Returns the HTTP status.
+    /// Sends a request, and reads the complete response into the buffer. Returns the HTTP status.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<u16> {
         timeout(ANSWER, self.exchange(request)).await?
     }
@@ -209,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Returns the response to the last request, parsed.
+    /// Returns the parsed response to the last request.
     fn answer(&self) -> Result<Answer> {
         let head = Head::read(&self.buffer)?.ok_or_else(|| invalid("there is no answer"))?;
         let text = str::from_utf8(&self.buffer[..head.end]).map_err(|_| invalid("headers are no text"))?;
@@ -235,7 +236,7 @@ fn invalid(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Parsed status line and headers of a response, as far as the load generator needs them.
+/// Status line and headers of an HTTP response, parsed as far as the load generator needs them.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -246,7 +247,8 @@ struct Head {
 }
 
 impl Head {
-    /// Parses the status line and the headers. Returns `None` if they are not complete yet.
+    /// Parses the status line and the headers of a response. Returns `None` if they have not
+    /// arrived completely.
     fn read(buffer: &[u8]) -> Result<Option<Self>> {
         let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
             return Ok(None);
@@ -277,15 +279,15 @@ impl Head {
     fn is_whole(&self, buffer: &[u8]) -> Result<bool> {
         match self.length {
             Some(length) => Ok(buffer.len() >= self.end + length),
-            // A complete chunked body ends with these bytes. Check them first, so that a read does
-            // not parse all chunks again.
+            // A complete chunked body ends with these bytes. Check for them first, because parsing
+            // all chunks after each read would take long.
             None if !buffer.ends_with(b"0\r\n\r\n") => Ok(false),
             None => Ok(chunks(&buffer[self.end..])?.is_some()),
         }
     }
 }
 
-/// Returns the chunks of a chunked body. `None`: some have not arrived yet.
+/// Returns the chunks of a chunked HTTP body, or `None` if some chunks have not arrived yet.
 fn chunks(mut body: &[u8]) -> Result<Option<Vec<&[u8]>>> {
     let mut found = Vec::new();
     loop {

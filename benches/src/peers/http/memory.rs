@@ -1,5 +1,5 @@
-//! Peer: server with the library axum that sends recorded responses from memory. It shows the cost of HTTP
-//! alone.
+//! Peer: HTTP server with the library axum that sends recorded responses from memory. It shows the
+//! cost of HTTP without a database.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::server::Server;
 
-/// Command-line argument that starts this program as the server with recorded responses.
+/// Command-line argument with which this program runs as the server of recorded responses.
 pub(crate) const WORD: &str = "serve-from-memory";
 
-/// Recorded response, with its request.
+/// HTTP response that was recorded, with its request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
     /// Path and query of the request.
@@ -31,7 +31,8 @@ pub(crate) struct Kept {
 
 type Answers = Arc<HashMap<String, (Vec<(HeaderName, HeaderValue)>, Bytes)>>;
 
-/// Starts the server with the recorded responses in its own process.
+/// Starts a process that serves the recorded responses `kept`. `folder` is for a file with the
+/// responses.
 pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     let file = folder.join("answers.json");
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
@@ -40,12 +41,13 @@ pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     Server::announced(Command::new(program).arg(WORD).arg(&file))
 }
 
-/// Serves the recorded responses of a file until the process is killed.
+/// Serves the recorded responses in `file` until the process is killed.
 pub(crate) fn serve(file: &Path) -> Result<(), String> {
     let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept: Vec<Kept> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let answers: Answers = Arc::new(kept.into_iter().map(answer).collect());
-    // Create the runtime as the program `recto` does, so that both servers have the same number of threads.
+    // Create the runtime as the program `recto` does, so that both servers have the same number of
+    // threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,4 +1,5 @@
-//! Peers that serve pages over HTTP, each in its own process, and the load generator.
+//! Peers (compared programs) that serve pages over HTTP, each in its own process, and the load
+//! generator.
 
 pub(crate) mod generator;
 pub(crate) mod memory;

@@ -6,22 +6,24 @@ use std::process::Command;
 
 use super::server::{Server, free_address};
 
-/// Packages to install, each with its version, as a file for pip.
+/// Python packages to install, each with its version, as a requirements file for pip.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const KEYSET: &str = include_str!("keyset.py");
-/// Configuration of Datasette: a named query with the statement that the FastAPI endpoint also uses.
+/// Configuration of Datasette: a named query with the SQL statement that the FastAPI endpoint also
+/// uses.
 const METADATA: &str = include_str!("datasette.json");
-/// Name of the file in the environment that lists the installed packages.
+/// Name of a file in the virtual environment that lists the installed packages.
 const INSTALLED: &str = "installed.txt";
 
-/// Virtual environment of Python with the peers.
+/// Python virtual environment in which the peers are installed.
 #[derive(Debug)]
 pub(crate) struct Python {
     folder: PathBuf,
 }
 
 impl Python {
-    /// Opens the virtual environment in a folder. Creates it if it does not exist or has other packages.
+    /// Opens the virtual environment in a folder. Creates the environment if it does not exist or
+    /// has other packages.
     ///
     /// # Errors
     /// Returns a message if Python is missing or cannot install the packages.
@@ -47,7 +49,7 @@ impl Python {
         self.folder.join("bin").join(name)
     }
 
-    /// Starts Datasette on an SQLite database that does not change.
+    /// Starts Datasette on an SQLite database that no program changes.
     pub(crate) fn datasette(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let metadata = folder.join("datasette.json");
         fs::write(&metadata, METADATA).map_err(|error| format!("{}: {error}", metadata.display()))?;
@@ -71,7 +73,7 @@ impl Python {
         )
     }
 
-    /// Starts the FastAPI endpoint on the same database, with one worker process per processor.
+    /// Starts the FastAPI endpoint on an SQLite database, with one worker process per processor.
     pub(crate) fn fastapi(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let module = folder.join("keyset.py");
         fs::write(&module, KEYSET).map_err(|error| format!("{}: {error}", module.display()))?;
@@ -92,7 +94,7 @@ impl Python {
     }
 }
 
-/// Returns the installed version of a Python package.
+/// Returns the version of a Python package in the requirements, or `?` if it is not listed.
 pub(crate) fn version(package: &str) -> &'static str {
     let lines = REQUIREMENTS.lines().filter_map(|line| line.split_once("=="));
     let mut found = lines.filter(|(name, _)| *name == package);

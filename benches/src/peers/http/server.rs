@@ -1,4 +1,4 @@
-//! Server process of a peer: start, memory and processor time, and shutdown.
+//! Server process of a peer: starts it, measures its memory and processor time, and shuts it down.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,28 +14,28 @@ use super::generator::get;
 
 /// Maximum time from the start of a server to its first response.
 const START: Duration = Duration::from_secs(60);
-/// Maximum time from the request to stop a server to its end.
+/// Maximum time from the signal to stop a server until its process ends.
 const END: Duration = Duration::from_secs(20);
-/// Interval at which this program checks whether a server has ended.
+/// Interval at which the benchmark checks whether a server process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Number of the kernel's units of processor time in a second.
+/// Number of clock ticks per second, the kernel's unit of processor time.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Running server. Dropping this value shuts the server down.
+/// Running server process of a peer. Dropping this value shuts the server down.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// File that the server's output is saved to, if any.
+    /// File that receives the server's output. `None` if the benchmark reads the output.
     log: Option<PathBuf>,
 }
 
 impl Server {
-    /// Starts a server that prints its URL at the end of its first line, and reads the address from that
-    /// line.
+    /// Starts a server that prints its URL at the end of its first line of output, and reads the
+    /// address from that line.
     ///
     /// # Errors
-    /// Returns a message if the server cannot be started or ends at once.
+    /// Returns a message if the server cannot be started, or if it ends immediately.
     pub(crate) fn announced(command: &mut Command) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::null())
@@ -58,8 +58,8 @@ impl Server {
         Err(format!("{command:?} printed {line:?}, which ends with no URL"))
     }
 
-    /// Starts a server that listens at the given address, and waits until it responds. Its output goes to a
-    /// file.
+    /// Starts a server that listens at `address`, and waits until it responds to a GET of `path`.
+    /// The server's output goes to the file `log`.
     ///
     /// # Errors
     /// Returns a message if the server cannot be started or does not respond.
@@ -85,7 +85,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Repeats a GET request until the server responds. Fails after `START`.
+    /// Repeats a GET request until the server responds with status 200. Fails after [`START`], or
+    /// if the server process ends.
     pub(crate) fn wait_until_it_answers(&mut self, path: &str) -> Result<(), String> {
         let started = Instant::now();
         while started.elapsed() < START {
@@ -113,7 +114,8 @@ impl Server {
         kilobytes.unwrap_or(0) * 1024
     }
 
-    /// Returns the processor time that the server and its worker processes have used, in seconds.
+    /// Returns the processor time that the server process and its worker processes have used so
+    /// far, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let own = self.child.id();
         let all = processes();
@@ -125,7 +127,7 @@ impl Server {
         ticks as f64 / TICKS_PER_SECOND
     }
 
-    /// Requests the server to stop, and waits for its end.
+    /// Sends the server a signal to stop, and waits for its end.
     pub(crate) fn stop(&mut self) {
         if let Some(id) = Pid::from_raw(self.child.id() as i32)
             && matches!(self.child.try_wait(), Ok(None))
@@ -150,7 +152,7 @@ impl Drop for Server {
     }
 }
 
-/// Process, with the kernel's data about it.
+/// Process of the operating system, with its parent and its processor time in clock ticks.
 struct Process {
     id: u32,
     parent: u32,
@@ -165,9 +167,9 @@ fn processes() -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// Reads the data of a process; see proc_pid_stat(5). The name is in parentheses and may contain spaces. The
-/// second field after it is the parent. The twelfth and the thirteenth are the times in user space and in the
-/// kernel.
+/// Reads the data of a process; see proc_pid_stat(5). The process name is in parentheses and may
+/// contain spaces. The fields after the name are counted from 0: field 1 is the parent, and fields
+/// 11 and 12 are the times in user space and in the kernel.
 fn process(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
@@ -179,14 +181,14 @@ fn process(id: u32) -> Option<Process> {
     })
 }
 
-/// Returns a local address with a port that is probably free: it was free just before.
+/// Returns a local address with a port that was free a moment ago, and probably still is.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
-/// Raises this process's limit of open files as far as possible. Returns the new limit. Processes that are
-/// started later inherit it.
+/// Raises this process's limit of open files as far as possible, and returns the new limit.
+/// Processes started later inherit the limit.
 pub(crate) fn raise_open_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,5 +1,5 @@
-//! Phase: time of a receive after many messages, compared with a new queue and with a queue that deletes
-//! rows.
+//! Phase: time to receive a message after a queue has processed many messages, compared with a new
+//! queue and with a naive queue that deletes rows.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +15,20 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Numbers of processed messages after which the phase measures receives.
+/// Numbers of processed messages after which receives are measured.
 const PARTS: [u64; 6] = [0, 30_000, 120_000, 300_000, 1_000_000, 3_000_000];
 const QUICK_DIVISOR: u64 = 100;
-/// Maximum total time of processing messages.
+/// Maximum total time for processing messages.
 const MAX_TIME: Duration = Duration::from_secs(480);
-/// Number of messages per call while messages are processed; the next constant is the number of concurrent
-/// clients.
+/// Number of messages per call while messages are processed. The next constant is the number of
+/// concurrent clients.
 const BATCH: usize = 100;
 const CLIENTS: usize = 8;
-/// Number of messages that are processed between two checks of the time limit.
+/// Number of messages processed between two checks of the time limit.
 const STRETCH: u64 = 24_000;
-/// Number of rows that the queue with deleted rows writes concurrently.
+/// Number of rows that the naive queue writes concurrently.
 const ROWS: usize = 64;
-/// Number of successive receives that one measurement times.
+/// Number of successive receives in one measurement.
 const TIMED: usize = 100;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -94,7 +94,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Sends, receives and acknowledges about `count` messages. Returns the number of processed messages.
+/// Sends, receives and acknowledges about `count` messages. Returns the number of messages
+/// processed.
 async fn process(queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize).div_ceil(BATCH * CLIENTS);
     let clients = (0..CLIENTS).map(|_| {
@@ -112,7 +113,7 @@ async fn process(queue: &Queue, count: u64) -> u64 {
     done.into_iter().map(|done| done.unwrap() as u64).sum()
 }
 
-/// Peer: queue that deletes rows, and the number of messages that it has processed.
+/// Peer: naive queue that deletes rows, and the number of messages that it has processed so far.
 struct Naive {
     rows: DeletedRows,
     next: i64,
@@ -120,7 +121,8 @@ struct Naive {
 }
 
 impl Naive {
-    /// Sends messages and deletes them, until the total number reaches `until` or Cassandra rejects a read.
+    /// Sends and deletes messages until their total number reaches `until`, or until Cassandra
+    /// rejects a read because of tombstones (deletion markers).
     async fn process(&mut self, until: i64) {
         while self.next < until && !self.is_refused {
             for number in self.send(ROWS).await {
@@ -136,8 +138,8 @@ impl Naive {
         numbers
     }
 
-    /// Returns the median time of a receive in microseconds, or `None` if Cassandra rejects the read because
-    /// of tombstones.
+    /// Returns the median time of a receive in microseconds, or `None` if Cassandra rejects the
+    /// read because of tombstones (deletion markers).
     async fn receives(&mut self) -> Option<f64> {
         let mut taken = Vec::new();
         if self.is_refused {

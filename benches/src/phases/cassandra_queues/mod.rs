@@ -1,5 +1,5 @@
-//! Phases on queues on Cassandra: rates and conditional writes, receives after many messages, waiting
-//! receivers, and rotating body tables.
+//! Phases that measure queues on Cassandra: message rates and conditional writes, receives after
+//! many messages, waiting receivers, and rotating tables for message bodies.
 
 mod aged;
 mod rolling;
@@ -17,9 +17,10 @@ use crate::calls::{Calls, Seen};
 use crate::report::Section;
 use crate::world::World;
 
-/// Time limit of a request to Cassandra. It is long, because the machine is busy.
+/// Time limit of a request to Cassandra. It is long, because the measurements keep the machine
+/// busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Name of the queue in each keyspace.
+/// Name of the measured queue in each keyspace.
 const QUEUE: &str = "jobs";
 
 /// Runs one of the phases on queues on Cassandra.
@@ -32,7 +33,7 @@ pub(super) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     }
 }
 
-/// Open queue, whose store counts calls.
+/// Open queue on a store wrapper that counts calls.
 struct Opened {
     recto: Recto,
     queues: Queues,
@@ -50,7 +51,7 @@ impl Opened {
         Self::counted(&recto).await
     }
 
-    /// Opens the queue through a wrapper of the store that counts calls.
+    /// Opens the queue on a wrapper of the store that counts calls.
     async fn counted(recto: &Recto) -> Result<Self, String> {
         let (calls, seen) = Calls::new(recto.store());
         let recto = Recto::with_store(calls, options()).await.unwrap();
@@ -76,7 +77,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Returns a keyspace name that is unique for this run; `what` names its use.
+/// Returns a keyspace name that is unique for this process. `what` describes the purpose.
 fn keyspace(what: &str) -> String {
     format!("recto_benches_{what}_{}", std::process::id())
 }

@@ -1,5 +1,5 @@
-//! Phase: receives while the message body tables rotate every few seconds, compared with receives without a
-//! rotation.
+//! Phase: receives while the tables for message bodies rotate every few seconds, compared with
+//! receives without a rotation.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,11 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Rotation interval in seconds: the time for which a body table is open.
+/// Rotation interval in seconds: message bodies are written to one table for this time, then to the
+/// next.
 const SLICE_SECONDS: u32 = 10;
-/// Grace period in seconds: a body table without references is emptied after this time.
+/// Grace period in seconds: a body table is emptied at the earliest this time after its last
+/// reference.
 const MARGIN_SECONDS: u32 = 5;
 const SPELL: Duration = Duration::from_secs(35);
 const QUICK_SPELL: Duration = Duration::from_secs(15);
@@ -46,7 +48,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let options = [StoreOptions::default(), turns];
     let runtime = runtime();
     let mut spells = [Vec::new(), Vec::new()];
-    // Discard the first round, which creates the tables.
+    // Discard the first round, because it creates the tables.
     for round in 0..=rounds {
         for (side, options) in options.iter().enumerate() {
             world.progress.say(&format!(

@@ -1,5 +1,5 @@
-//! Phase: message rates and conditional writes per message, with one server, and with three servers on one
-//! queue.
+//! Phase: message rates and conditional writes per message, with one server process, and with three
+//! server processes on one queue.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -15,19 +15,21 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Command-line argument that starts this program as one of several servers.
+/// Command-line argument with which this program runs as one of several queue servers.
 pub(crate) const WORD: &str = "queue-server";
-/// Measured cases with one server: number of clients, and messages per call.
+/// Measured cases with one server: number of concurrent clients, and number of messages per call.
 const CASES: [(usize, usize); 5] = [(1, 1), (4, 1), (16, 1), (4, 10), (4, 50)];
-/// Measured cases with several servers: number of clients of each server, and messages per call.
+/// Measured cases with several servers: number of concurrent clients of each server, and number of
+/// messages per call.
 const CASES_OF_SERVERS: [(usize, usize); 2] = [(16, 1), (4, 50)];
 const SERVERS: [usize; 2] = [1, 3];
 const SPELL: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 3;
-/// Line that a server prints when it has opened the queue.
+/// Line that a server process prints after it has opened the queue.
 const READY: &str = "ready";
 
-/// Results of a measurement: messages per second, number of messages, and number of conditional writes.
+/// Result of one measurement: messages per second, number of messages, and number of conditional
+/// writes.
 #[derive(Clone, Copy)]
 struct ClientWork {
     rate: f64,
@@ -45,7 +47,8 @@ impl ClientWork {
         }
     }
 
-    /// Returns the median rate, and the average number of conditional writes per message, over all rounds.
+    /// Returns the median rate in messages per second, and the average number of conditional writes
+    /// per message.
     fn figures(rounds: &[Self]) -> [f64; 2] {
         let all = Self::of(rounds);
         [
@@ -99,13 +102,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Measures the clients of this process.
+/// Measures clients in this process, for the given case (number of clients, messages per call).
 fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> ClientWork {
     let before = opened.seen.conditional();
     let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
     let conditional = (opened.seen.conditional() - before) as f64;
-    // Remove messages that clients sent but did not receive before they stopped, so that each round
-    // starts with an empty queue.
+    // Remove messages that clients sent but did not receive before they stopped. Each round must
+    // start with an empty queue.
     runtime.block_on(opened.queue.purge()).unwrap();
     let messages = messages as f64;
     ClientWork {
@@ -115,7 +118,7 @@ fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration
     }
 }
 
-/// Measures one server and several servers in turn, each in a process of its own.
+/// Measures one server and several servers in turn, each server in its own process.
 fn several(
     world: &mut World,
     runtime: &Runtime,
@@ -155,7 +158,7 @@ fn several(
     table
 }
 
-/// Server process that works on the queue.
+/// Process that works on the queue as a server.
 struct Server {
     process: Child,
     says: BufReader<ChildStdout>,
@@ -182,7 +185,8 @@ impl Server {
     }
 }
 
-/// Waits until all servers are ready, and then starts their work. Returns the results of each server.
+/// Waits until all servers are ready, and then starts their work at the same time. Returns the
+/// result of each server.
 fn work(mut servers: Vec<Server>) -> Vec<ClientWork> {
     for server in &mut servers {
         assert_eq!(server.line().trim(), READY);
@@ -206,8 +210,8 @@ fn work(mut servers: Vec<Server>) -> Vec<ClientWork> {
     done.collect()
 }
 
-/// Main function of a server process: works for the given time when it gets a line on standard input, and
-/// prints its results.
+/// Main function of a server process. It opens the queue, waits for a line on standard input, works
+/// for the given time, and prints its result.
 pub(crate) fn serve(words: &[String]) -> Result<(), String> {
     let [address, keyspace, clients, batch, millis] = words else {
         return Err(format!("{WORD} ADDRESS KEYSPACE CLIENTS BATCH MILLISECONDS"));

@@ -1,4 +1,4 @@
-//! Phase: time from sending a message until a waiting receiver gets it.
+//! Phase: delivery time, from sending a message until a waiting receiver gets it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,18 +19,19 @@ use super::{Opened, keyspace, options, runtime};
 
 const MESSAGES: usize = 500;
 const QUICK_MESSAGES: usize = 30;
-/// Range of the pause between two messages, in milliseconds. It is long enough for the receiver to wait
-/// again. It is random, so that messages arrive at different moments of the notifier's interval.
+/// Range of the random pause between two messages, in milliseconds. It is long enough for the
+/// receiver to wait for the next message. It is random, so that messages arrive at different
+/// moments of the notifier's polling interval.
 const PAUSE: std::ops::Range<u64> = 30..130;
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Plain, Kind::Conditional];
 
-/// Delivery time of one message in milliseconds, and its calls to the store.
+/// Delivery time of one message in milliseconds, and the store calls during the delivery.
 struct Brought {
     millis: f64,
     /// Part of the delivery time during which a call to the store was in flight, in milliseconds.
     asking: f64,
-    /// Number of calls to the store, by kind.
+    /// Number of calls to the store, by kind, in the order of [`KINDS`].
     calls: [f64; 3],
 }
 
@@ -108,8 +109,8 @@ async fn embedded(folder: &Path) -> Result<Opened, String> {
     Opened::counted(&recto).await
 }
 
-/// Adds a row about these deliveries to the table. Returns the ratio of the delivery time to the time of
-/// calls.
+/// Adds a row with the medians of the deliveries to the table. Returns the median ratio of the
+/// delivery time to the time of store calls.
 fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> f64 {
     let all = |number: &dyn Fn(&Brought) -> f64| brought.iter().map(number).collect::<Vec<f64>>();
     let ratio = median(all(&|brought| brought.millis / brought.asking));
@@ -133,7 +134,8 @@ fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> 
     ratio
 }
 
-/// Sends messages one after another to a receiver in another process. Returns the delivery of each message.
+/// Sends messages one after another, which `receiver` receives while it waits. Returns the delivery
+/// of each message.
 async fn bring(sender: &Opened, receiver: &Queue, messages: usize) -> Vec<Brought> {
     let (arrived, mut arrivals) = channel(1);
     let receiving = receive(receiver.clone(), messages + 1, arrived);

@@ -1,5 +1,5 @@
-//! Contenders that serve pages over HTTP: the URLs of their pages, and a check that all of them return the
-//! same rows.
+//! Compared servers of pages over HTTP: the URLs of their pages, and a check that all servers
+//! return the same rows.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::peers::http::generator::{Answer, get, request};
 use crate::peers::http::memory::{self, Kept};
 use crate::peers::http::server::Server;
 
-/// Number of successive pages that the requests cycle through, starting at the newest flight.
+/// Number of successive pages, from the newest flight on, that the measured requests cycle through.
 const PAGES: usize = 64;
 const PAGE_ROWS: usize = 20;
-/// Headers that a server generates itself, so that they are not recorded.
+/// Names of headers that a server generates for each response, so that they are not recorded.
 const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
 
-/// Running server that serves pages, with the requests for it.
+/// Running server that is measured, with the requests to send.
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) server: Server,
@@ -27,24 +27,24 @@ pub(super) struct Contender {
     pub(super) bytes: f64,
 }
 
-/// Page that a server returned.
+/// Page that a server returned, with the URL path that requested it.
 struct Given {
     target: String,
     answer: Answer,
-    /// Time and number of each flight on the page.
+    /// Time in milliseconds and flight number of each flight on the page.
     rows: Vec<(i64, i64)>,
 }
 
-/// Request for the first page of a server, and functions that find the rows and the next page in its
-/// response.
+/// How to request pages from one kind of server: the path of the first page, and functions that
+/// find the rows and the path of the next page in a response.
 struct Dialect {
     first: String,
     rows: fn(&Json) -> Option<&Vec<Json>>,
     next: fn(&Json) -> Option<String>,
 }
 
-/// Starts the servers of all contenders. Recto is the first contender, and the server with responses in
-/// memory is the second.
+/// Starts all servers to compare. Recto is the first in the result, and the server with responses
+/// in memory is the second.
 pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     let recto = site.serve()?;
     let pages = walk(recto.address, &ours())?;
@@ -70,7 +70,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     Ok(all)
 }
 
-/// Returns the requests for the same pages, for another `recto serve`.
+/// Returns the measured requests for another `recto serve` process, whose page tokens differ.
 pub(super) fn requests_of(server: &Server) -> Result<Rc<Vec<Vec<u8>>>, String> {
     Ok(requests(server.address, &walk(server.address, &ours())?))
 }
@@ -130,7 +130,8 @@ fn datasettes() -> Dialect {
     }
 }
 
-/// Requests successive pages as clients of the server do: each response names the next page.
+/// Requests successive pages as a client does, following the link to the next page in each
+/// response.
 fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     let mut pages: Vec<Given> = Vec::new();
     let mut target = dialect.first.clone();
@@ -152,7 +153,8 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     Ok(pages)
 }
 
-/// Requests a page from the server with recorded responses. Checks that the body is the recorded one.
+/// Requests a page from the server of recorded responses. Checks that the body equals the recorded
+/// one.
 fn again(address: SocketAddr, page: &Given) -> Result<Given, String> {
     let (answer, _) = ask(address, &page.target)?;
     if answer.body != page.answer.body {
@@ -175,8 +177,8 @@ fn ask(address: SocketAddr, target: &str) -> Result<(Answer, Json), String> {
     Ok((answer, json))
 }
 
-/// Returns the time of a flight in milliseconds, and its number. The time is in milliseconds or in the form
-/// of RFC 3339.
+/// Returns the time of a flight in milliseconds, and its number. The time in `row` is in
+/// milliseconds or in the form of RFC 3339.
 fn key(row: &Json) -> Option<(i64, i64)> {
     let moment = match &row["time_hour"] {
         Json::String(text) => text.parse::<jiff::Timestamp>().ok()?.as_millisecond(),

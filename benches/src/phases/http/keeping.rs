@@ -1,5 +1,5 @@
-//! Phases about the resources of `recto serve`: memory over a million requests, cost of idle connections, and
-//! start time.
+//! Phases that measure the resources of `recto serve`: memory during a million requests, cost of
+//! idle connections, and start time.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,26 @@ use crate::peers::ours::runtime;
 use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
-/// Number of connections that send the requests.
+/// Number of connections that send requests during the measurement of memory.
 const CONNECTIONS: usize = 16;
-/// Numbers of requests after which the phase measures memory. The growth is that from the second to the last.
+/// Numbers of requests after which memory is measured. The reported growth is from the second
+/// measurement to the last.
 const REQUESTS: [u64; 4] = [10_000, 100_000, 300_000, 1_000_000];
-/// Divisor of the numbers of requests in a quick run.
+/// Divisor of [`REQUESTS`] in a quick run.
 const QUICK_PART: u64 = 50;
 const MAX_GROWTH_PERCENT: f64 = 5.0;
-/// Time without requests before the phase measures the server's memory.
+/// Pause without requests before memory is measured.
 const REST: Duration = Duration::from_secs(1);
 
 /// Number of idle connections to open.
 const IDLE: u64 = 10_000;
-/// Number of files that this process or the server opens besides the connections.
+/// Number of files that this process or the server opens in addition to the connections.
 const OTHER_FILES: u64 = 400;
-/// Time for which the idle connections stay open. It is shorter than the time after which the server closes
-/// them.
+/// Time for which the idle connections stay open. It is shorter than the time after which the
+/// server closes idle connections.
 const KEPT: Duration = Duration::from_secs(20);
 const QUICK_KEPT: Duration = Duration::from_secs(1);
-/// Time for which other connections request pages while the idle connections are open.
+/// Time for which other connections request pages, while the idle connections are open.
 const BESIDE: Duration = Duration::from_secs(3);
 
 const STARTS: usize = 25;
@@ -40,7 +41,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Measures the memory of the server over a million requests.
+/// Measures the server's memory during a million requests.
 pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> {
     let part = if world.arguments.quick { QUICK_PART } else { 1 };
     let points = REQUESTS.map(|requests| requests / part);
@@ -89,7 +90,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
     })
 }
 
-/// Measures the memory of idle connections, and their effect on other connections.
+/// Measures the memory of idle connections, and how they slow down other connections.
 pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
     let quick = world.arguments.quick;
     let allowed = raise_open_files();
@@ -170,11 +171,13 @@ async fn asked_once(server: &Server, request: &[u8]) -> std::io::Result<Connecti
     }
 }
 
-/// Measures the time from the start of a server on an existing store until it reports that it is ready.
+/// Measures the time from starting a server on an existing store until the server reports that it
+/// is ready.
 pub(super) fn start(world: &mut World, site: &Site) -> Result<Section, String> {
     let rounds = world.arguments.rounds(STARTS);
     let (mut listening, mut ready) = (Vec::new(), Vec::new());
-    // Discard the first start: if the previous process did not close the store, this start also repairs it.
+    // Discard the first start: if an earlier process did not close the store, this start also
+    // repairs the store.
     for round in 0..=rounds {
         world.progress.say(&format!("start {round} of {rounds}"));
         let started = Instant::now();

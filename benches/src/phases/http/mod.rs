@@ -1,5 +1,6 @@
-//! Phases: pages over HTTP from `recto serve`, compared with a server that responds from memory, with
-//! Datasette, and with a hand-written endpoint. Also the resources of the server, and its start time.
+//! Phases: pages over HTTP from `recto serve`, compared with a server that responds from memory,
+//! with Datasette, and with a hand-written endpoint. Further phases measure the server's resources
+//! and start time.
 
 mod contenders;
 mod keeping;
@@ -17,19 +18,20 @@ use crate::peers::sqlite::{self, Layout};
 use crate::report::{self, Section};
 use crate::world::{World, for_chunks};
 
-/// Maximum number of rows: ten times the flights. The command line may request fewer rows.
+/// Maximum number of rows that the servers store: ten times the flights. The command line may
+/// request fewer rows.
 const MAX_ROWS: u64 = 10 * 336_776;
 const CACHE_BYTES: u64 = 1 << 30;
-/// Name of the file that marks a folder whose data is complete.
+/// Name of the file that marks the data in a folder as complete.
 const COMPLETE: &str = "complete";
-/// Table of the Python peers, with column types. Without types, Datasette would compare numeric parameters as
-/// text.
+/// SQL statement for the table of the Python peers, with column types. Without types, Datasette
+/// would compare numeric parameters as text.
 const TABLE: &str = "CREATE TABLE flights (year INTEGER, month INTEGER, day INTEGER, dep_time INTEGER, \
     sched_dep_time INTEGER, dep_delay INTEGER, arr_time INTEGER, sched_arr_time INTEGER, arr_delay INTEGER, \
     carrier TEXT, flight INTEGER, tailnum TEXT, origin TEXT, dest TEXT, air_time INTEGER, distance INTEGER, \
     hour INTEGER, minute INTEGER, time_hour INTEGER)";
 
-/// Data that the servers serve, and the programs of the servers.
+/// Stored flights and programs of the compared servers.
 struct Site {
     rows: u64,
     folder: PathBuf,
@@ -112,7 +114,7 @@ impl Site {
         self.folder.join("flights.sqlite")
     }
 
-    /// Stores the flights for all contenders, if they are not stored yet.
+    /// Stores the flights for all compared servers, if they are not stored yet.
     fn store(&self, world: &mut World) -> Result<(), String> {
         let complete = self.folder.join(COMPLETE);
         if complete.exists() {
@@ -141,7 +143,8 @@ impl Site {
     /// Starts `recto serve` with its default settings.
     fn serve(&self) -> Result<Server, String> {
         let mut command = Command::new(&self.program);
-        // Remove the settings in the environment, because they are for other servers and stores.
+        // Remove settings of Recto from the environment, because they concern other servers and
+        // stores.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RECTO_")) {
             command.env_remove(name);
         }
@@ -152,7 +155,7 @@ impl Site {
     }
 }
 
-/// Returns cargo's target folder. This program is in a subfolder of it.
+/// Returns cargo's target folder, which contains this program in a subfolder.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.parent().and_then(Path::parent);
@@ -161,7 +164,7 @@ fn target_folder() -> Result<PathBuf, String> {
         .to_owned())
 }
 
-/// Builds the program `recto`, so that the measured program is up to date. Returns its path.
+/// Builds the program `recto`, so that the current code is measured. Returns the program's path.
 fn build(world: &mut World, target: &Path) -> Result<PathBuf, String> {
     world.progress.say("building recto");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

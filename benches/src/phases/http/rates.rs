@@ -1,4 +1,4 @@
-//! Phase: requests per second of each server, and the time of each request.
+//! Phase: requests per second of each server, and the time of a request.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::report::{Section, Table, Target};
 use crate::world::World;
 
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
-/// Number of connections for which the target is checked.
+/// Number of connections at which the target is checked.
 const AIMED_AT: usize = 16;
-/// Target: minimum of Recto's requests per second, as a fraction of those of the server that responds from
-/// memory.
+/// Target: minimum number of Recto's requests per second, as a fraction of the requests per second
+/// of the server that responds from memory.
 const WANTED: f64 = 0.6;
 const ROUNDS: usize = 7;
-/// Time for which each contender gets requests in a round.
+/// Time for which each server gets requests in a round.
 const SPELL: Duration = Duration::from_secs(3);
 const QUICK_SPELL: Duration = Duration::from_millis(500);
-/// Time of unmeasured requests to each contender before the first round.
+/// Time for which each server gets requests before the first measured round.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Result of one round of one contender.
+/// Result of one round of one server.
 struct Round {
     driven: Driven,
     /// Processor time that the server used in the round, in seconds.
@@ -88,7 +88,7 @@ fn one(contender: &Contender, connections: usize, spell: Duration) -> Round {
     }
 }
 
-/// Returns an error if a request to Recto failed.
+/// Returns an error if any request to Recto failed.
 fn check(rounds: &[Round], connections: usize) -> Result<(), String> {
     match rounds.iter().map(|round| round.driven.failed).sum() {
         0 => Ok(()),

@@ -1,5 +1,5 @@
-//! Phases on views of the embedded store: their cost for writers, the cost of their pages, and the speed of
-//! backfills and comparisons.
+//! Phases that measure views of the embedded store: their cost for writers, the cost of their
+//! pages, and the speed of backfills and comparisons.
 
 mod moves;
 mod pages;
@@ -9,7 +9,7 @@ mod writes;
 use crate::report::Section;
 use crate::world::World;
 
-/// Cache of the store in bytes. All data of these phases fits into it.
+/// Cache of the store in bytes. It can contain all data of the phases.
 const CACHE_BYTES: u64 = 1 << 30;
 
 pub(super) fn run(world: &mut World) -> Section {
@@ -35,7 +35,7 @@ pub(super) fn run(world: &mut World) -> Section {
     section
 }
 
-/// Creates a runtime with several threads, for concurrent writers.
+/// Creates an async runtime with several threads, for concurrent writers.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -43,7 +43,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Creates a store with this schema in an empty folder, and opens it.
+/// Creates a store with the given schema in an empty folder, and opens it.
 async fn open(folder: &std::path::Path, schema: &recto::schema::Schema) -> recto::Recto {
     let options = recto::OpenOptions::new()
         .create()
@@ -55,13 +55,13 @@ async fn open(folder: &std::path::Path, schema: &recto::schema::Schema) -> recto
     recto
 }
 
-/// Returns the schema of the flights, with these views in TOML.
+/// Returns the schema of the flights with additional views, which are given in TOML.
 fn flights(views: &str) -> recto::schema::Schema {
     let own = recto::schema_of([<crate::flights::Flight as recto::Record>::collection()]).to_toml();
     recto::schema::Schema::parse(&format!("{own}\n{views}")).unwrap()
 }
 
-/// Stores `rows` flights in the collection.
+/// Inserts `rows` flights into the collection.
 async fn store(recto: &recto::Recto, rows: u64) {
     let flights = recto.collection::<crate::flights::Flight>().unwrap();
     let base = crate::flights::read();

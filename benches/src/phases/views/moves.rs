@@ -1,4 +1,4 @@
-//! Phase: pages of a view in which one record has moved many times.
+//! Phase: pages of a view in which one record has changed its position many times.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -71,7 +71,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// Changes one record `moves` times, so that each time it moves to the front of the view.
+/// Updates one record `moves` times. Each update moves it to the front of the view.
 async fn again(tickets: &Collection<DynamicRecord>, from: i64, moves: i64) {
     for step in 0..moves {
         let update = tickets.update(RECORDS / 2).set("changed", from + step);
@@ -79,7 +79,7 @@ async fn again(tickets: &Collection<DynamicRecord>, from: i64, moves: i64) {
     }
 }
 
-/// Returns the median time of reading a page, in microseconds.
+/// Returns the median time to read a page, in microseconds.
 fn page(runtime: &Runtime, query: &PageQuery<DynamicRecord>) -> f64 {
     let pages = (0..PAGES).map(|_| {
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Phase: pages of views, compared with pages of the collection's own sort order.
+//! Phase: pages of views, compared with pages of the collection's base table.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) const TEXT: &str = "Pages of 20 flights are from the collection's own
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
 const PAGE_ROWS: u32 = 20;
-/// Number of rows before the measured pages, except for first pages.
+/// Number of rows before the measured pages, except the first pages.
 const DEPTH: u32 = 500;
 const PAGES: usize = 500;
 const ROUNDS: usize = 15;
@@ -111,7 +111,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// Returns the query for the page that starts after [`DEPTH`] rows.
+/// Returns the query for the page after the first [`DEPTH`] rows.
 fn deep(runtime: &tokio::runtime::Runtime, query: &PageQuery<Flight>) -> PageQuery<Flight> {
     let way = runtime
         .block_on(query.clone().first(DEPTH).into_future())

@@ -1,4 +1,5 @@
-//! Phase: backfill of a view and comparison of a view with its records, while writers write.
+//! Phase: speed of the backfill of a view, and of the comparison of a view with its records, while
+//! writers write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,17 +20,18 @@ pub(super) const TEXT: &str = "A view by route is filled from the flights and co
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
 const WRITERS: usize = 4;
-/// Time for which the writers are measured without a backfill or comparison.
+/// Time for which the writers are measured alone, without a backfill or comparison.
 const ALONE: Duration = Duration::from_secs(3);
 
-/// Returns the TOML of a view by route. A new name makes it a new view, which the store must backfill.
+/// Returns the TOML of a view of flights by route. With a new `name`, the store treats it as a new
+/// view and backfills it.
 fn view(name: &str) -> String {
     format!(
         "[collection.flights.view.{name}]\npartition = [\"origin\", \"dest\"]\norder = [\"-time_hour\"]\n"
     )
 }
 
-/// Flight number of the next new flight.
+/// Flight number of the next flight that a writer inserts.
 static NEXT: AtomicI32 = AtomicI32::new(1_000_000);
 
 pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
@@ -82,7 +84,8 @@ impl Work {
     }
 }
 
-/// Runs a backfill or a comparison. Returns the number of rows that it processes per second.
+/// Runs a backfill or a comparison of a view. Returns the number of rows per second that it
+/// processes.
 fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) -> f64 {
     let begun = Instant::now();
     runtime.block_on(async {
@@ -98,7 +101,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
             }
         }
     });
-    // A comparison reads the rows of two views, so count the rows twice.
+    // A comparison reads the rows of two views, so each row counts twice.
     let views = match work {
         Work::Fill => 1,
         Work::Compare => 2,
@@ -106,7 +109,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
     (rows * views) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Concurrent writers, which run until the phase ends them.
+/// Concurrent writers, which insert rows until the phase stops them.
 struct Writers {
     runtime: Runtime,
     begun: Instant,
@@ -133,7 +136,7 @@ impl Writers {
         }
     }
 
-    /// Ends the writers. Returns the total number of rows that they stored per second.
+    /// Stops the writers. Returns the number of rows per second that they inserted together.
     async fn end(self) -> f64 {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.ended.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Phase: puts of records with views, compared with inserts into an SQLite table with as many indexes.
+//! Phase: inserts of records with views, compared with inserts into an SQLite table that has as
+//! many indexes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,14 +24,14 @@ pub(super) const TEXT: &str = "Records have a number, a time, eight texts and a 
 const VIEWS: [usize; 5] = [0, 1, 2, 4, 8];
 const WRITERS: [usize; 2] = [1, 64];
 const FIELDS: usize = 8;
-/// Time for which each contender writes in a round.
+/// Time for which each compared database inserts records in a round.
 const SPELL: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 3;
-/// Number of different values of each field.
+/// Number of different values that each field has.
 const VALUES: i64 = 500;
 const BODY_BYTES: usize = 200;
 
-/// Identifier of the next new record.
+/// Id of the next record to insert.
 static NEXT: AtomicI64 = AtomicI64::new(0);
 
 macro_rules! post {
@@ -77,14 +78,14 @@ macro_rules! post {
 post!(Appended, "append");
 post!(Updated, "update");
 
-/// Record type of the phase. Each of its types is for one write mode of a collection.
+/// Record type of the phase. There is one implementation for each write mode of a collection.
 trait Post: Record + Clone + Send + Sync + 'static {
     const MODE: &'static str;
 
     fn numbered(id: i64) -> Self;
 }
 
-/// Returns the text of a field for the record `id`.
+/// Returns the text of a field in the record `id`.
 fn text(id: i64, field: i64) -> String {
     format!("value-{}", (id * (field * 2 + 7)) % VALUES)
 }
@@ -97,7 +98,8 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         .map(|views| Side::new(&runtime, folder, views))
         .into_iter()
         .collect();
-    // Measured rates, by number of views, then by contender, then by round.
+    // Measured rates, by number of views, then by measurement (a database and a number of writers),
+    // then by round.
     let mut found = vec![vec![Vec::new(); WRITERS.len() * 2 + 1]; sides.len()];
     for round in 0..rounds {
         for (side, found) in sides.iter().zip(&mut found) {
@@ -143,7 +145,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// Open stores of all contenders, for one number of views.
+/// Open databases to compare, for one number of views.
 struct Side {
     views: usize,
     appended: Collection<Appended>,
@@ -174,7 +176,7 @@ impl Side {
         }
     }
 
-    /// Measures each contender. Returns the numbers of records that they store per second.
+    /// Measures each database. Returns the number of records per second of each measurement.
     fn rates(&self, runtime: &Runtime, time: Duration) -> [f64; 5] {
         let [one, many] = WRITERS;
         [
@@ -216,7 +218,8 @@ async fn collection<T: Post>(folder: &Path, views: usize) -> Collection<T> {
     recto.collection().unwrap()
 }
 
-/// Lets a number of writers put records. Returns the total number of puts per second.
+/// Lets `writers` concurrent writers insert records for some time. Returns their total number of
+/// records per second.
 fn put<T: Post>(runtime: &Runtime, posts: &Collection<T>, writers: usize, time: Duration) -> f64 {
     let begun = Instant::now();
     let count: u64 = runtime.block_on(async {
