@@ -259,4 +259,7 @@ pub struct RebalanceReport {
     /// Number of key ranges that a split moved to another bucket, and whose old copies still exist.
     /// Any process that uses the store deletes old copies one hour after the split.
     pub to_clear: u64,
+    /// Number of records older than `keep` that an embedded store deleted. It is 0 on Cassandra, which
+    /// deletes old records by key range, without counting them.
+    pub deleted: u64,
 }

@@ -29,6 +29,9 @@ pub struct Mended {
     /// Number of key ranges whose old bucket is not cleared yet. Any process clears the bucket later, at
     /// the earliest one hour after the split.
     pub to_clear: usize,
+    /// Number of rows below the retention bound that an embedded store deleted. It is 0 on Cassandra, where
+    /// a deletion does not count rows.
+    pub deleted: u64,
 }
 
 impl Partition {

@@ -115,7 +115,7 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
 }
 
 /// Splits buckets that are too large, in the partition that the request's filter selects, or without a filter
-/// in all partitions.
+/// in all partitions. An embedded store has no buckets to split: it deletes the rows below the retention bound.
 ///
 /// # Errors
 /// The errors of [`buckets`]. A read or write does not succeed in time; completed changes stay.
@@ -136,19 +136,23 @@ pub(crate) async fn rebalance(
         report.too_large += done.too_large as u64;
         report.cleared += done.cleared as u64;
         report.to_clear += done.to_clear as u64;
+        report.deleted += done.deleted;
         progress(RebalanceProgress {
             partitions: report.partitions,
             created: report.created,
         });
     };
     let (store, table) = (bucketed.store, &bucketed.sort_order.table);
+    let mut deleted = 0;
     if request.filter.is_empty() && !table.partition().is_empty() {
-        store.mend_all(table, request.clear, &told).await?;
+        deleted = store.mend_all(table, request.clear, &told).await?;
     } else {
         let partition = edges.partition_of(&request.filter)?;
         told(store.mend(table, &partition, request.clear).await?);
     }
-    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.deleted += deleted;
+    Ok(report)
 }
 
 /// Returns the values of a partition's fields for display. If a clustering key is given, also returns the

@@ -163,15 +163,15 @@ impl PartitionStore {
     }
 
     /// Does the work of [`mend`](Self::mend) for all partitions of a table. Calls `told` with the result
-    /// for each partition.
+    /// for each partition. Returns the number of rows that an embedded store deleted.
     pub(crate) async fn mend_all(
         &self,
         table: &Arc<Table>,
         clears: bool,
         told: &(dyn Fn(Mended) + Send + Sync),
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         match self {
-            Self::Buckets(store) => store.mend_all(table, clears, told).await,
+            Self::Buckets(store) => store.mend_all(table, clears, told).await.map(|()| 0),
             Self::Whole(store) => store.mend_all(table, told).await,
         }
     }

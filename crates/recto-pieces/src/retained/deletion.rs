@@ -31,27 +31,29 @@ impl RetainedStore {
     }
 
     /// Records the due retention bound of a table (the bound by the current time), and deletes the
-    /// rows below it.
+    /// rows below it. Returns the number of deleted rows.
     ///
     /// # Errors
     /// The store cannot be read or written. Completed steps stay.
-    pub(super) async fn retain(&self, retained: &Arc<RetainedTable>) -> Result<(), StoreError> {
-        if let Some(mut deletion) = Deletion::begin(self, retained).await? {
-            while deletion.step(self).await? {}
-        }
-        Ok(())
+    pub(super) async fn retain(&self, retained: &Arc<RetainedTable>) -> Result<u64, StoreError> {
+        let Some(mut deletion) = Deletion::begin(self, retained).await? else {
+            return Ok(0);
+        };
+        while deletion.step(self).await? {}
+        Ok(deletion.deleted)
     }
 
     /// Deletes the first rows of a slice in one transaction, except rows with a timestamp in the
-    /// future. Returns the bound behind the last deleted row, or `None` if no rows follow.
-    async fn delete(&self, slice: &Slice) -> Result<Option<Bound>, StoreError> {
+    /// future. Returns the number of deleted rows, and the bound behind the last deleted row, or `None` if
+    /// no rows follow.
+    async fn delete(&self, slice: &Slice) -> Result<(u64, Option<Bound>), StoreError> {
         let options = ReadOptions {
             timeout: REQUEST_TIME,
             ..ReadOptions::default()
         };
         let read = self.inner.snapshot()?.slice(slice, &options).await?;
         let Some(last) = read.rows.iter().next_back() else {
-            return Ok(None);
+            return Ok((0, None));
         };
         let clustering = slice.table.partition().len()..slice.table.key_len();
         let behind = Bound::After(clustering.map(|column| last.get(column)).collect());
@@ -70,7 +72,7 @@ impl RetainedStore {
         }
         let rows = read.rows.len() as u64;
         self.shared.deleted_rows.fetch_add(rows, Ordering::Relaxed);
-        Ok((!read.exhausted).then_some(behind))
+        Ok((rows, (!read.exhausted).then_some(behind)))
     }
 
     fn known(&self) -> Vec<Arc<RetainedTable>> {
@@ -88,6 +90,8 @@ struct Deletion {
     slices: VecDeque<Slice>,
     /// Position behind the listed partitions. `None`: all partitions were listed.
     next: Option<PartitionsPosition>,
+    /// Number of rows that were deleted so far.
+    deleted: u64,
 }
 
 impl Deletion {
@@ -105,6 +109,7 @@ impl Deletion {
             to,
             slices: VecDeque::new(),
             next: Some(PartitionsPosition::default()),
+            deleted: 0,
         }))
     }
 
@@ -114,7 +119,9 @@ impl Deletion {
         let Some(mut slice) = self.slices.pop_front() else {
             return self.list(store).await;
         };
-        if let Some(behind) = store.delete(&slice).await? {
+        let (deleted, behind) = store.delete(&slice).await?;
+        self.deleted += deleted;
+        if let Some(behind) = behind {
             // Continue after the last row: a read from the start would find rows with a timestamp in the future
             // again, which are not deleted.
             slice.from = behind;

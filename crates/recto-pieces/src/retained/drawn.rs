@@ -112,19 +112,20 @@ impl RetainedStore {
         list_summaries(&*self.snapshot()?, table, position, most, summarize).await
     }
 
-    /// Deletes the rows of a table below its retention bound now. Returns the number of computed buckets
-    /// of a partition.
+    /// Deletes the rows of a table below its retention bound now. Returns their number, and the number of
+    /// computed buckets of a partition.
     ///
     /// # Errors
     /// - The table has no buckets.
     /// - The store cannot be read or written in time. Completed steps stay.
     pub async fn mend(&self, table: &Arc<Table>, partition: &Cells) -> Result<Mended, StoreError> {
-        self.retain_now(table).await?;
-        Ok(mended(&self.drawing(table, partition)?.summary().await?))
+        let deleted = self.retain_now(table).await?;
+        let summary = self.drawing(table, partition)?.summary().await?;
+        Ok(mended(&summary, deleted))
     }
 
-    /// Does the work of [`mend`](Self::mend) for all partitions of a table. Calls `told` with the result
-    /// for each partition.
+    /// Does the work of [`mend`](Self::mend) for all partitions of a table. Calls `told` with the buckets
+    /// of each partition. Returns the number of deleted rows.
     ///
     /// # Errors
     /// As for [`mend`](Self::mend).
@@ -132,25 +133,25 @@ impl RetainedStore {
         &self,
         table: &Arc<Table>,
         told: &(dyn Fn(Mended) + Send + Sync),
-    ) -> Result<(), StoreError> {
-        self.retain_now(table).await?;
+    ) -> Result<u64, StoreError> {
+        let deleted = self.retain_now(table).await?;
         let mut position = Some(PartitionsPosition::default());
         while let Some(from) = position {
             let listed = self.list_partitions(table, from, MAX_LISTED_PARTITIONS).await?;
             listed
                 .partitions
                 .iter()
-                .for_each(|(_, summary)| told(mended(summary)));
+                .for_each(|(_, summary)| told(mended(summary, 0)));
             position = listed.next;
         }
-        Ok(())
+        Ok(deleted)
     }
 
-    async fn retain_now(&self, table: &Arc<Table>) -> Result<(), StoreError> {
-        if let Some(retained) = self.retained(table)? {
-            self.retain(&retained).await?;
+    async fn retain_now(&self, table: &Arc<Table>) -> Result<u64, StoreError> {
+        match self.retained(table)? {
+            Some(retained) => self.retain(&retained).await,
+            None => Ok(0),
         }
-        Ok(())
     }
 
     fn drawing(&self, table: &Arc<Table>, partition: &Cells) -> Result<Drawing, StoreError> {
@@ -465,9 +466,10 @@ fn summary_of(contents: &[RowBlock], is_whole: bool) -> Summary {
     }
 }
 
-fn mended(summary: &Summary) -> Mended {
+fn mended(summary: &Summary, deleted: u64) -> Mended {
     Mended {
         buckets: usize::try_from(summary.buckets).unwrap_or(usize::MAX),
+        deleted,
         ..Mended::default()
     }
 }

@@ -150,6 +150,14 @@ pub(super) fn rebalanced(
         duration(elapsed)
     ))?;
     let mut others = Vec::new();
+    if report.deleted > 0 {
+        let deleted = counted(
+            report.deleted,
+            "record older than `keep` was",
+            "records older than `keep` were",
+        );
+        others.push((Tone::Plain, format!("{deleted} deleted")));
+    }
     if report.completed > 0 {
         let cuts = counted(
             report.completed,
@@ -516,6 +524,7 @@ mod tests {
             too_large: 1,
             cleared: 0,
             to_clear: 9,
+            deleted: 48_319,
         };
         let time = Duration::from_millis(31_200);
         let mut all = drawn(None, |console| rebalanced(&report, false, time, console));
