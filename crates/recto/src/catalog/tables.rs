@@ -56,6 +56,11 @@ impl Problem {
                 "restore the table from a backup; or apply the schema again, which creates the table without \
                  rows",
             ),
+            TableState::Other(difference) if is_claims(table) || name != collection => (
+                format!("table {name} differs from the schema: {difference}"),
+                "undo the change, which another program made; or drop the table and apply the schema again, \
+                 which fills it from the collection's records. Other collections stay available",
+            ),
             TableState::Other(difference) => (
                 format!("table {name} differs from the schema: {difference}"),
                 "undo the change, which another program made; or drop the table and apply the schema again, \
