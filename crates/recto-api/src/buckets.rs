@@ -81,6 +81,10 @@ pub struct BucketPartition {
     /// Size of all buckets together.
     #[serde(flatten)]
     pub figures: BucketFigures,
+    /// Size of the rows that splits and joins have in other buckets: copies, or rows that are deleted an hour later.
+    /// They use disk space in addition to `bytes`.
+    #[serde(default)]
+    pub leftover: BucketFigures,
     /// Size of the largest bucket.
     pub largest: BucketFigures,
     /// Number of buckets that are larger than the target.
@@ -135,6 +139,10 @@ pub struct BucketStatus {
     /// Size of the bucket.
     #[serde(flatten)]
     pub figures: BucketFigures,
+    /// Size of the rows of this bucket that a split or a join has in other buckets: copies, or rows that are deleted an
+    /// hour later. They use disk space in addition to `bytes`.
+    #[serde(default)]
+    pub leftover: BucketFigures,
     /// Whether the bucket is larger than the target.
     pub too_large: bool,
     /// Step of the bucket's split. `at_rest`: no split. `announced`, `copying` and `switched`: the split is
@@ -154,7 +162,8 @@ impl BucketStatus {
     }
 }
 
-/// Maximum size of a bucket, in bytes or in rows. A bucket by time has neither, and may have any size.
+/// Maximum size of a bucket, in bytes or in rows. While rows arrive faster than Recto splits, a bucket can be
+/// larger. A bucket by time has neither, and may have any size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(inline))]
@@ -246,9 +255,11 @@ pub struct RebalanceReport {
     pub partitions: u64,
     /// Number of buckets that the checked partitions have after the operation.
     pub buckets: u64,
-    /// Number of buckets that the operation created by splitting larger ones.
+    /// Number by which splits raised the number of buckets; 0 if joins reduced it.
     pub created: u64,
-    /// Number of splits that had started before this operation and are now complete.
+    /// Number of key ranges with few rows that joins moved to new buckets.
+    pub joined: u64,
+    /// Number of splits and joins that had begun earlier and are now complete.
     pub completed: u64,
     /// Number of buckets that are still larger than their maximum size. A bucket of one row cannot
     /// be split.

@@ -14,6 +14,8 @@ use crate::place::PlaceId;
 pub struct BucketMetrics {
     /// Number of buckets that splits of this process created.
     pub made: u64,
+    /// Number of key ranges that joins of this process moved to new buckets.
+    pub joined: u64,
     /// Number of buckets that this process dropped because their rows had expired.
     pub dropped: u64,
     /// Bytes of rows that this process copied from one bucket to another.
@@ -27,6 +29,7 @@ pub struct BucketMetrics {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     made: AtomicU64,
+    joined: AtomicU64,
     dropped: AtomicU64,
     moved_bytes: AtomicU64,
     directory_reads: AtomicU64,
@@ -36,6 +39,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn made(&self, buckets: u64) {
         self.made.fetch_add(buckets, Ordering::Relaxed);
+    }
+
+    pub(crate) fn joined(&self, pieces: u64) {
+        self.joined.fetch_add(pieces, Ordering::Relaxed);
     }
 
     pub(crate) fn dropped(&self, buckets: u64) {
@@ -76,6 +83,7 @@ impl Counters {
         let too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         BucketMetrics {
             made: self.made.load(Ordering::Relaxed),
+            joined: self.joined.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             moved_bytes: self.moved_bytes(),
             directory_reads: self.directory_reads.load(Ordering::Relaxed),

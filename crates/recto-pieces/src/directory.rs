@@ -1,14 +1,14 @@
 //! Range maps (directories) in their table. A small range map is read as a whole, and a large one by
 //! windows (parts). A range map is changed by a conditional write on its version.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
-use recto_protocol::buckets::stored::{piece_columns, read_directory, static_columns};
+use recto_protocol::buckets::stored::{Ends, piece_columns, read_directory, static_columns};
 use recto_protocol::buckets::{
     Decision, Directory, Key, Piece, PieceColumns, Span, StaticColumns, StoredDirectory, Version,
 };
@@ -17,7 +17,7 @@ use recto_store::{
 };
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::limits::MAX_TORN_READS;
+use crate::limits::{MAX_CHECKED_STARTS, MAX_KNOWN_START_AGE, MAX_TORN_READS};
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::Tables;
 
@@ -74,8 +74,8 @@ impl Seek {
 
 /// Result of one read of the table of range maps.
 pub(crate) enum Window {
-    /// The whole range map, or the requested window (part) of it.
-    Read(Directory),
+    /// The range map or the window, and the number of tombstones that the read passed, if the store reports it.
+    Read(Directory, u64),
     /// The partition has no range map.
     None,
     /// The range map changed during the read, so the rows that were read have different versions.
@@ -132,10 +132,10 @@ impl PieceStore {
         self.again(deadline, |time| async move {
             let options = self.directory_options(is_serial, time);
             let mut requests = 0;
-            for _ in 0..MAX_TORN_READS {
+            for attempt in 0..MAX_TORN_READS {
                 if let Some(first) = self.known_start(place, seek) {
                     requests += 1;
-                    if let Window::Read(window) = self.window(place, Some(first), &options).await?
+                    if let Window::Read(window, _) = self.window(place, Some(first), &options).await?
                         && seek.is_met(&window)
                     {
                         return Ok((window, requests));
@@ -147,32 +147,76 @@ impl PieceStore {
                         let absent = Directory::absent(place.pieced.sampling, self.protocol);
                         return Ok((absent, requests));
                     }
-                    Window::Read(window) if seek.is_met(&window) => return Ok((window, requests)),
+                    Window::Read(window, _) if seek.is_met(&window) => return Ok((window, requests)),
                     Window::Torn => continue,
-                    Window::Read(_) => {}
+                    Window::Read(..) => {}
                 }
                 requests += 2;
                 let snapshot = self.store.snapshot()?;
                 let first = self
                     .tables
-                    .window_start(&*snapshot, place, seek, &options)
+                    .window_start(&*snapshot, place, (seek, attempt % 2 == 1), &options)
                     .await?;
-                if let Window::Read(window) = self.window(place, first, &options).await?
+                if let Window::Read(window, _) = self.window(place, first, &options).await?
                     && seek.is_met(&window)
                 {
                     return Ok((window, requests));
                 }
             }
-            let message = "a range map of buckets changed during each read";
-            Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
+            Err(changed_during_reads())
         })
         .await
     }
 
-    /// Returns the start of the last known window (part of a range map) that contains the requested
-    /// keys. Returns `None` for the first window, or if no window is known.
+    /// Reads the range map serially, or the window of it that has a key approximately in its middle. Also returns
+    /// the number of tombstones that the read passed, if the store reports it.
+    ///
+    /// # Errors
+    /// The range map cannot be read in time, or is damaged.
+    pub(crate) async fn read_around(
+        &self,
+        place: &Place,
+        key: &Key,
+        deadline: Deadline,
+    ) -> Result<(Directory, u64)> {
+        let seek = &Seek::At(key.clone());
+        self.again(deadline, |time| async move {
+            let options = self.directory_options(true, time);
+            for attempt in 0..MAX_TORN_READS {
+                match self.window(place, None, &options).await? {
+                    Window::None => return Ok((Directory::absent(place.pieced.sampling, self.protocol), 0)),
+                    Window::Read(whole, tombstones) if whole.is_whole() => return Ok((whole, tombstones)),
+                    Window::Torn => continue,
+                    Window::Read(..) => {}
+                }
+                let snapshot = self.store.snapshot()?;
+                // A window may have many returned rows, so that it does not reach the key.
+                let position = (seek, attempt % 2 == 1);
+                let first = self
+                    .tables
+                    .window_start(&*snapshot, place, position, &options)
+                    .await?;
+                if let Window::Read(window, tombstones) = self.window(place, first, &options).await?
+                    && seek.is_met(&window)
+                {
+                    return Ok((window, tombstones));
+                }
+            }
+            Err(changed_during_reads())
+        })
+        .await
+    }
+
+    /// Returns the start of the last known window that matches `seek`, unless it is the first window or too old.
     fn known_start(&self, place: &Place, seek: &Seek) -> Option<Key> {
         let last = self.copies.last(&place.id, seek)?;
+        let age_nanos = self
+            .environment
+            .monotonic_nanos()
+            .saturating_sub(last.heard_nanos);
+        if Duration::from_nanos(age_nanos) > MAX_KNOWN_START_AGE {
+            return None;
+        }
         let first = last.directory().pieces.first()?;
         (!first.start.is_empty()).then(|| first.start.clone())
     }
@@ -227,23 +271,33 @@ impl PieceStore {
 }
 
 impl Tables {
-    /// Returns the start of a window (part of a range map) that has the requested keys
-    /// approximately in its middle.
-    pub(crate) async fn window_start(
+    /// Returns the start of a window that has the requested keys approximately in its middle, or, if `is_near`, at its
+    /// beginning. Reads up to [`MAX_CHECKED_STARTS`] rows before the keys, so that the window does not begin with a
+    /// removed key range that a node returned.
+    async fn window_start(
         &self,
         snapshot: &dyn Snapshot,
         place: &Place,
-        seek: &Seek,
+        (seek, is_near): (&Seek, bool),
         options: &ReadOptions,
     ) -> Result<Option<Key>> {
         let slice = Slice {
             to: seek.bound(),
             direction: ReadDirection::Backward,
-            ..self.directory_slice(place, MAX_WINDOW_PIECES as u32 / 2)
+            ..self.directory_slice(place, MAX_CHECKED_STARTS)
         };
         let read = snapshot.slice(&slice, options).await?;
-        let starts = read.rows.iter().filter_map(|row| Some(row.get(START)?.to_vec()));
-        Ok(starts.min())
+        let rows: Vec<RowRef<'_>> = read.rows.iter().collect();
+        let mut ends = Ends::default();
+        let starts = rows.into_iter().rev().filter_map(|row| {
+            let start = row.get(START)?;
+            let is_there = ends.continues(start, piece_of(row).as_ref());
+            is_there.then(|| start.to_vec())
+        });
+        let mut starts: Vec<Key> = starts.collect();
+        let before = if is_near { 1 } else { MAX_WINDOW_PIECES / 2 };
+        starts.drain(..starts.len().saturating_sub(before));
+        Ok(starts.into_iter().next())
     }
 
     /// Reads the window (part of a range map) whose first key range begins at `first`.
@@ -310,8 +364,9 @@ impl Tables {
             end: end.map(|piece| piece.start),
         };
         let from = first.unwrap_or_default();
-        let read = read_directory(stored, &from).map_err(PiecesError::from);
-        Ok(Window::Read(read.map_err(|error| error.of_partition(place))?))
+        let directory = read_directory(stored, &from).map_err(PiecesError::from);
+        let directory = directory.map_err(|error| error.of_partition(place))?;
+        Ok(Window::Read(directory, read.tombstones))
     }
 
     fn directory_slice(&self, place: &Place, limit: u32) -> Slice {
@@ -321,23 +376,18 @@ impl Tables {
     /// Returns the conditional write that turns `before` into `put` and removes the key ranges that
     /// begin at `gone`. Both range maps are whole, or the same window (part).
     fn change(&self, place: &Place, before: &Directory, put: &Directory, gone: &[Key]) -> Cas {
-        let of_before = |piece: &Piece| {
-            let index = before
-                .pieces
-                .binary_search_by(|other| other.start.cmp(&piece.start));
-            // A range map of version 0 is not stored, so none of its key ranges exist.
-            index
-                .ok()
-                .filter(|_| before.version > 0)
-                .map(|index| &before.pieces[index])
-        };
-        let pieces: Vec<&Piece> = match before.version {
-            0 => put.pieces.iter().collect(),
-            _ => put.changed_since(before),
-        };
+        // A range map of version 0 is not stored, so none of its key ranges exist.
+        let stored = before.spans().filter(|_| before.version > 0);
+        let mut stored: BTreeMap<&Key, _> = stored
+            .map(|(span, piece)| (&piece.start, piece_cells(piece, span.end.as_ref())))
+            .collect();
         let mut mutations = vec![put_shared(put, Some(before))];
-        let pieces = pieces.into_iter().map(|piece| put_piece(piece, of_before(piece)));
-        mutations.extend(pieces);
+        for (span, piece) in put.spans() {
+            let (cells, stored) = (piece_cells(piece, span.end.as_ref()), stored.remove(&piece.start));
+            if stored.as_ref() != Some(&cells) {
+                mutations.push(put_piece(&piece.start, cells, stored));
+            }
+        }
         mutations.extend(gone.iter().map(remove_piece));
         self.only_if(place, before.version, mutations)
     }
@@ -401,20 +451,22 @@ fn changed<const N: usize>(
     (columns, changed.iter().map(|(_, cell)| cell.as_deref()).collect())
 }
 
-/// Returns the write that stores the cells of a key range that differ from its stored state
-/// `before`.
-fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
-    let (columns, cells) = changed(piece_cells(piece), before.map(piece_cells));
+/// Cells of a key range in the order of the regular columns of the table of range maps.
+pub(crate) type PieceCells = [Option<Vec<u8>>; 10];
+
+/// Returns the write that stores a key range: the cells that differ from its former cells `before`.
+fn put_piece(start: &Key, cells: PieceCells, before: Option<PieceCells>) -> Mutation {
+    let (columns, cells) = changed(cells, before);
     undated(Operation::Patch {
-        clustering: std::iter::once(Some(&piece.start[..])).collect(),
+        clustering: std::iter::once(Some(&start[..])).collect(),
         columns,
         cells,
     })
 }
 
-/// Returns the cells of a key range in the order of the regular columns of the table of range maps.
-pub(crate) fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
-    let columns = piece_columns(piece);
+/// Returns the cells of a key range that ends at `end`; `None`: it is the last key range.
+pub(crate) fn piece_cells(piece: &Piece, end: Option<&Key>) -> PieceCells {
+    let columns = piece_columns(piece, end);
     let number = |number: i64| Some(number.to_be_bytes().to_vec());
     let [unit, mean] = columns.sampling.map(number);
     let [next_unit, next_mean] = match columns.next_sampling {
@@ -437,6 +489,11 @@ pub(crate) fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
         rows_variance,
         unit,
     ]
+}
+
+fn changed_during_reads() -> PiecesError {
+    let message = "a range map of buckets changed during each read";
+    PiecesError::new(PiecesErrorKind::Unavailable, message)
 }
 
 pub(crate) fn remove_piece(start: &Key) -> Mutation {

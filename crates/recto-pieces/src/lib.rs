@@ -58,6 +58,7 @@ pub mod error;
 mod forget;
 mod growth;
 mod holding;
+mod joins;
 mod keys;
 mod late;
 pub mod limits;

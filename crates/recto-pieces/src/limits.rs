@@ -58,6 +58,19 @@ pub const MAX_ARRIVALS: usize = 16;
 pub const MAX_COPIED_ROWS: u32 = 512;
 /// Approximate maximum number of bytes of rows that one request copies. A request copies at least one row.
 pub const MAX_COPIED_ROW_BYTES: u64 = 1 << 20;
+/// Time without new samples of a bucket before its key ranges are joined with others. Rows that arrive would fill
+/// the joined bucket.
+pub const JOIN_QUIET: Duration = Duration::from_secs(600);
+/// Pause between two checks of the joins of a window of a range map, if the first check finds none.
+pub const JOIN_PAUSE: Duration = Duration::from_secs(600);
+/// Maximum number of partitions for which a process records pauses of joins. At this number, it forgets all of them.
+pub const MAX_JOIN_PAUSES: usize = 16_384;
+/// Maximum number of key ranges before a window of a large range map that are read to check the start of the window.
+/// The start may be a removed key range that a node returned.
+pub const MAX_CHECKED_STARTS: u32 = 1_024;
+/// Maximum age of a cached window whose start a read of a range map uses again. After a longer time, a join may have
+/// removed the start, and a node that missed the removal may have returned it.
+pub const MAX_KNOWN_START_AGE: Duration = Duration::from_secs(3_600);
 /// Maximum number of keys of a bucket that are counted before a split, if a number of rows limits the bucket. A bucket
 /// with more keys is split at its samples.
 pub const MAX_COUNTED_KEYS: usize = 32_768;

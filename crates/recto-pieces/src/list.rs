@@ -69,6 +69,18 @@ pub struct ListedPiece {
     pub is_below_floor: bool,
     /// Estimated number of rows and bytes of the key range.
     pub figures: Figures,
+    /// Estimated number of rows and bytes that a split or a join has in other buckets: copies of rows, or rows that are
+    /// deleted an hour later.
+    pub leftover: Figures,
+}
+
+/// Content of a key range, estimated from samples.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Content {
+    /// Content of the bucket that is read.
+    pub(crate) figures: Figures,
+    /// Content of all other buckets of the key range.
+    pub(crate) leftover: Figures,
 }
 
 /// Consecutive key ranges of a partition, in their order.
@@ -91,7 +103,9 @@ pub struct Summary {
     pub buckets: u64,
     /// Estimated number of rows and bytes of all buckets together.
     pub figures: Figures,
-    /// Estimated number of rows and bytes of the largest bucket.
+    /// Estimated content that splits and joins have in other buckets.
+    pub leftover: Figures,
+    /// Estimated content of the largest bucket.
     pub largest: Figures,
     /// Number of buckets that exceed their maximum size.
     pub too_large: u64,
@@ -194,12 +208,11 @@ impl Chosen {
         .filter(|_| self.pieces.len() < most)
     }
 
-    /// Returns the listing. `figures` has the content of each key range, in the order of the key
-    /// ranges.
-    pub(crate) fn listed(self, pieced: &PiecedTable, figures: Vec<Figures>) -> Result<Listing> {
+    /// Returns the listing. `contents` has the content of each key range, in the same order.
+    pub(crate) fn listed(self, pieced: &PiecedTable, contents: Vec<Content>) -> Result<Listing> {
         let floor = self.floor;
-        let pieces = self.pieces.iter().zip(figures);
-        let pieces = pieces.map(|((span, piece), figures)| {
+        let pieces = self.pieces.iter().zip(contents);
+        let pieces = pieces.map(|((span, piece), content)| {
             let cells = |edge: &Key| pieced.bound(edge).map(|bound| bound.cells().clone());
             let roles = &piece.roles;
             Ok(ListedPiece {
@@ -210,7 +223,8 @@ impl Chosen {
                 stage: Stage::of(roles),
                 other: roles.further().max(),
                 is_below_floor: floor.as_ref().is_some_and(|floor| floor.hides_all(span)),
-                figures,
+                figures: content.figures,
+                leftover: content.leftover,
             })
         });
         Ok(Listing {
@@ -329,22 +343,25 @@ impl Summary {
         }
     }
 
-    /// Adds key ranges to the summary. `figures` has the content of the first key ranges. Adjacent
-    /// key ranges that are read from one bucket count as one bucket. `last` is the bucket of the
-    /// previous key range.
+    /// Adds key ranges. The first ones have the content `contents`. Adjacent key ranges that are read from one bucket
+    /// count as one bucket. `last` is the bucket of the previous key range.
     pub(crate) fn add(
         &mut self,
         pieces: &[(Span, Piece)],
-        figures: &[Figures],
+        contents: &[Content],
         last: &mut Option<(Bucket, Figures)>,
         size: BucketSize,
     ) {
-        self.is_whole &= pieces.len() == figures.len();
-        let known = figures.iter().copied().map(Some).chain(std::iter::repeat(None));
-        for ((_, piece), figures) in pieces.iter().zip(known) {
+        self.is_whole &= pieces.len() == contents.len();
+        let known = contents
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(Content::default()));
+        for ((_, piece), content) in pieces.iter().zip(known) {
             self.is_being_cut |= !piece.roles.is_at_rest();
-            let (bucket, figures) = (piece.roles.read, figures.unwrap_or_default());
+            let (bucket, figures) = (piece.roles.read, content.figures);
             self.figures = self.figures.plus(figures);
+            self.leftover = self.leftover.plus(content.leftover);
             let before = last
                 .take()
                 .filter(|(of, _)| *of == bucket)
@@ -375,8 +392,8 @@ impl Partition {
             let window = self.sought(&seek, deadline).await?;
             next = chosen.take(&window, &seek, most);
         }
-        let figures = self.figures(&chosen.pieces, deadline).await?;
-        chosen.listed(&self.place.pieced, figures)
+        let contents = self.contents(&chosen.pieces, deadline).await?;
+        chosen.listed(&self.place.pieced, contents)
     }
 
     /// Summarizes the buckets of the partition. `size` is the maximum size of a bucket. Reads
@@ -394,8 +411,8 @@ impl Partition {
             next = chosen.take(&window, &seek, usize::MAX);
             let room = MAX_SUMMED_PIECES.saturating_sub(looked).min(chosen.pieces.len());
             looked += room;
-            let figures = self.figures(&chosen.pieces[..room], deadline).await?;
-            summary.add(&chosen.pieces, &figures, &mut last, size);
+            let contents = self.contents(&chosen.pieces[..room], deadline).await?;
+            summary.add(&chosen.pieces, &contents, &mut last, size);
         }
         Ok(summary)
     }
@@ -406,17 +423,35 @@ impl Partition {
             .await
     }
 
-    /// Returns the content of each key range, estimated from its sampled rows.
-    async fn figures(&self, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<Vec<Figures>> {
+    /// Returns the content of key ranges, estimated from their samples.
+    async fn contents(&self, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<Vec<Content>> {
         let looks = pieces.iter().map(|(span, piece)| async move {
-            let (bucket, sampling) = (piece.roles.read, piece.sampling);
-            let samples = self.pieces.samples(&self.place, bucket, span, deadline).await?;
-            Ok(sampling.estimate(samples.iter().map(|dated| &dated.sample)))
+            let mut content = Content {
+                figures: self.figures(span, piece, piece.roles.read, deadline).await?,
+                ..Content::default()
+            };
+            for bucket in piece.roles.further() {
+                let other = self.figures(span, piece, bucket, deadline).await?;
+                content.leftover = content.leftover.plus(other);
+            }
+            Ok(content)
         });
         let looks: Vec<_> = looks.collect();
         stream::iter(looks)
             .buffered(MAX_PIECES_AT_ONCE)
             .try_collect()
             .await
+    }
+
+    async fn figures(
+        &self,
+        span: &Span,
+        piece: &Piece,
+        bucket: Bucket,
+        deadline: Deadline,
+    ) -> Result<Figures> {
+        let samples = self.pieces.samples(&self.place, bucket, span, deadline).await?;
+        // The range map no longer has the sampling of an old bucket. It differs only in the mean size of a row.
+        Ok(piece.sampling.estimate(samples.iter().map(|dated| &dated.sample)))
     }
 }

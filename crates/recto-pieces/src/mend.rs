@@ -17,8 +17,10 @@ use crate::tables::BucketSize;
 pub struct Mended {
     /// Number of buckets after the repair.
     pub buckets: usize,
-    /// Number of buckets that the repair created.
+    /// Number by which splits and joins of the repair raised the number of buckets; 0 if they reduced it.
     pub made: usize,
+    /// Number of key ranges that joins moved to new buckets.
+    pub joined: usize,
     /// Number of key ranges whose unfinished split the repair completed.
     pub went_on: usize,
     /// Number of buckets that still exceed their maximum size. Usually they have a single row, or
@@ -35,8 +37,8 @@ pub struct Mended {
 }
 
 impl Partition {
-    /// Checks all buckets against the maximum `size`, makes the splits that are due, and resumes
-    /// unfinished splits. Waits for splits that other processes are making. If `clears` is true, then
+    /// Checks all buckets against the maximum `size`, makes the splits and joins that are due, and resumes
+    /// unfinished ones. Waits for splits that other processes are making. If `clears` is true, then
     /// waits an hour, and clears the old buckets that splits no longer use.
     ///
     /// # Errors
@@ -56,6 +58,9 @@ impl Partition {
             if is_by_time || pieces.cut_all(place).await? == 0 {
                 break;
             }
+        }
+        if !is_by_time {
+            mended.joined = pieces.join_all(place).await?;
         }
         if clears && !is_by_time {
             mended.cleared = pieces.clear_all(place).await?;

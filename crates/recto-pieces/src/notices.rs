@@ -24,6 +24,10 @@ pub(crate) enum Notice {
     /// Cached range maps of the partition have a short lifetime although no split is under way. The
     /// lifetime can be raised.
     Calm,
+    /// A page read several buckets for few rows, so that their key ranges may be joined.
+    Sparse,
+    /// A page passed many tombstones in a bucket, so that a new bucket may replace it.
+    Tombstones,
 }
 
 /// Kind of a job. A process does at most one job of each kind at a time in a partition.
@@ -37,7 +41,7 @@ enum Kind {
 impl Notice {
     fn kind(&self) -> Kind {
         match self {
-            Self::Grown(_) | Self::HalfDone => Kind::Cutting,
+            Self::Grown(_) | Self::HalfDone | Self::Sparse | Self::Tombstones => Kind::Cutting,
             Self::ToClear => Kind::Clearing,
             Self::Calm => Kind::Calming,
         }
@@ -109,6 +113,8 @@ impl Notices {
         }
         if let Some(piece) = first(|piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty()) {
             self.add(place, Notice::ToClear, &piece.start);
+        } else if let Some(inner) = directory.inner_edge() {
+            self.add(place, Notice::ToClear, inner);
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::copies::Copies;
 use crate::counters::{BucketMetrics, Counters};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::joins::JoinPauses;
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
 use crate::loading::Loads;
 use crate::notices::Notices;
@@ -46,6 +47,7 @@ pub struct Kept {
     /// Time buckets that, as this process knows, have an entry in the registry.
     pub(crate) registered: Arc<Registered>,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) pauses: Arc<JoinPauses>,
     pub(crate) loads: Arc<Loads>,
     pub(crate) roots: Arc<Roots>,
     /// Semaphore that limits the concurrent reads of range maps.
@@ -121,6 +123,7 @@ impl PieceStore {
             copies: Arc::default(),
             registered: Arc::default(),
             notices: Arc::default(),
+            pauses: Arc::default(),
             loads: Arc::default(),
             roots: Arc::default(),
             reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),

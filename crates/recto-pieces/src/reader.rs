@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{join, join_all};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
-use recto_protocol::buckets::{Directory, DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
+use recto_protocol::buckets::{Directory, DirectoryCopy, Key, ReadAction, ReadEvent, Reading, Span};
 use recto_store::{BucketsRead, ReadOptions, RowsRead, Snapshot, StoreError};
 
 use crate::copies::Taken;
@@ -37,6 +37,8 @@ struct Way<'r> {
     span: Span,
     options: &'r ReadOptions,
     deadline: Deadline,
+    /// Start of the slice that was read first, from a bucket.
+    first: Option<Key>,
 }
 
 impl PieceStore {
@@ -66,6 +68,7 @@ impl PieceStore {
             span: span.clone(),
             options,
             deadline,
+            first: None,
         };
         let (mut rest, mut least) = (Some(span), 1);
         while let Some(span) = rest {
@@ -74,16 +77,19 @@ impl PieceStore {
             append(&mut read, window, slice.limit);
             rest = behind.filter(|_| read.exhausted);
         }
+        if let Some(first) = &way.first {
+            self.note_page(&way.partition.place, first, &read);
+        }
         Ok(read)
     }
 }
 
 impl Way<'_> {
-    /// Reads the rows of the slice in one window (part) of the range map, and returns the remaining
-    /// keys. `read` has the rows of the previous windows. `least` is the minimum number of slices
-    /// to request concurrently. It grows while slices have no rows.
-    async fn window(&self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
-        let pieces = &self.partition.pieces;
+    /// Reads the rows of the slice in one window (part) of the range map, and returns the remaining span.
+    /// `read` has the rows of the previous windows. `least` is the minimum number of slices to request
+    /// concurrently. It grows while slices have no rows.
+    async fn window(&mut self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
+        let pieces = self.partition.pieces.clone();
         let is_backward = self.slice.direction == ReadDirection::Backward;
         let seek = if is_backward {
             Seek::Before(self.span.end.clone())
@@ -113,6 +119,8 @@ impl Way<'_> {
                     taken
                 }
                 ReadAction::Slices { slices, rest } => {
+                    let first = slices.first().map(|slice| slice.span.start.clone());
+                    self.first = self.first.take().or(first);
                     let ahead: Option<Ahead> = ahead.take();
                     let begun = match ahead {
                         Some(ahead) if slices.starts_with(&ahead.slices) => (ahead.read, ahead.slices.len()),

@@ -26,6 +26,7 @@ use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_DROP_ROUNDS, MAX_PIECES_AT_ONCE, MAX_REQUEST_TIME, MAX_RETAIN_STEPS, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
+use crate::splitter::Changes;
 use crate::tables::mutation;
 use crate::times::Keep;
 
@@ -282,7 +283,11 @@ impl PieceStore {
             return Ok(());
         }
         let cut = self.cut_at(place, (&span, &piece), edges, keep.kept()).await?;
-        self.split(place, next, directory, vec![cut], false).await
+        let changes = Changes {
+            cuts: vec![cut],
+            ..Changes::default()
+        };
+        self.split(place, next, directory, changes).await.map(drop)
     }
 
     /// Returns the time of the oldest row of a bucket within a span (range of keys), in

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::growth::span_of;
 use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_ROOM_EDGES, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
+use crate::splitter::Changes;
 
 /// Size of the parts into which a bucket is split before a load, in quarters of the target size of
 /// a bucket. At three quarters, few parts have enough samples by chance to be split again.
@@ -53,7 +54,12 @@ impl PieceStore {
                 next = behind.map(|one| one.key.clone());
                 continue;
             }
-            self.split(place, &key, directory, cuts, true).await?;
+            let changes = Changes {
+                cuts,
+                is_hot: true,
+                ..Changes::default()
+            };
+            self.split(place, &key, directory, changes).await?;
             next = Some(key);
         }
         Ok(())

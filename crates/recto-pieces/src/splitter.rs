@@ -9,13 +9,14 @@ use futures::future::BoxFuture;
 use futures::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
 use recto_protocol::buckets::limits::{MAX_CUT_EDGES, MAX_WINDOW_PIECES};
 use recto_protocol::buckets::{
-    Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, Room, SplitAction,
-    SplitEvent, Splitting, Version,
+    Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Join, Key, Room,
+    SplitAction, SplitEvent, Splitting, Version,
 };
 
 use crate::directory::Seek;
 use crate::error::Result;
 use crate::growth::{Bucketful, Wanted, growth_of, span_of};
+use crate::joins::JoinReason;
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_JOBS, MAX_PATIENCE, MAX_PATIENT_PAUSE, MAX_STEP_TIME};
 use crate::notices::{Notice, Noticed};
 use crate::place::{Partition, PieceStore, Place};
@@ -56,6 +57,8 @@ impl PieceStore {
             Notice::HalfDone => self.at_rest(place, key).await.map(drop),
             Notice::ToClear => self.clear(place, key).await,
             Notice::Calm => self.calm(place, key).await,
+            Notice::Sparse => self.join(place, key, JoinReason::FewRows).await.map(drop),
+            Notice::Tombstones => self.join(place, key, JoinReason::Tombstones).await.map(drop),
         };
         self.notices.is_over(&noticed);
     }
@@ -113,7 +116,12 @@ impl PieceStore {
             return Ok(0);
         }
         let count = cuts.len();
-        self.split(place, &key, directory, cuts, is_hot).await?;
+        let changes = Changes {
+            cuts,
+            is_hot,
+            ..Changes::default()
+        };
+        self.split(place, &key, directory, changes).await?;
         Ok(count)
     }
 
@@ -174,7 +182,7 @@ impl PieceStore {
                 _ => step + self.drawn_patience(),
             };
             if patience.is_zero() {
-                self.split(place, key, directory, Vec::new(), false).await?;
+                self.split(place, key, directory, Changes::default()).await?;
                 continue;
             }
             let pause = patience.min(step);
@@ -184,19 +192,21 @@ impl PieceStore {
         Ok(None)
     }
 
-    /// Makes the splits `cuts` in the range map `read`, which was just read, or continues an
-    /// unfinished split, until the end. If another process has changed the range map first, drops
-    /// `cuts`: the splits that are due then follow from the new range map.
+    /// Makes splits and joins in the range map `read`, which was just read, or continues unfinished ones, until
+    /// the end. If another process has changed the range map first, these changes are dropped: the changes
+    /// that are due then follow from the new range map. Returns false if the changes were dropped.
     pub(crate) async fn split(
         &self,
         place: &Arc<Place>,
         key: &Key,
         read: Directory,
-        cuts: Vec<Cut>,
-        is_hot: bool,
-    ) -> Result<()> {
-        let mut is_decided = cuts.is_empty();
-        let mut machine = Splitting::new(cuts, is_hot, self.room(), self.protocol);
+        changes: Changes,
+    ) -> Result<bool> {
+        let Changes { cuts, joins, is_hot } = changes;
+        let mut is_decided = cuts.is_empty() && joins.is_empty();
+        let (is_join, mut is_dropped) = (!joins.is_empty(), false);
+        let machine = Splitting::new(cuts, is_hot, self.room(), self.protocol);
+        let mut machine = machine.with_joins(joins);
         let mut known = read.clone();
         let mut read = Some(read);
         let mut action = machine.step(SplitEvent::Begin);
@@ -227,12 +237,17 @@ impl PieceStore {
                     let decision = self.decide(place, &known, (&put, &[]), &mut attempts).await?;
                     if decision == Decision::Applied {
                         is_decided = true;
-                        self.counters
-                            .made(put.next_bucket.0.saturating_sub(known.next_bucket.0));
+                        let made = put.next_bucket.0.saturating_sub(known.next_bucket.0);
+                        if is_join && made > 0 {
+                            self.counters.joined(count_new(&known, &put));
+                        } else {
+                            self.counters.made(made);
+                        }
                         touched.extend(being_cut(&known));
                         known = put;
                         touched.extend(being_cut(&known));
                     } else if decision == Decision::Refused && !is_decided {
+                        is_dropped = true;
                         break;
                     }
                     SplitEvent::Decided(decision)
@@ -264,7 +279,7 @@ impl PieceStore {
             // can do without them.
             let _ = self.sum_up(place, &touched).await;
         }
-        Ok(())
+        Ok(!is_dropped)
     }
 
     /// Returns the limits of one conditional write of a split.
@@ -277,12 +292,12 @@ impl PieceStore {
 
     /// Lengthens the lifetime of cached range maps again, if the range map of the partition has not
     /// changed for a while.
-    async fn calm(&self, place: &Arc<Place>, key: &Key) -> Result<()> {
+    pub(crate) async fn calm(&self, place: &Arc<Place>, key: &Key) -> Result<()> {
         let before = self.directory_at(place, key).await?;
         self.patient_pause(self.longest_patience()).await;
         let now = self.directory_at(place, key).await?;
         if now.version == before.version && !now.is_being_cut() {
-            return self.split(place, key, now, Vec::new(), false).await;
+            return self.split(place, key, now, Changes::default()).await.map(drop);
         }
         Ok(())
     }
@@ -296,7 +311,9 @@ impl PieceStore {
         loop {
             let event = match action {
                 ClearAction::Read => {
-                    known = self.directory_at(place, key).await?;
+                    // Read a window around the key: an inner edge between two windows would otherwise stay.
+                    let deadline = self.deadline(MAX_STEP_TIME);
+                    known = self.read_around(place, key, deadline).await?.0;
                     ClearEvent::Read(known.clone())
                 }
                 ClearAction::Wait { ms } => {
@@ -410,6 +427,23 @@ impl PieceStore {
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }
     }
+}
+
+/// Changes of a range map that [`PieceStore::split`] makes together.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) cuts: Vec<Cut>,
+    pub(crate) joins: Vec<Join>,
+    /// True if the partition grows so fast that it will soon be split again.
+    pub(crate) is_hot: bool,
+}
+
+/// Returns the number of key ranges that have another destination after a change than before it.
+fn count_new(before: &Directory, after: &Directory) -> u64 {
+    let pieces = before.pieces.iter().zip(&after.pieces);
+    pieces
+        .filter(|(before, after)| before.roles.destination() != after.roles.destination())
+        .count() as u64
 }
 
 /// Returns the first key of each key range that is being split.

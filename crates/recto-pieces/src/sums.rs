@@ -155,7 +155,7 @@ impl PieceStore {
                 .tables
                 .read_pieces(&*snapshot, place, first.clone(), most, options);
             match read.await? {
-                Window::Read(window) => return Ok(window),
+                Window::Read(window, _) => return Ok(window),
                 Window::None => {
                     return Ok(recto_protocol::buckets::Directory::absent(
                         place.pieced.sampling,
@@ -169,8 +169,8 @@ impl PieceStore {
         Err(PiecesError::new(PiecesErrorKind::Conflict, message))
     }
 
-    /// Removes the blocks (sums of key ranges) that begin at the edges `gone` of removed key
-    /// ranges. The edges must be consecutive.
+    /// Removes the blocks from the first to the last edge of removed key ranges. Blocks between them are removed,
+    /// too, and summed up again later.
     ///
     /// # Errors
     /// The blocks cannot be removed in time.

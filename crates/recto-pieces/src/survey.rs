@@ -15,7 +15,10 @@ use std::sync::Arc;
 
 use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_protocol::buckets::{Directory, Drawn, Figures, Floor, Key, Piece, Several, Span, corrected};
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{
+    Directory, Drawn, Figures, Floor, Key, Piece, Several, Span, Version, corrected,
+};
 
 use crate::directory::Seek;
 use crate::error::Result;
@@ -71,6 +74,8 @@ struct Opened {
 /// Key ranges and sums that cover a span (range of keys).
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
+    /// Version of the range map.
+    version: Version,
     left: Vec<Opened>,
     /// Blocks that are completely in the span (range of keys). With each block, the edge at which
     /// it ends.
@@ -93,7 +98,63 @@ struct Pool {
     pieces: u64,
 }
 
-/// Key range that an estimate drew at random, to read its sampled rows.
+/// Random numbers that depend only on the partition and the version of its range map (`SplitMix64`). A list at rest
+/// therefore has the same estimate on each page.
+struct Random(u64);
+
+impl Random {
+    fn of(place: &Place, version: Version) -> Self {
+        let (table, partition) = &*place.id;
+        Self(hash(table.as_bytes()) ^ hash(partition).rotate_left(32) ^ version)
+    }
+
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// Returns a number below `most`.
+    fn below(&mut self, most: u64) -> u64 {
+        let drawn = u128::from(self.bits());
+        u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
+    }
+}
+
+/// Draws key ranges. If all key ranges are listed, draws no key range twice.
+fn draws(pool: &Pool, blocks: &[(Block, Key)], random: &mut Random) -> Vec<Draw> {
+    if blocks.is_empty() {
+        let mut left = pool.listed.clone();
+        let count = left.len().min(MAX_DRAWN_PIECES);
+        for at in 0..count {
+            let other = at + random.below((left.len() - at) as u64) as usize;
+            left.swap(at, other);
+        }
+        left.truncate(count);
+        return left.into_iter().map(Draw::Listed).collect();
+    }
+    let mut draws = Vec::with_capacity(MAX_DRAWN_PIECES);
+    for _ in 0..MAX_DRAWN_PIECES {
+        let mut at = random.below(pool.pieces);
+        if let Some(listed) = usize::try_from(at).ok().and_then(|at| pool.listed.get(at)) {
+            draws.push(Draw::Listed(*listed));
+            continue;
+        }
+        at -= pool.listed.len() as u64;
+        for (index, (block, _)) in blocks.iter().enumerate() {
+            if at < block.summed.pieces {
+                draws.push(Draw::Summed(index, random.bits()));
+                break;
+            }
+            at -= block.summed.pieces;
+        }
+    }
+    draws
+}
+
+/// Randomly drawn key range.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Listed(usize),
@@ -125,8 +186,9 @@ impl PieceStore {
         if window.directory().piece_of(&kept.start).is_none() {
             window = partition.take(&Seek::At(kept.start.clone()), deadline).await?;
         }
-        let layout = self.laid_out(place, &kept, window.directory(), deadline);
-        layout.await.map(Some)
+        let version = window.directory().version;
+        let layout = self.laid_out(place, &kept, window.directory(), deadline).await?;
+        Ok(Some(Layout { version, ..layout }))
     }
 
     /// Returns the estimate for a span (range of keys) that `layout` covers.
@@ -150,7 +212,7 @@ impl PieceStore {
             .iter()
             .fold(Figures::default(), |all, (_, look)| all.plus(look.figures));
         let pool = Pool::new(&listed, &certain, &blocks);
-        let draws = self.draws(&pool, &blocks);
+        let draws = draws(&pool, &blocks, &mut Random::of(place, layout.version));
         let (drawn, found) = self.drawn_from(place, &draws, &listed, &blocks, deadline).await?;
         let recorded = pool.recorded(&listed, &blocks);
         let others = corrected(recorded, &drawn, blocks.is_empty());
@@ -228,6 +290,7 @@ impl PieceStore {
             left: opened(&left?, &to_first),
             blocks: between.zip(starts.iter().skip(1).cloned()).collect(),
             right: opened(&right?, &from_last),
+            ..Layout::default()
         })
     }
 
@@ -266,46 +329,8 @@ impl PieceStore {
         })
     }
 
-    /// Draws key ranges at random for an estimate. If all key ranges are listed, draws no key range
-    /// twice.
-    fn draws(&self, pool: &Pool, blocks: &[(Block, Key)]) -> Vec<Draw> {
-        if blocks.is_empty() {
-            let mut left = pool.listed.clone();
-            let count = left.len().min(MAX_DRAWN_PIECES);
-            for at in 0..count {
-                let other = at + self.below((left.len() - at) as u64) as usize;
-                left.swap(at, other);
-            }
-            left.truncate(count);
-            return left.into_iter().map(Draw::Listed).collect();
-        }
-        let mut draws = Vec::with_capacity(MAX_DRAWN_PIECES);
-        for _ in 0..MAX_DRAWN_PIECES {
-            let mut at = self.below(pool.pieces);
-            if let Some(listed) = usize::try_from(at).ok().and_then(|at| pool.listed.get(at)) {
-                draws.push(Draw::Listed(*listed));
-                continue;
-            }
-            at -= pool.listed.len() as u64;
-            for (index, (block, _)) in blocks.iter().enumerate() {
-                if at < block.summed.pieces {
-                    draws.push(Draw::Summed(index, u64::from_be_bytes(self.environment.random())));
-                    break;
-                }
-                at -= block.summed.pieces;
-            }
-        }
-        draws
-    }
-
-    /// Returns a random number below `most`.
-    fn below(&self, most: u64) -> u64 {
-        let drawn = u128::from(u64::from_be_bytes(self.environment.random()));
-        u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
-    }
-
-    /// Reads the samples of drawn key ranges. Returns how much the recorded content of each differs
-    /// from its samples, and the samples of the key ranges that were listed.
+    /// Reads the samples of drawn key ranges. Returns the error of their recorded content, and the samples
+    /// of those key ranges that were listed.
     async fn drawn_from(
         &self,
         place: &Place,

@@ -114,8 +114,9 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     })
 }
 
-/// Splits buckets that are too large, in the partition that the request's filter selects, or without a filter
-/// in all partitions. An embedded store has no buckets to split: it deletes the rows below the retention bound.
+/// Splits buckets that are too large and joins key ranges with few rows, in the partition that the request's filter
+/// selects, or without a filter in all partitions. An embedded store has no buckets to split: it deletes the rows
+/// below the retention bound.
 ///
 /// # Errors
 /// The errors of [`buckets`]. A read or write does not succeed in time; completed changes stay.
@@ -132,6 +133,7 @@ pub(crate) async fn rebalance(
         report.partitions += 1;
         report.buckets += done.buckets as u64;
         report.created += done.made as u64;
+        report.joined += done.joined as u64;
         report.completed += done.went_on as u64;
         report.too_large += done.too_large as u64;
         report.cleared += done.cleared as u64;
@@ -210,6 +212,7 @@ impl<'c> Bucketed<'c> {
             start: edges.edge(&piece.start)?,
             end: piece.end.as_ref().map(|end| edges.edge(end)).transpose()?,
             figures: held,
+            leftover: figures(piece.leftover),
             too_large: self.target.measure(held) > self.target.most(),
             step: step(piece.stage).to_owned(),
             other: piece.other.map(|other| other.0),
@@ -221,6 +224,7 @@ fn summed(summary: &Summary) -> BucketPartition {
     BucketPartition {
         buckets: summary.buckets,
         figures: figures(summary.figures),
+        leftover: figures(summary.leftover),
         largest: figures(summary.largest),
         too_large: summary.too_large,
         being_cut: summary.is_being_cut,

@@ -99,6 +99,7 @@ impl BucketCheck {
             return Ok(());
         }
         self.told_unless_marked(place).await?;
+        self.tell_returned(place, &stored).await?;
         let now = self.now_micros();
         let old = |stamp: &i64| Duration::from_micros(now.saturating_sub(*stamp).max(0).unsigned_abs());
         let being_cut = directory.pieces.iter().zip(&stored.stamps);
@@ -109,6 +110,24 @@ impl BucketCheck {
             let detail = format!("for {} minutes", age.as_secs() / 60);
             self.fault(of_partition(place, FaultKind::HalfDone, detail, outcome));
         }
+        Ok(())
+    }
+
+    /// Reports rows of removed key ranges, and deletes them if the check repairs faults.
+    async fn tell_returned(&mut self, place: &Arc<Place>, stored: &Stored) -> Result<()> {
+        let returned = stored.remains.returned();
+        if returned.is_empty() {
+            return Ok(());
+        }
+        let outcome = match stored.removal(&self.engine.tables, place, &returned) {
+            Some(cas) if self.mends => match self.engine.decided(cas, MAX_REQUEST_TIME).await? {
+                Decision::Applied => FaultOutcome::Mended,
+                _ => FaultOutcome::Stays("another process changed the range map: repair again".to_owned()),
+            },
+            _ => FaultOutcome::Left,
+        };
+        let detail = format!("{} removed key ranges", returned.len());
+        self.fault(of_partition(place, FaultKind::Returned, detail, outcome));
         Ok(())
     }
 

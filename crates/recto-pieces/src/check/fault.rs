@@ -9,7 +9,10 @@ use recto_protocol::buckets::Bucket;
 pub enum FaultKind {
     /// A range map is damaged, or an entry of the registry of time buckets contradicts the calendar.
     Damaged,
-    /// Buckets of the partition have rows, but the range map that names the buckets is missing.
+    /// Rows of key ranges that a join or a retention bound removed are in the range map again: a node of Cassandra
+    /// missed the removal. Reads ignore these rows.
+    Returned,
+    /// Buckets have rows, but the range map is missing.
     Lost,
     /// A time bucket has rows but no entry in the registry of time buckets, so no read finds these rows.
     Unregistered,
@@ -75,6 +78,7 @@ impl FaultKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Damaged => "damaged_directory",
+            Self::Returned => "returned_range",
             Self::Lost => "lost_directory",
             Self::Unregistered => "unregistered_bucket",
             Self::Unmarked => "unmarked_root",

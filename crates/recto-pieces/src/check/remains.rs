@@ -158,8 +158,21 @@ impl Stored {
         (remains, gone)
     }
 
-    /// Returns the write that replaces the stored range map by `put`, on the condition that the
-    /// stored range map is unchanged. Also returns the number of key ranges that the write changes.
+    /// Returns the write that deletes the rows of removed key ranges, on the condition that the range map is
+    /// unchanged. Returns `None` if the range map has no version.
+    pub(super) fn removal(&self, tables: &Tables, place: &Place, starts: &[Key]) -> Option<Cas> {
+        let version = u64::try_from(self.remains.version?).ok()?;
+        let next = (version + 1).to_be_bytes();
+        let mut mutations: Vec<Mutation> = starts.iter().map(remove_piece).collect();
+        mutations.push(undated(Operation::PatchStatic {
+            columns: vec![COMPARED],
+            cells: std::iter::once(Some(&next[..])).collect(),
+        }));
+        Some(tables.only_if(place, version, mutations))
+    }
+
+    /// Returns the write that replaces the stored range map by `put`, on the condition that it is
+    /// unchanged. Also returns the number of key ranges that the write changes.
     pub(super) fn change(
         &self,
         tables: &Tables,
@@ -172,14 +185,15 @@ impl Stored {
             let index = before.binary_search_by(|one| one.start.cmp(&new.start));
             index.is_ok_and(|index| before[index] == *new)
         };
-        let pieces = put.pieces.iter().zip(&now.pieces);
+        let pieces = put.spans().zip(&now.pieces);
         let pieces = pieces.filter(|(_, new)| !is_as_it_was(new));
         let mut mutations: Vec<Mutation> = pieces
-            .map(|(piece, _)| {
+            .map(|((span, piece), _)| {
+                let cells = piece_cells(piece, span.end.as_ref());
                 undated(Operation::Patch {
                     clustering: std::iter::once(Some(&piece.start[..])).collect(),
                     columns: (0..10).collect(),
-                    cells: piece_cells(piece).iter().map(Option::as_deref).collect(),
+                    cells: cells.iter().map(Option::as_deref).collect(),
                 })
             })
             .collect();

@@ -261,6 +261,7 @@ impl Drawing {
                 other: None,
                 is_below_floor: false,
                 figures: figures(buckets[number].content),
+                leftover: Figures::default(),
             }
         });
         let pieces: Vec<ListedPiece> = pieces.collect();
@@ -357,6 +358,7 @@ impl Drawing {
                 other: None,
                 is_below_floor: false,
                 figures: figures(sum(&blocks)),
+                leftover: Figures::default(),
             });
         }
         let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else {
@@ -459,6 +461,7 @@ fn summary_of(contents: &[RowBlock], is_whole: bool) -> Summary {
     Summary {
         buckets: contents.len() as u64,
         figures: figures(sum(contents)),
+        leftover: Figures::default(),
         largest: figures(largest.unwrap_or_default()),
         too_large: 0,
         is_being_cut: false,

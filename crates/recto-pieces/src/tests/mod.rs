@@ -6,6 +6,7 @@ mod cuts;
 mod directories;
 mod estimates;
 mod expired;
+mod joins;
 mod lists;
 mod retained;
 mod room;

@@ -146,7 +146,12 @@ async fn play(number: usize, scenario: Scenario) {
         shared: Arc::clone(&shared),
     });
     let keys = fill(&one).await;
-    let own = (point.does != Does::Page && point.does != Does::Cut)
+    if point.does == Does::Join {
+        let working = one.process.works();
+        settled(&one, &name).await;
+        drop(working);
+    }
+    let own = matches!(point.does, Does::Put | Does::Patch | Does::Delete)
         .then(|| shared.history.tries(OWN_KEY, point.does != Does::Delete));
     let begun = shared.history.now();
     let mut cut_off = Cutting::start(&stream, scenario, own).await;
@@ -183,7 +188,8 @@ async fn play(number: usize, scenario: Scenario) {
     let ended = shared.history.end();
     let told = ended.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     let pieces = one.process.directory().await[0].pieces.len();
-    assert!(pieces > 3, "{name}: {pieces} pieces");
+    let least = if point.does == Does::Join { 1 } else { 4 };
+    assert!(pieces >= least, "{name}: {pieces} pieces");
     println!("{name}: {told}, {pieces} pieces, {} lines", heard.len());
 }
 
@@ -224,9 +230,10 @@ async fn settled(one: &One, name: &str) {
         let _ = one.process.partition.look(TIME).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         let window = one.process.partition.directory(TIME).await;
-        let is_settled = window
-            .as_ref()
-            .is_ok_and(|window| window.version > 0 && !window.is_being_cut() && !window.is_to_be_cleared());
+        let is_settled = window.as_ref().is_ok_and(|window| {
+            let is_busy = window.is_being_cut() || window.is_to_be_cleared() || window.inner_edge().is_some();
+            window.version > 0 && !is_busy
+        });
         if is_settled {
             return;
         }
@@ -343,6 +350,15 @@ async fn act() {
         Does::Cut => {
             let _working = process.works();
             while !store.is_past() {
+                let _ = process.partition.look(TIME).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            tokio::time::sleep(GOES_ON).await;
+        }
+        Does::Join => {
+            let _working = process.works();
+            while !store.is_past() {
+                let _ = process.partition.join_any(0, 100).await;
                 let _ = process.partition.look(TIME).await;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -139,6 +139,17 @@ impl One {
         }
     }
 
+    /// Joins a few random buckets from time to time.
+    async fn joins(self: Arc<Self>, mut random: Random) {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            let (first, count) = (random.below(100), random.below(4));
+            let joined = self.process.partition.join_any(first as usize, count as usize);
+            // Another process may have changed the range map, or the split may not end in time.
+            let _ = joined.await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
     pub(crate) async fn pages(&self, mut random: Random) {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             self.pages_through(random.below(2) == 0, 1 + random.below(2_000))
@@ -244,6 +255,8 @@ async fn storm(run: Run) {
         }
         let (one, random) = (Arc::clone(one), Random((seed << 16) + (index << 8) + WRITERS));
         tasks.push(tokio::spawn(async move { one.pages(random).await }));
+        let random = Random((seed << 16) + (index << 8) + WRITERS + 1);
+        tasks.push(tokio::spawn(Arc::clone(&all[index as usize]).joins(random)));
     }
     let begun = Instant::now();
     let storm = STORM * u32::try_from(number(SCALE_VARIABLE).unwrap_or(1)).unwrap();
@@ -299,9 +312,9 @@ async fn settled(all: &[Arc<One>]) {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let process = &all[0].process;
         let windows = process.directory().await;
-        let is_busy = windows
-            .iter()
-            .any(|window| window.is_being_cut() || window.is_to_be_cleared());
+        let is_busy = windows.iter().any(|window| {
+            window.is_being_cut() || window.is_to_be_cleared() || window.inner_edge().is_some()
+        });
         let fullest = if is_busy {
             0
         } else {

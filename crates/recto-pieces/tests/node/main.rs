@@ -18,6 +18,7 @@ mod cuts;
 #[path = "../simulation/history.rs"]
 mod history;
 mod hot;
+mod joins;
 #[path = "../../../recto-jobs/tests/common/keyspace.rs"]
 mod keyspace;
 mod load;

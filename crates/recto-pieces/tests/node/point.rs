@@ -31,6 +31,8 @@ pub(crate) enum Call {
 pub(crate) enum Does {
     /// Splits the partition, and clears old buckets.
     Cut,
+    /// Joins all buckets of a split partition, and clears old buckets.
+    Join,
     /// Puts a row.
     Put,
     /// Overwrites one column of an existing row.
@@ -44,7 +46,7 @@ pub(crate) enum Does {
 use Call::{Directory, Page, Range, Root, Rows, Samples};
 
 /// All points at which the tests interrupt a process.
-pub(crate) const POINTS: [Point; 16] = [
+pub(crate) const POINTS: [Point; 24] = [
     point("mark-root", Does::Cut, &[Root]),
     point("takes-deletions", Does::Cut, &[Directory]),
     point("takes-writes", Does::Cut, &[Directory, Directory]),
@@ -69,6 +71,22 @@ pub(crate) const POINTS: [Point; 16] = [
     point("deletes-what-was-left", Does::Cut, &[Range]),
     point("deletes-in-the-middle", Does::Cut, &[Range, Range]),
     point("is-cleared", Does::Cut, &[Range, Directory]),
+    point("join-takes-deletions", Does::Join, &[Directory]),
+    point("join-takes-writes", Does::Join, &[Directory, Directory]),
+    point("join-copies", Does::Join, &[Directory, Directory, Rows]),
+    point(
+        "join-is-read",
+        Does::Join,
+        &[Directory, Directory, Rows, Directory],
+    ),
+    point(
+        "join-is-left",
+        Does::Join,
+        &[Directory, Directory, Rows, Directory, Directory],
+    ),
+    point("join-deletes-in-the-middle", Does::Join, &[Range, Range]),
+    point("join-is-cleared", Does::Join, &[Range, Directory]),
+    point("join-removes-edges", Does::Join, &[Range, Directory, Directory]),
     point("put", Does::Put, &[Rows]),
     point("patch", Does::Patch, &[Rows]),
     point("delete", Does::Delete, &[Rows]),

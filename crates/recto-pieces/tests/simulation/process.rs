@@ -177,6 +177,15 @@ impl Process {
             });
             return;
         }
+        let parts = self.parts.clone();
+        self.spawn(async move {
+            loop {
+                tokio::time::sleep(parts.random.millis(4_000)).await;
+                let (first, count) = (parts.random.below(100), parts.random.below(4));
+                let joined = parts.partition.join_any(first as usize, count as usize);
+                let _ = joined.await;
+            }
+        });
         for _ in 0..2 {
             let parts = self.parts.clone();
             self.spawn(async move {

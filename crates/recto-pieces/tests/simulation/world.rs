@@ -166,15 +166,15 @@ fn clocks(start: Instant, random: &Random, role: Role, broken: Option<Broken>) -
     clocks
 }
 
-/// Waits until no split is unfinished, all old buckets are cleared, no bucket has enough samples for a split, and every
-/// row that must have a sample has one.
+/// Waits until no split or join is unfinished, all old buckets are cleared, all inner edges are removed, no bucket has
+/// enough samples for a split, and every row that must have a sample has one.
 async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
     let mut stands = String::new();
     for _ in 0..CALM_ROUNDS {
         last.look().await?;
         tokio::time::sleep(CALM).await;
         let directory = last.directory().await?;
-        if directory.is_being_cut() || directory.is_to_be_cleared() {
+        if directory.is_being_cut() || directory.is_to_be_cleared() || directory.inner_edge().is_some() {
             stands = format!("{directory:?}");
             continue;
         }

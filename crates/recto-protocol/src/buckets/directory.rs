@@ -3,7 +3,7 @@
 //! A range map is a sorted list of [ranges](Piece), which contain each key exactly once: each range ends where the next
 //! one begins. Without a range map, all keys are in bucket 0.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::buckets::limits::{
@@ -360,16 +360,7 @@ impl Directory {
         self.pieces.iter().any(|piece| !piece.roles.old.is_empty())
     }
 
-    /// Returns the ranges that differ from `before`. A conditional write stores only these ranges
-    /// and the columns that all ranges share.
-    pub fn changed_since(&self, before: &Self) -> Vec<&Piece> {
-        let before: BTreeMap<_, _> = before.pieces.iter().map(|piece| (&piece.start, piece)).collect();
-        let is_new = |piece: &&Piece| before.get(&piece.start) != Some(piece);
-        self.pieces.iter().filter(is_new).collect()
-    }
-
-    /// Checks that `self` is a valid range map, or a valid window of one that contains the key
-    /// `from`.
+    /// Checks that this is a valid range map, or a valid window of a range map that contains the key `from`.
     pub(crate) fn check(&self, from: &[u8]) -> Result<(), Damage> {
         let first = self.pieces.first().ok_or(Damage::Empty)?;
         if self.pieces.len() > MAX_WINDOW_PIECES {
@@ -435,7 +426,19 @@ impl Directory {
         }
     }
 
-    /// Returns whether a join left edges between ranges of one bucket that can be removed now.
+    /// Returns the first edge that a join left between two ranges, if its removal may be due.
+    pub fn inner_edge(&self) -> Option<&Key> {
+        let is_inner = |pair: &&[Piece]| {
+            pair[0].roles.read == pair[1].roles.read
+                && pair[0].sampling == pair[1].sampling
+                && pair
+                    .iter()
+                    .all(|piece| piece.roles.is_at_rest() && piece.roles.old.is_empty())
+        };
+        self.pieces.windows(2).find(is_inner).map(|pair| &pair[1].start)
+    }
+
+    /// Returns whether the range map has edges that a join left, and that can be removed now.
     /// [`Clearing`](crate::buckets::Clearing) removes them.
     pub fn has_inner_edges(&self, protocol: Protocol) -> bool {
         self.without_inner_edges(protocol).is_some()
@@ -465,7 +468,7 @@ impl Run {
 }
 
 impl Piece {
-    fn check(&self, next: Bucket) -> Result<(), Damage> {
+    pub(crate) fn check(&self, next: Bucket) -> Result<(), Damage> {
         let (roles, start) = (&self.roles, &self.start);
         if start.len() > MAX_EDGE_BYTES {
             return Err(Damage::LongEdge(start.len()));

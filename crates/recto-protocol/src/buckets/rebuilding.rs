@@ -12,7 +12,8 @@ use crate::buckets::limits::{MAX_EDGE_BYTES, MAX_NUMBER, MAX_WINDOW_PIECES, Prot
 use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::sampling::Sampling;
 use crate::buckets::stored::{
-    PieceColumns, StaticColumns, StoredDirectory, StoredError, piece_columns, read_directory, static_columns,
+    Ends, PieceColumns, StaticColumns, StoredDirectory, StoredError, piece_columns, read_directory,
+    read_piece_alone, static_columns,
 };
 
 /// Gap between the greatest id of an existing bucket and the next assigned id, if the stored next
@@ -81,7 +82,7 @@ impl Remains {
                 .ok_or_else(|| missing("longest lifetime of cached copies"))?,
             floor: self.floor.clone(),
         };
-        let pieces = self.pieces.iter().map(|piece| piece.columns.clone());
+        let pieces = self.live_pieces().map(|piece| piece.columns.clone());
         let pieces: Option<Vec<PieceColumns>> = pieces.collect();
         let pieces = pieces.ok_or_else(|| missing("columns of a key range"))?;
         let mut whole: Option<Directory> = None;
@@ -131,15 +132,15 @@ impl Remains {
             floor: self.floor.clone(),
         };
         let mut pieces = Vec::new();
-        for remains in self.pieces.iter().filter(|one| one.start.len() <= MAX_EDGE_BYTES) {
-            pieces.push(remains.piece(&shared, sampling)?);
+        for remains in self.live_pieces().filter(|one| one.start.len() <= MAX_EDGE_BYTES) {
+            pieces.push(remains.piece(sampling)?);
         }
         // Decode the retention bound separately, so that a damaged bound is an error even if the
         // range map has no ranges.
         let floor = read_directory(
             StoredDirectory {
                 shared,
-                pieces: vec![piece_columns(&at_rest(Key::new(), Bucket(0), sampling))],
+                pieces: vec![piece_columns(&at_rest(Key::new(), Bucket(0), sampling), None)],
                 end: None,
             },
             &[],
@@ -166,7 +167,23 @@ impl Remains {
         })
     }
 
-    /// Returns an id for the next new bucket that is greater than all ids that were ever assigned.
+    /// Returns the rows of ranges that were not removed.
+    fn live_pieces(&self) -> impl Iterator<Item = &PieceRemains> {
+        let mut ends = Ends::default();
+        let is_live = move |piece: &&PieceRemains| ends.continues(&piece.start, piece.columns.as_ref());
+        self.pieces.iter().filter(is_live)
+    }
+
+    /// Returns the starts of the removed ranges whose rows are there again: a node of Cassandra missed the removal,
+    /// and was not repaired in time.
+    pub fn returned(&self) -> Vec<Key> {
+        let mut ends = Ends::default();
+        let is_removed = |piece: &&PieceRemains| !ends.continues(&piece.start, piece.columns.as_ref());
+        let removed = self.pieces.iter().filter(is_removed);
+        removed.map(|piece| piece.start.clone()).collect()
+    }
+
+    /// Returns a number for the next new bucket that is greater than all numbers that were assigned.
     fn next_number(&self, pieces: &[(Piece, bool)], held: &[HeldBucket]) -> Bucket {
         let known = self.next_bucket.and_then(|next| u64::try_from(next).ok());
         let known = known.filter(|next| (1..MAX_NUMBER - UNKNOWN_NUMBERS).contains(next));
@@ -184,22 +201,11 @@ impl Remains {
 }
 
 impl PieceRemains {
-    /// Returns the readable part of the range, and true if the bucket that is read is known.
-    fn piece(&self, shared: &StaticColumns, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
-        let alone = |columns: &PieceColumns| {
-            let stored = StoredDirectory {
-                shared: shared.clone(),
-                pieces: vec![columns.clone()],
-                end: None,
-            };
-            read_directory(stored, &self.start)
-        };
-        match self.columns.as_ref().map(alone) {
-            Some(Ok(mut read)) => {
-                if let Some(piece) = read.pieces.pop() {
-                    return Ok((piece, true));
-                }
-            }
+    /// Returns the readable part of the range, and whether the bucket that is read is known.
+    fn piece(&self, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
+        match self.columns.clone().map(read_piece_alone) {
+            Some(Ok(piece)) if piece.check(Bucket(MAX_NUMBER)).is_ok() => return Ok((piece, true)),
+            Some(Ok(_)) => {}
             Some(Err(error @ StoredError::UnknownVersion { .. })) => return Err(error),
             Some(Err(_)) | None => {}
         }
@@ -321,8 +327,8 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
 impl From<&Directory> for Remains {
     fn from(directory: &Directory) -> Self {
         let shared = static_columns(directory);
-        let piece = |piece: &Piece| {
-            let columns = piece_columns(piece);
+        let piece = |(span, piece): (Span, &Piece)| {
+            let columns = piece_columns(piece, span.end.as_ref());
             PieceRemains {
                 start: columns.start.clone(),
                 bucket: Some(columns.bucket),
@@ -335,7 +341,7 @@ impl From<&Directory> for Remains {
             life_ms: Some(shared.life_ms),
             longest_ms: Some(shared.longest_ms),
             floor: shared.floor,
-            pieces: directory.pieces.iter().map(piece).collect(),
+            pieces: directory.spans().map(piece).collect(),
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Join {
     pub pieces: Vec<(Key, Bucket)>,
     /// Sampling parameters of the new bucket.
     pub sampling: Sampling,
+    /// Content of each range, in the order of the ranges. An empty list: the content of no range is known.
+    pub figures: Vec<Figures>,
 }
 
 impl Join {
@@ -286,8 +288,9 @@ impl Directory {
         let mut next = self.next();
         next.pieces.clone_from(&self.pieces);
         let bucket = next.new_bucket();
-        for piece in &mut next.pieces[from..to] {
+        for (index, piece) in next.pieces[from..to].iter_mut().enumerate() {
             piece.gives_bucket(bucket, join.sampling, protocol);
+            piece.figures = join.figures.get(index).copied();
         }
         next.life_ms = protocol.short_life_ms.min(self.life_ms);
         Some(next)

@@ -12,13 +12,18 @@ use crate::buckets::limits::{LONG_LIFE_MS, MAX_FURTHER_BUCKETS, MAX_NUMBER};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::sampling::Sampling;
 
-/// Format version of the column `further`: the buckets of a range that are not read.
-pub const FURTHER_FORMAT_VERSION: u8 = 1;
-/// Format version of the column `floor`: the retention bound (rows beyond it are deleted).
+/// Version of the format of the column `further`: buckets of a range that are not read, and the end of the
+/// range. Version 1 has no end.
+pub const FURTHER_FORMAT_VERSION: u8 = 2;
+/// Version of the format of the column `floor`: the retention bound.
 pub const FLOOR_FORMAT_VERSION: u8 = 1;
 
 const KEPT_AFTER: u8 = 0;
 const KEPT_BEFORE: u8 = 1;
+/// The range is the last one of its partition.
+const ENDS_NOWHERE: u8 = 0;
+/// The range ends at the key that follows.
+const ENDS_AT: u8 = 1;
 
 /// Reason why a stored range map (which bucket holds which keys) cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +89,8 @@ pub struct PieceColumns {
     pub start: Key,
     /// `bucket`: id of the bucket that is read.
     pub bucket: i64,
-    /// `further`: encoded ids of the range's other buckets, by role; null: there are none.
+    /// `further`: the other buckets, and the end of the range; null: the range has no other buckets, and its
+    /// end is unknown.
     pub further: Option<Vec<u8>>,
     /// `unit` and `mean`: sampling parameters of the bucket that is read, in bytes.
     pub sampling: [i64; 2],
@@ -125,8 +131,59 @@ pub fn static_columns(directory: &Directory) -> StaticColumns {
     }
 }
 
-/// Returns the columns of the row of a range.
-pub fn piece_columns(piece: &Piece) -> PieceColumns {
+/// End of a range, as its row has it. A reader compares it with the start of the next row, and so recognizes the
+/// rows of ranges that a join or a retention bound removed. A node of Cassandra brings back such a row if it
+/// misses the removal and is not repaired in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum StoredEnd {
+    /// The row was written before rows had ends.
+    Unknown,
+    /// The range ends at this key, exclusive.
+    At(Key),
+    /// The range is the last one of its partition.
+    Nowhere,
+}
+
+impl StoredEnd {
+    fn of(columns: &PieceColumns) -> Self {
+        let decoded = decode_further(columns.further.as_deref());
+        decoded.map_or(Self::Unknown, |(_, end)| end)
+    }
+
+    /// Returns whether the range contains a key behind its start.
+    fn is_behind(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::At(end) => key < end.as_slice(),
+            Self::Nowhere => true,
+        }
+    }
+}
+
+/// Ends of the rows of a range map, one row after the other. It recognizes rows of removed ranges.
+#[derive(Debug)]
+pub struct Ends(StoredEnd);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self(StoredEnd::Unknown)
+    }
+}
+
+impl Ends {
+    /// Continues with the next row. Returns false if its range was removed: the range before it contains the
+    /// start. A row with unreadable columns counts as one whose end is unknown.
+    pub fn continues(&mut self, start: &[u8], columns: Option<&PieceColumns>) -> bool {
+        let is_there = !self.0.is_behind(start);
+        if is_there {
+            self.0 = columns.map_or(StoredEnd::Unknown, StoredEnd::of);
+        }
+        is_there
+    }
+}
+
+/// Returns the columns of the row of a range that ends at `end`; `None`: it is the last range.
+pub fn piece_columns(piece: &Piece, end: Option<&Key>) -> PieceColumns {
     let figures = piece.figures.map(|figures| {
         let Figures {
             rows,
@@ -139,14 +196,15 @@ pub fn piece_columns(piece: &Piece) -> PieceColumns {
     PieceColumns {
         start: piece.start.clone(),
         bucket: column(piece.roles.read.0),
-        further: encode_further(&piece.roles),
+        further: Some(encode_further(&piece.roles, end)),
         sampling: sampling_columns(piece.sampling),
         next_sampling: piece.next_sampling.map(sampling_columns),
         figures,
     }
 }
 
-/// Decodes a range map, or the window of it that contains the key `from`.
+/// Decodes the range map of these columns, or the window of it that contains the key `from`. Leaves out the rows
+/// of removed ranges.
 ///
 /// # Errors
 /// A column has an unsupported format version, or the columns are not a valid range map.
@@ -156,25 +214,63 @@ pub fn read_directory(stored: StoredDirectory, from: &[u8]) -> Result<Directory,
     if life_ms < 1 || longest_ms < life_ms || longest_ms > column(LONG_LIFE_MS) {
         return Err(Damage::Life { life_ms, longest_ms }.into());
     }
-    let pieces: Result<_, StoredError> = stored.pieces.into_iter().map(read_piece).collect();
+    let (pieces, end) = read_pieces(stored.pieces, stored.end)?;
     let directory = Directory {
         version: number("version", shared.version)?,
         next_bucket: Bucket(number("next bucket", shared.next_bucket)?),
         life_ms: life_ms.unsigned_abs(),
         longest_ms: longest_ms.unsigned_abs(),
         floor: shared.floor.map(decode_floor).transpose()?,
-        pieces: pieces?,
-        end: stored.end,
+        pieces,
+        end,
     };
     directory.check(from)?;
     Ok(directory)
 }
 
-fn read_piece(columns: PieceColumns) -> Result<Piece, StoredError> {
+/// Decodes the ranges of these rows, without those of removed ranges, and returns the end of the last one. `behind`
+/// is the start of the row behind them.
+fn read_pieces(
+    rows: Vec<PieceColumns>,
+    behind: Option<Key>,
+) -> Result<(Vec<Piece>, Option<Key>), StoredError> {
+    let (mut pieces, mut end) = (Vec::with_capacity(rows.len()), StoredEnd::Unknown);
+    for columns in rows {
+        if end.is_behind(&columns.start) {
+            continue;
+        }
+        check_no_gap(&end, Some(&columns.start))?;
+        let piece;
+        (piece, end) = read_piece(columns)?;
+        pieces.push(piece);
+    }
+    check_no_gap(&end, behind.as_ref())?;
+    let end = match end {
+        StoredEnd::Unknown => behind,
+        StoredEnd::Nowhere => None,
+        StoredEnd::At(end) => Some(end),
+    };
+    Ok((pieces, end))
+}
+
+/// Checks that a range begins where the range before it ends.
+fn check_no_gap(end: &StoredEnd, start: Option<&Key>) -> Result<(), Damage> {
+    match (end, start) {
+        (StoredEnd::At(end), Some(start)) if end < start => Err(Damage::Gap(start.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Decodes the row of a range.
+pub(crate) fn read_piece_alone(columns: PieceColumns) -> Result<Piece, StoredError> {
+    Ok(read_piece(columns)?.0)
+}
+
+fn read_piece(columns: PieceColumns) -> Result<(Piece, StoredEnd), StoredError> {
     let start = columns.start;
     let sampling = read_sampling(columns.sampling, &start)?;
     let next_sampling = columns.next_sampling.map(|next| read_sampling(next, &start));
-    let mut roles = decode_further(columns.further.as_deref())?;
+    let (mut roles, end) = decode_further(columns.further.as_deref())?;
     let bucket = u64::try_from(columns.bucket).ok();
     roles.read = Bucket(bucket.ok_or(Damage::Number {
         what: "bucket",
@@ -195,13 +291,14 @@ fn read_piece(columns: PieceColumns) -> Result<Piece, StoredError> {
             })
         }
     };
-    Ok(Piece {
+    let piece = Piece {
         start,
         roles,
         sampling,
         next_sampling: next_sampling.transpose()?,
         figures,
-    })
+    };
+    Ok((piece, end))
 }
 
 fn sampling_columns(sampling: Sampling) -> [i64; 2] {
@@ -229,25 +326,30 @@ fn column(number: u64) -> i64 {
     number.min(MAX_NUMBER).cast_signed()
 }
 
-fn encode_further(roles: &Roles) -> Option<Vec<u8>> {
-    let kinds = [&roles.writes, &roles.deletes, &roles.old];
-    if kinds.iter().all(|buckets| buckets.is_empty()) {
-        return None;
-    }
+fn encode_further(roles: &Roles, end: Option<&Key>) -> Vec<u8> {
     let mut bytes = vec![FURTHER_FORMAT_VERSION];
-    for buckets in kinds {
+    for buckets in [&roles.writes, &roles.deletes, &roles.old] {
         bytes.push(buckets.len() as u8);
         bytes.extend(buckets.iter().flat_map(|bucket| bucket.0.to_be_bytes()));
     }
-    Some(bytes)
+    match end {
+        None => bytes.push(ENDS_NOWHERE),
+        Some(end) => {
+            bytes.push(ENDS_AT);
+            bytes.extend(end);
+        }
+    }
+    bytes
 }
 
-fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
+fn decode_further(bytes: Option<&[u8]>) -> Result<(Roles, StoredEnd), StoredError> {
     const WHAT: &str = "additional buckets";
     let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
     let mut roles = Roles::default();
-    let Some(bytes) = bytes else { return Ok(roles) };
-    let mut rest = versioned(WHAT, FURTHER_FORMAT_VERSION, bytes)?;
+    let Some(bytes) = bytes else {
+        return Ok((roles, StoredEnd::Unknown));
+    };
+    let (version, mut rest) = versioned(WHAT, FURTHER_FORMAT_VERSION, bytes)?;
     for buckets in [&mut roles.writes, &mut roles.deletes, &mut roles.old] {
         let (count, after) = rest.split_first().ok_or_else(|| damaged("bytes are missing"))?;
         rest = after;
@@ -263,13 +365,17 @@ fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
                 .ok_or_else(|| damaged("they are not in order"))?;
         }
     }
-    if !rest.is_empty() {
-        return Err(damaged("bytes follow them"));
-    }
-    if roles.is_at_rest() && roles.old.is_empty() {
-        return Err(damaged("the list is empty, but not null"));
-    }
-    Ok(roles)
+    let end = match (version, rest) {
+        (1, []) if roles.is_at_rest() && roles.old.is_empty() => {
+            return Err(damaged("the list is empty, but not null"));
+        }
+        (1, []) => StoredEnd::Unknown,
+        (1, _) => return Err(damaged("bytes follow them")),
+        (_, [ENDS_NOWHERE]) => StoredEnd::Nowhere,
+        (_, [ENDS_AT, end @ ..]) if !end.is_empty() => StoredEnd::At(end.to_vec()),
+        _ => return Err(damaged("the end of the key range is not valid")),
+    };
+    Ok((roles, end))
 }
 
 /// Adds a bucket id; `None` if it is not greater than the ids in `buckets`.
@@ -282,7 +388,7 @@ fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
 
 fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
     const WHAT: &str = "retention bound";
-    let rest = versioned(WHAT, FLOOR_FORMAT_VERSION, &bytes)?;
+    let (_, rest) = versioned(WHAT, FLOOR_FORMAT_VERSION, &bytes)?;
     let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
     let (kept, at) = rest.split_first().ok_or_else(|| damaged("bytes are missing"))?;
     let kept = match *kept {
@@ -296,10 +402,10 @@ fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
     })
 }
 
-/// Checks the format version, which is the first byte, and returns the following bytes.
-fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [u8], StoredError> {
+/// Returns the version of encoded bytes, which is at most `newest`, and the bytes after it.
+fn versioned<'b>(what: &'static str, newest: u8, bytes: &'b [u8]) -> Result<(u8, &'b [u8]), StoredError> {
     match bytes.split_first() {
-        Some((version, rest)) if *version == known => Ok(rest),
+        Some((version, rest)) if (1..=newest).contains(version) => Ok((*version, rest)),
         Some((0, _)) | None => {
             let reason = "the version is invalid";
             Err(StoredError::Bytes { what, reason })

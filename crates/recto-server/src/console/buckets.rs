@@ -291,7 +291,8 @@ impl<'a> BucketsPageRequest<'a> {
                     th scope="col" { "From " span.dim { "(" (listed.order.join(", ")) ")" } }
                     th.number scope="col" { "Bytes" }
                     th.number scope="col" { "Rows" }
-                    th scope="col" { "Cut" }
+                    th.number scope="col" { "In old buckets" }
+                    th scope="col" { "Split" }
                 } }
                 tbody { @for (index, one) in listed.buckets.iter().enumerate() {
                     tr .here[is_here(listed, index)] {
@@ -299,6 +300,7 @@ impl<'a> BucketsPageRequest<'a> {
                         td { a href=(self.page_at(listed, one)) { (from(one)) } @if is_here(listed, index) { " " span.mark { "this page" } } }
                         td.number { @if one.too_large { strong.bad { (bytes_of(one.figures)) } } @else { (bytes_of(one.figures)) } }
                         td.number { (rows_of(one.figures)) }
+                        td.number { @if one.leftover.bytes > 0 { (bytes_of(one.leftover)) } }
                         td { (step(one)) }
                     }
                 } }

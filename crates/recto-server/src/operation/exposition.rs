@@ -306,6 +306,12 @@ impl fmt::Display for BucketText {
                 metrics.made,
             ),
             (
+                "recto_buckets_joined_total",
+                "counter",
+                "Key ranges that joins of this process moved to new buckets.",
+                metrics.joined,
+            ),
+            (
                 "recto_buckets_dropped_total",
                 "counter",
                 "Buckets that this process dropped because their retention ended.",

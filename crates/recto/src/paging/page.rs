@@ -171,12 +171,7 @@ impl Fetcher<'_> {
     async fn count(&self, count: Count, page: &RawPage, meter: &mut Meter) -> Result<RowCount> {
         let rows = page.rows.len();
         match count {
-            Count::Exact | Count::Estimate => {
-                let first = page.rows.rows.iter().next();
-                let first = first.map(|row| self.plan.position(row, Side::Before));
-                let begin = first.or_else(|| page.start.clone());
-                self.estimator(meter)?.estimate(begin.as_ref(), rows).await
-            }
+            Count::Exact | Count::Estimate => self.count_all(page, meter).await,
             Count::UpTo(limit) => {
                 let counted = self.count_up_to(limit, meter).await?;
                 Ok(RowCount {
@@ -185,6 +180,39 @@ impl Fetcher<'_> {
                 })
             }
         }
+    }
+
+    /// Counts or estimates the rows of the query. A page at an end of the list agrees with the result: no rows are
+    /// before the first page, and the last page ends at the total.
+    async fn count_all(&self, page: &RawPage, meter: &mut Meter) -> Result<RowCount> {
+        let (rows, lacks) = (page.rows.len() as u64, self.plan.sort_order.lacks.too_large);
+        let (is_first, is_last) = (page.before == Some(false), page.after == Some(false));
+        if is_first && is_last {
+            return Ok(RowCount {
+                total_size: rows,
+                total_size_error: lacks,
+                total_size_is_minimum: false,
+                offset: Some(0),
+                offset_error: Some(0),
+            });
+        }
+        let first = page.rows.rows.iter().next();
+        let first = first.map(|row| self.plan.position(row, Side::Before));
+        let begin = first
+            .or_else(|| page.start.clone())
+            .filter(|_| !is_first && !is_last);
+        let counted = self
+            .estimator(meter)?
+            .estimate(begin.as_ref(), rows as usize)
+            .await?;
+        if !is_last {
+            return Ok(counted);
+        }
+        Ok(RowCount {
+            offset: Some(counted.total_size - rows),
+            offset_error: Some(counted.total_size_error - lacks),
+            ..counted
+        })
     }
 
     /// Counts the rows of the query up to a limit. Reads base rows only if they decide which rows
@@ -285,6 +313,12 @@ impl Fetcher<'_> {
 
     /// Reads the page around the position where a share of the rows ends.
     async fn around_share(&self, share: Share, meter: &mut Meter) -> Result<RawPage> {
+        // The ends of a list need no estimate.
+        match share {
+            Share(0) => return self.one_way(None, Travel::Forward, meter).await,
+            Share::WHOLE => return self.one_way(None, Travel::Backward, meter).await,
+            _ => {}
+        }
         match self.estimator(meter)?.position(share).await? {
             Some(position) => self.around(&position, meter).await,
             None => self.one_way(None, Travel::Forward, meter).await,

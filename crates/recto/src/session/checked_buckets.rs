@@ -17,8 +17,8 @@ pub struct VerifiedBuckets {
     pub rows: u64,
     /// Number of buckets that have rows. If buckets have shards, the number of shards that have rows.
     pub buckets: u64,
-    /// Number of defects by kind: `damaged_directory`, `lost_directory`, `unregistered_bucket`, `unmarked_root`,
-    /// `half_done`, `stray`, `double`, `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. Kinds without
+    /// Number of defects by kind: `damaged_directory`, `returned_range`, `lost_directory`, `unregistered_bucket`,
+    /// `unmarked_root`, `half_done`, `stray`, `double`, `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. Kinds without
     /// defects are absent.
     pub found: BTreeMap<String, u64>,
     /// Number of buckets that are larger than their maximum size. They are not defects: `recto buckets --rebalance`

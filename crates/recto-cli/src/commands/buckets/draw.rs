@@ -41,6 +41,13 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
     columns.push(("largest", true, of_each(&|one| size(listed.target, one.largest))));
     columns.push(("bytes", true, of_each(&|one| least(one, bytes_of(one.figures)))));
     columns.push(("rows", true, of_each(&|one| least(one, rows_of(one.figures)))));
+    if partitions.iter().any(|one| one.leftover.bytes > 0) {
+        let leftover = |one: &BucketPartition| match one.leftover.bytes {
+            0 => String::new(),
+            _ => bytes_of(one.leftover),
+        };
+        columns.push(("in old buckets", true, of_each(&leftover)));
+    }
     if partitions.iter().any(|one| one.being_cut) {
         let cutting = |one: &BucketPartition| if one.being_cut { "yes" } else { "" }.to_owned();
         columns.push(("splitting", false, of_each(&cutting)));
@@ -95,6 +102,13 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
         columns.push(("split", false, of_each(&step)));
     }
     columns.push(figure(other));
+    if buckets.iter().any(|one| one.leftover.bytes > 0) {
+        let leftover = |one: &BucketStatus| match one.leftover.bytes {
+            0 => String::new(),
+            _ => bytes_of(one.leftover),
+        };
+        columns.push(("in old buckets", true, of_each(&leftover)));
+    }
     columns.push((
         "to before",
         false,
@@ -150,6 +164,10 @@ pub(super) fn rebalanced(
         duration(elapsed)
     ))?;
     let mut others = Vec::new();
+    if report.joined > 0 {
+        let joined = counted(report.joined, "key range was", "key ranges were");
+        others.push((Tone::Plain, format!("{joined} joined")));
+    }
     if report.deleted > 0 {
         let deleted = counted(
             report.deleted,
@@ -345,10 +363,10 @@ impl Shown {
     }
 }
 
-/// Prints a note that names the rows which estimated sizes do not include.
+/// Prints a note about the accuracy of estimated sizes.
 fn estimated(console: &mut Console) -> Result<()> {
     let line =
-        "not counted: rows that splits left behind (for up to an hour), and rows written during a split";
+        "sizes are estimates; while rows arrive faster than Recto splits, a bucket can pass the target";
     footer(&[line.to_owned()], console)
 }
 
@@ -411,6 +429,7 @@ mod tests {
             start: from.map(day).unwrap_or_default(),
             end: to.map(day),
             figures,
+            leftover: BucketFigures::default(),
             too_large: figures.bytes > 10_000_000,
             step: "at_rest".to_owned(),
             other: None,
@@ -418,6 +437,7 @@ mod tests {
         let cut = |mut bucket: BucketStatus, step: &str, other: u64| {
             step.clone_into(&mut bucket.step);
             bucket.other = Some(other);
+            bucket.leftover = bucket.figures;
             bucket
         };
         BucketList {
@@ -488,6 +508,7 @@ mod tests {
             partition: record(&json!({ "kind": kind, "site": 7 })),
             buckets,
             figures: figures(rows, rows * 500, 9),
+            leftover: BucketFigures::default(),
             largest: figures(largest / 500, largest, 40),
             too_large: u64::from(largest > 10_000_000),
             being_cut: kind == "door",
@@ -520,6 +541,7 @@ mod tests {
             partitions: 2,
             buckets: 12,
             created: 10,
+            joined: 64,
             completed: 1,
             too_large: 1,
             cleared: 0,

@@ -33,9 +33,10 @@ target, and `!` marks sizes over it. On Cassandra, sizes are estimates: in 95 of
 at most the number after ±. An embedded store keeps each partition whole, and shows the buckets that \
 Cassandra would have.
 
-On Cassandra, a process that has the store open splits buckets that are too large. --rebalance splits them \
-now, and completes interrupted splits. A split takes half a minute, and its leftovers are cleared an hour \
-later: --clear waits for that. On an embedded store, --rebalance deletes the records older than `keep`.";
+On Cassandra, a process that has the store open splits buckets that are too large, and joins those with few \
+rows. --rebalance does both now, and completes what was interrupted. A split or a join takes half a minute, \
+and its leftovers are cleared an hour later: --clear waits for that. On an embedded store, --rebalance \
+deletes the records older than `keep`.";
 
 /// Arguments of `recto buckets`.
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ pub(crate) struct BucketsArgs {
     #[arg(help = "Order values around which to list buckets, as a JSON array: '[\"2026-11-24T09:00:00Z\"]'")]
     #[arg(long, value_name = "VALUES", requires = "filter", conflicts_with_all = ["rebalance", "page_token"])]
     at: Option<String>,
-    /// Split buckets that are too large, in all partitions or in the partition of --filter
+    /// Split large buckets and join small ones, in all partitions or in the partition of --filter
     #[arg(long)]
     rebalance: bool,
     /// Wait up to an hour, and clear the leftovers of splits

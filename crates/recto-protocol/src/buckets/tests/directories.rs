@@ -84,17 +84,7 @@ fn below_a_floor_is_what_is_older() {
     assert!(floor(Kept::Before).hides(b"m") && !floor(Kept::Before).hides(b"l"));
 }
 
-#[test]
-fn only_what_was_changed_is_put() {
-    let before = directory(3, vec![piece(b"", 0), piece(b"c", 1)]);
-    let mut after = before.clone();
-    after.pieces.push(piece(b"f", 2));
-    after.pieces[0].roles.old = buckets(&[1]);
-    let changed: Vec<_> = after.changed_since(&before);
-    assert_eq!(changed, [&after.pieces[0], &after.pieces[2]]);
-}
-
-/// Returns damaged range maps (which bucket holds which keys) with the expected errors.
+/// Returns damaged range maps with the expected errors.
 fn damages() -> Vec<(Directory, Damage)> {
     let whole = || directory(5, vec![piece(b"", 0), piece(b"c", 1), piece(b"f", 2)]);
     let spoilt = |spoil: &dyn Fn(&mut Directory)| {

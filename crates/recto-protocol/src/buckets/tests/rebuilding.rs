@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::stored::columns_of;
 use super::{SAMPLING, directory, piece};
 use crate::buckets::stored::{piece_columns, read_directory, static_columns};
 use crate::buckets::{
@@ -24,7 +25,7 @@ fn rebuilt(remains: &Remains, held: &[HeldBucket]) -> Directory {
     let rebuilt = rebuilt.unwrap();
     let stored = StoredDirectory {
         shared: static_columns(&rebuilt),
-        pieces: rebuilt.pieces.iter().map(piece_columns).collect(),
+        pieces: columns_of(&rebuilt),
         end: None,
     };
     assert_eq!(read_directory(stored, &[]).as_ref(), Ok(&rebuilt));
@@ -158,7 +159,7 @@ fn rejects_range_maps_of_newer_releases() {
     let (whole, held) = whole();
     let refused = |remains: &Remains| remains.rebuilt(&held, SAMPLING, VERSION, Protocol::default());
     let mut remains = Remains::from(&whole);
-    remains.pieces[2].columns.as_mut().unwrap().further = Some(vec![2, 0]);
+    remains.pieces[2].columns.as_mut().unwrap().further = Some(vec![3, 0]);
     assert!(matches!(
         refused(&remains),
         Err(StoredError::UnknownVersion { .. })
@@ -178,7 +179,8 @@ fn rejects_range_maps_of_newer_releases() {
 
 impl PieceRemains {
     fn from_bucket(start: &[u8], bucket: u64) -> Self {
-        let columns = piece_columns(&piece(start, bucket));
+        let mut columns = piece_columns(&piece(start, bucket), None);
+        columns.further = None;
         Self {
             start: start.to_vec(),
             bucket: Some(columns.bucket),

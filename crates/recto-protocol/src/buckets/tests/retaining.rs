@@ -388,6 +388,7 @@ impl Drops {
                 .map(|piece| (piece.start.clone(), piece.roles.read))
                 .collect(),
             sampling: SAMPLING,
+            figures: Vec::new(),
         };
         let machine = Splitting::new([], true, Room::default(), self.protocol());
         let mut machine = machine.with_joins([join]);

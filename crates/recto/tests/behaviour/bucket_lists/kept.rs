@@ -152,7 +152,10 @@ async fn buckets_go_that_are_too_old() {
                 .await
                 .unwrap();
             // All days before day 7 are deleted, unless the background task deleted them first.
-            assert!((4 * 24..=7 * 24).contains(&report.deleted), "{bound} {of} {report:?}");
+            assert!(
+                (4 * 24..=7 * 24).contains(&report.deleted),
+                "{bound} {of} {report:?}"
+            );
             let hours = kept.hours(of).await;
             assert_eq!(hours.first(), Some(&(7 * 24)), "{bound} {of}");
             let filter = if of == "newest" { r#"stream = "a""# } else { "" };

@@ -1,0 +1,444 @@
+//! Join policy: finds adjacent key ranges whose rows fit into one bucket, and moves them there. Also replaces a
+//! bucket that is full of tombstones (markers of deleted rows, which each read passes) by a new one.
+//!
+//! A page that reads several buckets for few rows queues the check of a window, as does a page that passes many
+//! tombstones. `docs/design/buckets.md`, "Joins", has the protocol.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::{Bound, Slice};
+use recto_protocol::buckets::limits::MAX_JOINED_PIECES;
+use recto_protocol::buckets::{Bucket, Directory, Figures, Floor, Join, Key, Piece, Span};
+use recto_store::{RowsRead, Stamp};
+
+use crate::copying::{clustering_of, slice_of, whole_row};
+use crate::error::Result;
+use crate::holding::bytes_of;
+use crate::limits::{
+    JOIN_PAUSE, JOIN_QUIET, MAX_CUT_ROUNDS, MAX_JOIN_PAUSES, MAX_PATIENT_PAUSE, MAX_PIECES_AT_ONCE,
+    MAX_STEP_TIME,
+};
+use crate::notices::Notice;
+use crate::place::{PieceStore, Place, PlaceId};
+use crate::splitter::Changes;
+use crate::tables::{BucketSize, PiecedTable};
+
+/// Minimum number of buckets of a page after which their joins are checked. The bucket in the middle was read as a
+/// whole.
+const MIN_SPARSE_BUCKETS: usize = 3;
+/// Divisor of the maximum size of a bucket: joined key ranges have at most this part of it. A bucket is split at
+/// one and a half times its size, so that joins and splits do not alternate.
+const JOINED_PART: u64 = 2;
+
+/// Reason to check the joins of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JoinReason {
+    /// Several buckets have few rows.
+    FewRows,
+    /// A read of the bucket that has the key passed many tombstones.
+    Tombstones,
+}
+
+/// Windows of range maps that were checked without a result. They are not checked again for some time.
+#[derive(Debug, Default)]
+pub(crate) struct JoinPauses {
+    /// Span of each window, and the end of its pause by the monotonic clock.
+    windows: Mutex<BTreeMap<PlaceId, Vec<(Span, u64)>>>,
+}
+
+impl JoinPauses {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PlaceId, Vec<(Span, u64)>>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, place: &PlaceId, span: Span, (now_nanos, pause): (u64, Duration)) {
+        let mut windows = self.lock();
+        if windows.len() >= MAX_JOIN_PAUSES {
+            windows.clear();
+        }
+        let of_place = windows.entry(Arc::clone(place)).or_default();
+        of_place.retain(|(_, end_nanos)| *end_nanos > now_nanos);
+        let pause_nanos = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        of_place.push((span, now_nanos.saturating_add(pause_nanos)));
+    }
+
+    fn covers(&self, place: &PlaceId, key: &[u8], now_nanos: u64) -> bool {
+        let windows = self.lock();
+        let mut of_place = windows.get(place).into_iter().flatten();
+        of_place.any(|(span, end_nanos)| *end_nanos > now_nanos && span.has(key))
+    }
+}
+
+/// Adjacent key ranges that are joined.
+#[derive(Debug, Default)]
+struct Group {
+    pieces: Vec<(Span, Piece)>,
+    content: Figures,
+    buckets: usize,
+}
+
+/// Adjacent key ranges with one bucket, and their content as the samples show it.
+struct Run {
+    pieces: Vec<(Span, Piece)>,
+    content: Figures,
+    /// False if the run cannot be joined now.
+    is_ready: bool,
+}
+
+impl PieceStore {
+    /// Queues a check of the joins around the first bucket that a page read, if the page shows a reason for it.
+    pub(crate) fn note_page(&self, place: &Arc<Place>, first: &[u8], read: &RowsRead) {
+        let mut buckets = read.buckets.asked.clone();
+        buckets.sort_unstable();
+        buckets.dedup();
+        let is_sparse = buckets.len() >= MIN_SPARSE_BUCKETS;
+        let notice = if is_sparse && has_few_rows(&place.pieced, read) {
+            Notice::Sparse
+        } else if !is_sparse && read.tombstones > 0 {
+            Notice::Tombstones
+        } else {
+            return;
+        };
+        // If the page read two buckets, the tombstones are more likely in the second one: a page reads on because of
+        // them.
+        let table = &place.pieced.table;
+        let last = read.rows.iter().next_back().filter(|_| !is_sparse);
+        let last = last.and_then(|row| place.key(&clustering_of(table, row)).ok());
+        let key = last.as_deref().unwrap_or(first);
+        let now_nanos = self.environment.monotonic_nanos();
+        if !self.pauses.covers(&place.id, key, now_nanos) {
+            self.notices.add(place, notice, key);
+        }
+    }
+
+    /// Makes the joins that are due in the window around a key. Returns the number of joined key ranges.
+    ///
+    /// # Errors
+    /// The range map, the samples or the rows cannot be read in time, or a row is damaged: then no range is
+    /// joined, because the rows could not be copied.
+    pub(crate) async fn join(&self, place: &Arc<Place>, key: &Key, reason: JoinReason) -> Result<usize> {
+        let (directory, joins) = self.due_joins(place, key, reason).await?;
+        let pause = match &joins {
+            None => Some(MAX_PATIENT_PAUSE),
+            Some(joins) if joins.is_empty() || reason == JoinReason::Tombstones => Some(JOIN_PAUSE),
+            Some(_) => None,
+        };
+        if let Some(pause) = pause {
+            let pause = (self.environment.monotonic_nanos(), pause);
+            self.pauses.begin(&place.id, span_of_window(&directory), pause);
+        }
+        let joins = joins.unwrap_or_default();
+        if joins.is_empty() {
+            return Ok(0);
+        }
+        let count = joins.iter().map(|join| join.pieces.len()).sum();
+        let changes = Changes {
+            joins,
+            ..Changes::default()
+        };
+        let is_made = self.split(place, key, directory, changes).await?;
+        Ok(if is_made { count } else { 0 })
+    }
+
+    /// Makes the joins that are due in all windows. Returns the number of joined key ranges.
+    ///
+    /// # Errors
+    /// As for [`join`](Self::join). Completed joins stay.
+    pub(crate) async fn join_all(&self, place: &Arc<Place>) -> Result<usize> {
+        let (mut joined, mut next) = (0, Some(Key::new()));
+        while let Some(key) = next {
+            for _ in 0..MAX_CUT_ROUNDS {
+                // Wait for the changes of other processes, and of the background task of this one.
+                let directory = self.at_rest(place, &key).await?;
+                if directory.is_some_and(|directory| self.is_hot(&directory)) {
+                    self.calm(place, &key).await?;
+                }
+                match self.join(place, &key, JoinReason::FewRows).await? {
+                    0 => break,
+                    count => joined += count,
+                }
+            }
+            let deadline = self.deadline(MAX_STEP_TIME);
+            next = self.read_around(place, &key, deadline).await?.0.end;
+        }
+        Ok(joined)
+    }
+
+    /// Returns the window around a key, and the joins that are due in it; `None` if no joins can be made now.
+    async fn due_joins(
+        &self,
+        place: &Arc<Place>,
+        key: &Key,
+        reason: JoinReason,
+    ) -> Result<(Directory, Option<Vec<Join>>)> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let (directory, tombstones) = self.read_around(place, key, deadline).await?;
+        // Each removed edge leaves a tombstone in the range map, so make no joins while there are many.
+        let is_busy = self.is_hot(&directory) || directory.is_being_cut();
+        if place.pieced.times.is_some() || tombstones > 0 || is_busy {
+            return Ok((directory, None));
+        }
+        let mut joins = Vec::new();
+        for group in self.groups(place, &directory, reason).await? {
+            let has_key = group.pieces.iter().any(|(span, _)| span.has(key));
+            let is_due = group.buckets > 1 || (has_key && reason == JoinReason::Tombstones);
+            if is_due && let Some(join) = self.checked_join(place, &group).await? {
+                joins.push(join);
+            }
+        }
+        Ok((directory, Some(joins)))
+    }
+
+    /// Returns whether splits are expected: then cached range maps have a short lifetime.
+    fn is_hot(&self, directory: &Directory) -> bool {
+        directory.version > 0 && directory.life_ms < self.protocol.long_life_ms
+    }
+
+    /// Divides a window into groups whose rows fit into one bucket.
+    async fn groups(
+        &self,
+        place: &Arc<Place>,
+        directory: &Directory,
+        reason: JoinReason,
+    ) -> Result<Vec<Group>> {
+        let steps = match &place.pieced.keep {
+            Some(keep) => keep.steps(self.clock().wall_ms)?,
+            None => Vec::new(),
+        };
+        let runs = runs_of(directory).into_iter();
+        let runs: Vec<_> = runs.map(|run| self.run(place, directory, run, reason)).collect();
+        let mut runs = stream::iter(runs).buffered(MAX_PIECES_AT_ONCE);
+        let (mut groups, mut group) = (Vec::new(), Group::default());
+        while let Some(run) = runs.try_next().await? {
+            if !run.is_ready || !group.has_room(&run, place.pieced.size, &steps) {
+                groups.push(std::mem::take(&mut group));
+            }
+            if run.is_ready {
+                group.add(run);
+            }
+        }
+        groups.push(group);
+        Ok(groups)
+    }
+
+    /// Returns adjacent key ranges of one bucket with their content.
+    async fn run(
+        &self,
+        place: &Arc<Place>,
+        directory: &Directory,
+        pieces: Vec<(Span, Piece)>,
+        reason: JoinReason,
+    ) -> Result<Run> {
+        // A range that is about to be deleted is not joined: its old buckets would delay the deletion.
+        let wanted = place.pieced.floor(self.environment.now_micros())?;
+        let kept = [directory.floor.as_ref(), wanted.as_ref()].map(|floor| floor.map(Floor::kept_span));
+        let is_kept = |span: &Span| {
+            kept.iter()
+                .flatten()
+                .all(|kept| kept.common(span).as_ref() == Some(span))
+        };
+        let is_ready = |(span, piece): &(Span, Piece)| piece.roles.is_at_rest() && is_kept(span);
+        let mut run = Run {
+            is_ready: pieces.iter().all(is_ready) && is_whole(directory, &pieces),
+            pieces,
+            content: Figures::default(),
+        };
+        let Some(((first, piece), (last, _))) = run.pieces.first().zip(run.pieces.last()) else {
+            return Ok(run);
+        };
+        if run.is_ready {
+            let span = Span {
+                start: first.start.clone(),
+                end: last.end.clone(),
+            };
+            let deadline = self.deadline(MAX_STEP_TIME);
+            let samples = self.samples(place, piece.roles.read, &span, deadline).await?;
+            run.content = piece.sampling.estimate(samples.iter().map(|dated| &dated.sample));
+            // Rows that arrive fill the bucket again. Tombstones slow down each page, so they do not wait.
+            let quiet_ms = i64::try_from(JOIN_QUIET.as_millis()).unwrap_or(i64::MAX);
+            let quiet_since_ms = self.clock().wall_ms.saturating_sub(quiet_ms);
+            let is_quiet = samples.iter().all(|dated| dated.at_ms() < quiet_since_ms);
+            run.is_ready = is_quiet || reason == JoinReason::Tombstones;
+        }
+        Ok(run)
+    }
+
+    /// Reads all rows of a group, and returns the join; `None` if the group has more rows than its samples
+    /// suggest.
+    async fn checked_join(&self, place: &Arc<Place>, group: &Group) -> Result<Option<Join>> {
+        let stored = self.as_stored(place).await?;
+        let (mut all, mut figures) = (Figures::default(), Vec::new());
+        for (span, piece) in &group.pieces {
+            let fit = |content| group.fits(place.pieced.size, all.plus(content));
+            let content = self.content(&stored, piece.roles.read, span, &fit).await?;
+            all = all.plus(content);
+            figures.push(content);
+            if !group.fits(place.pieced.size, all) {
+                return Ok(None);
+            }
+        }
+        let mean = all.bytes.checked_div(all.rows);
+        let mean = mean.or(group.pieces.first().map(|(_, piece)| piece.sampling.mean));
+        let starts = group.pieces.iter();
+        let starts = starts.map(|(span, piece)| (span.start.clone(), piece.roles.read));
+        Ok(Some(Join {
+            pieces: starts.collect(),
+            sampling: place.pieced.next_sampling(mean.unwrap_or(1)),
+            figures,
+        }))
+    }
+
+    /// Counts the rows of a bucket within a span, and checks that they can be copied. Stops when they do not fit.
+    async fn content(
+        &self,
+        place: &Place,
+        bucket: Bucket,
+        span: &Span,
+        fit: &(dyn Fn(Figures) -> bool + Send + Sync),
+    ) -> Result<Figures> {
+        let mut content = Figures::default();
+        for shard in place.pieced.shards.all() {
+            let mut slice: Slice = slice_of(place, (bucket, shard), span)?;
+            loop {
+                // Ignore the result: only a closed semaphore returns an error, and this one is never closed.
+                let _turn = self.copying.acquire().await;
+                let read = self.read_rows(&slice).await?;
+                for (row, stamp) in read.rows.iter().zip(&read.stamps) {
+                    whole_row(&place.pieced.table, row, Stamp(*stamp))?;
+                    content.rows += 1;
+                    content.bytes += bytes_of(&place.pieced, row);
+                }
+                let last = read.rows.iter().next_back().filter(|_| !read.exhausted);
+                match last {
+                    Some(last) if fit(content) => {
+                        slice.from = Bound::After(clustering_of(&place.pieced.table, last));
+                    }
+                    _ => break,
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(content)
+    }
+}
+
+#[cfg(feature = "testing")]
+impl crate::Partition {
+    /// Joins the key ranges of `count` adjacent buckets, from the bucket at the index `first`, whatever they contain.
+    /// Both numbers are taken modulo the number of buckets. Does nothing if a split or a join is under way.
+    ///
+    /// # Errors
+    /// The range map or the rows cannot be read or written in time.
+    pub async fn join_any(&self, first: usize, count: usize) -> Result<()> {
+        let (pieces, place) = (&self.pieces, &self.place);
+        let deadline = pieces.deadline(MAX_STEP_TIME);
+        let (directory, _) = pieces.read_around(place, &Key::new(), deadline).await?;
+        let runs = runs_of(&directory);
+        if directory.is_being_cut() || !directory.is_whole() {
+            return Ok(());
+        }
+        let taken = runs
+            .iter()
+            .skip(first % runs.len())
+            .take(1 + count % runs.len())
+            .flatten();
+        let join = Join {
+            pieces: taken
+                .map(|(span, piece)| (span.start.clone(), piece.roles.read))
+                .collect(),
+            sampling: place.pieced.sampling,
+            figures: Vec::new(),
+        };
+        let changes = Changes {
+            joins: vec![join],
+            ..Changes::default()
+        };
+        pieces
+            .split(place, &Key::new(), directory, changes)
+            .await
+            .map(drop)
+    }
+}
+
+impl Group {
+    /// Returns whether a run can be added. The end of a retention step divides groups, because the retention bound
+    /// is raised only to edges between buckets.
+    fn has_room(&self, run: &Run, size: BucketSize, steps: &[(i64, Key)]) -> bool {
+        let Some((first, _)) = self.pieces.first() else {
+            return true;
+        };
+        let span = Span {
+            start: first.start.clone(),
+            end: run.pieces.last().and_then(|(span, _)| span.end.clone()),
+        };
+        let divides = |(_, edge): &(i64, Key)| span.start < *edge && span.has(edge);
+        self.pieces.len() + run.pieces.len() <= MAX_JOINED_PIECES
+            && is_part_of(size, self.content.plus(run.content))
+            && !steps.iter().any(divides)
+    }
+
+    /// Returns whether rows may be moved to the new bucket of this group. A bucket that is only replaced may be full.
+    fn fits(&self, size: BucketSize, content: Figures) -> bool {
+        is_part_of(size, content) || (self.buckets == 1 && !size.is_exceeded(content))
+    }
+
+    fn add(&mut self, run: Run) {
+        self.content = self.content.plus(run.content);
+        self.buckets += 1;
+        self.pieces.extend(run.pieces);
+    }
+}
+
+/// Returns the key ranges of a window by bucket: adjacent ranges that are read in one bucket together.
+fn runs_of(directory: &Directory) -> Vec<Vec<(Span, Piece)>> {
+    let mut runs: Vec<Vec<(Span, Piece)>> = Vec::new();
+    for (span, piece) in directory.spans() {
+        let read = piece.roles.read;
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|(_, last)| last.roles.read == read) => {
+                run.push((span, piece.clone()));
+            }
+            _ => runs.push(vec![(span, piece.clone())]),
+        }
+    }
+    runs
+}
+
+/// Returns whether the window shows all ranges of the bucket of these ranges.
+fn is_whole(directory: &Directory, pieces: &[(Span, Piece)]) -> bool {
+    let first = directory.pieces.first().map(|piece| &piece.start);
+    let begins_before = |(span, _): &(Span, Piece)| Some(&span.start) == first && !span.start.is_empty();
+    let ends_behind = |(span, _): &(Span, Piece)| span.end.is_some() && span.end == directory.end;
+    !pieces.iter().any(begins_before) && !pieces.iter().any(ends_behind)
+}
+
+fn span_of_window(directory: &Directory) -> Span {
+    Span {
+        start: directory
+            .pieces
+            .first()
+            .map(|piece| piece.start.clone())
+            .unwrap_or_default(),
+        end: directory.end.clone(),
+    }
+}
+
+/// Returns whether rows fit into a bucket with room for more.
+fn is_part_of(size: BucketSize, content: Figures) -> bool {
+    match size {
+        BucketSize::Bytes(bytes) => content.bytes <= bytes / JOINED_PART,
+        BucketSize::Rows(rows) => content.rows <= rows / JOINED_PART,
+    }
+}
+
+fn has_few_rows(pieced: &PiecedTable, read: &RowsRead) -> bool {
+    let content = Figures {
+        rows: read.rows.len() as u64,
+        bytes: read.bytes,
+        ..Figures::default()
+    };
+    is_part_of(pieced.size, content)
+}
