@@ -147,7 +147,10 @@ async fn play(number: usize, scenario: Scenario) {
     });
     let keys = fill(&one).await;
     if point.does == Does::Join {
-        let working = one.process.works();
+        // Another process splits the buckets, because a process runs its background work only once.
+        let splitting = Process::start(&setting(stream.clone()), 0).await;
+        let working = splitting.works();
+        splitting.partition.look(TIME).await.unwrap();
         settled(&one, &name).await;
         drop(working);
     }
