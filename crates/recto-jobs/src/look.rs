@@ -138,8 +138,9 @@ enum Looked {
 }
 
 impl Shard {
-    /// Returns the time for which, as this process knows, no message can be received from the
-    /// shard. `None`: not known.
+    /// Returns how long a receiver can skip polls of the shard, because a poll by this process found no
+    /// message, and no notification came afterward. Unless a message is due at a known time, the result
+    /// includes a random delay, so that waiting receivers do not poll all at once. `None`: a poll is needed.
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());

@@ -26,7 +26,8 @@ pub(crate) struct Bucketful<'b> {
     pub(crate) pieced: &'b PiecedTable,
     pub(crate) span: &'b Span,
     pub(crate) sampling: Sampling,
-    /// Samples of the bucket, in the order of their keys.
+    /// Sampled rows of the bucket (the key, size and write time of each), in the order of their
+    /// keys. From them, the policy estimates the size and the growth of the bucket.
     pub(crate) samples: &'b [Dated],
     /// Keys of all rows of the bucket, in their order. `None`: the keys were not counted, so the
     /// sampled rows decide.

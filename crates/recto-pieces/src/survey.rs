@@ -55,11 +55,14 @@ pub(crate) struct Survey {
 /// the part.
 #[derive(Debug, Clone)]
 enum Part {
-    /// Key range whose sampled rows were read.
+    /// Key range whose sampled rows were read. Its number of rows is estimated from them.
     Looked(Look),
-    /// Key range whose sampled rows were not read.
+    /// Key range of which only the entry in the range map was read. Its number of rows is estimated
+    /// from the content that the entry records, corrected by the error that the samples of other
+    /// key ranges show.
     Listed(Span, Piece),
-    /// Several key ranges of which only the sum of their recorded contents was read.
+    /// Several key ranges of which only the sum of their recorded contents was read. Their number
+    /// of rows is estimated in the same way.
     Summed(Span, Several),
 }
 

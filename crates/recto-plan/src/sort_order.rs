@@ -211,7 +211,10 @@ impl SortOrder {
         }
     }
 
-    /// Returns the collation that compares a field, if the rows are not sorted by this collation.
+    /// Returns the collation in which queries compare a field, if this sort order has no column with
+    /// the field's sort keys. The rows are then sorted by the bytes of the field, or not by the
+    /// field, so ranges and sorts of the field cannot use this sort order. `None`: the field has no
+    /// collation, or the rows are sorted by its collation.
     pub fn unsorted_collation(&self, field: usize) -> Option<Collation> {
         self.collation_of_field[field].filter(|_| self.sort_column_of_field[field].is_none())
     }

@@ -44,7 +44,9 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreErr
 impl Limits {
     /// Checks that the store supports the options of a table that is to be created.
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
-        // A store with transactions keeps partitions whole, so it cannot split them into buckets.
+        // A store with transactions accepts the option `buckets`, but keeps partitions whole. Above a store
+        // without transactions, another layer divides partitions into buckets, and creates tables without
+        // this option.
         require(self.transactions || table.options().buckets.is_none(), || {
             format!(
                 "table {} has buckets, which this store does not support",

@@ -185,7 +185,10 @@ proptest! {
     }
 }
 
-/// Checks the example of the design document: rows after (b0, c0) with the order (b DESC, c ASC).
+/// Checks that a bound needs one statement for each run (adjacent columns of the same direction).
+/// The rows after (1, 2) in the order (c0 DESC, c1 ASC) need two statements: one for
+/// `c0 = 1 AND c1 > 2`, then one for `c0 < 1`. CQL compares tuples by value, regardless of
+/// directions, so one tuple cannot bound columns of different directions.
 #[test]
 fn mixed_directions_take_one_statement_per_run() {
     let table = table(&[Direction::Descending, Direction::Ascending]);

@@ -125,8 +125,8 @@ pub(crate) fn build(
     })
 }
 
-/// Applies changes of blocks to the stored sums of their groups. Divides groups that then have too many
-/// blocks.
+/// Updates the stored sums (total numbers of blocks, rows and bytes) of the groups whose blocks changed.
+/// Divides each group that then has too many blocks.
 ///
 /// # Errors
 /// `Corrupt`: a block or a sum is damaged. The caller then builds all sums again.

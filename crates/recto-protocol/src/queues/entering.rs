@@ -51,14 +51,16 @@ pub enum ShardEvent {
     /// Response of the shard's manifest (list of live segments) to the last command of
     /// [`ShardAction::Head`].
     Head(HeadAnswer),
-    /// The caller has read the ring (list of body tables). The value is the version of the ring.
+    /// The caller has executed [`ShardAction::ReadRing`]. It now has a ring (list of the tables for
+    /// message bodies) of this version.
     Ring(Version),
-    /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
-    /// was released.
+    /// Result of [`ShardAction::Find`]: the segment's entry in the shard's manifest (list of live
+    /// segments); `None`: the segment was released.
     Found(Option<Live>),
     /// The caller has written all bodies of [`ShardAction::Write`].
     Written,
-    /// The bodies are not written, and will not be, because their table was dropped.
+    /// The caller cannot write the bodies of [`ShardAction::Write`], because their table was
+    /// dropped.
     TableGone,
     /// Response of the log to the command of [`ShardAction::Log`].
     Log(LogAnswer),

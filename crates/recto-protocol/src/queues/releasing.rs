@@ -78,8 +78,9 @@ enum Purges {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     segment: Segment,
-    /// True if the versioned cells (changed by compare-and-set) of the segment belong to another
-    /// segment.
+    /// True if a later segment already uses a cell in which this segment stored its log or its
+    /// state, so this segment was released before. The release then only checks that the manifest
+    /// no longer lists this segment.
     is_gone: bool,
     /// True if the log of the segment (message batch) is sealed, so that it lists all messages.
     is_whole: bool,

@@ -177,8 +177,11 @@ pub enum StateAnswer {
     /// The command no longer applies: the message was received again, or is being moved. Also the
     /// response to giving back, or extending the claim of, a resolved message.
     Stale,
-    /// The message is being moved to this target. After a command for all messages, at least one is
-    /// being moved. The second value is the number and times of its receives, if any.
+    /// The message is being moved to this target, because of this command or an earlier one. The
+    /// second value has the number and times of the message's receives (`None`: it was never
+    /// received). If the command was [`Remove`](StateWish::Remove), the message was not removed. If
+    /// it was [`Purge`](StateWish::Purge), at least one message is being moved, and the values are
+    /// those of one such message.
     Leaving(Target, Option<Received>),
     /// The message is not in the log of this segment, as far as this process knows.
     NoMessage,

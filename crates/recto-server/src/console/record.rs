@@ -79,8 +79,10 @@ pub(super) async fn ask_delete(
     Ok(delete_page(&subject, held.as_ref(), None))
 }
 
-/// Handles `POST /collections/{collection}/delete`: deletes a record, unless it changed after the
-/// question was shown.
+/// Handles `POST /collections/{collection}/delete`: deletes a record after the user confirmed it.
+/// If the record changed since the confirmation page was shown, deletes nothing and shows that page
+/// again. Does not check this for a token without the right to read, because its page shows no
+/// record.
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,

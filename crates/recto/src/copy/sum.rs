@@ -92,8 +92,9 @@ impl<'a> Summing<'a> {
     }
 
     fn add(&self, sum: &mut RecordSum, record: &Record, changes: bool) {
-        // If `writes` is not `update`, stores report only approximate times of expiry, which would change the
-        // digests. So digests omit every record that expires.
+        // The digest omits records that may differ between the stores without a fault. If the collection has
+        // `writes = "update"` (`changes`), these are the records that expire within a day. Otherwise, these
+        // are all records that expire, because stores report only approximate times of their expiry.
         let ends = record.expires_at.is_some_and(|at| !changes || at <= self.until);
         if ends {
             sum.ending += 1;

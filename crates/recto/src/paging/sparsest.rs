@@ -27,8 +27,9 @@ const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
 /// Maximum number of rows of one read of a view, if each read is a round trip.
 const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
-/// Returns whether the rows of each view show by themselves whether their record is in all views
-/// and what it contains.
+/// Returns whether this module can execute a plan. Each view of the plan must have all columns of
+/// the first view, and all fields of the conditions that only the other views guarantee. A row of
+/// any view can then be checked and shown without the other views.
 pub(super) fn serves(plan: &Plan) -> bool {
     plan.views.iter().all(|view| view.as_first.is_some())
 }

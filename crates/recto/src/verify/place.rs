@@ -252,7 +252,8 @@ mod tests {
         mended.views[0].found.examples[0].outcome = "repaired".into();
         mended.buckets[0].found.examples[0].outcome = "repaired".into();
         assert_eq!(mended, compared);
-        // Version 2 has no numbers of records that do not fit, so they are read as zero.
+        // Version 2 of the checkpoint has no counts of misfits (records that a view cannot store),
+        // so these counts are read as zero.
         let without_misfits = Compared::read(include_bytes!("golden/place-v2.json")).expect("it is read");
         let mut known = Compared::read(golden.as_bytes()).expect("it is of this release");
         known.views[0].found.examples[0].outcome = "mended".into();
@@ -261,7 +262,8 @@ mod tests {
             (view.found.misfits, view.found.misfits_recorded) = Default::default();
         }
         assert_eq!(without_misfits, known);
-        // Version 1 has no buckets, so they are read as an empty list.
+        // Version 1 of the checkpoint has no progress of the checks of buckets, so this progress is
+        // read as an empty list.
         let before = Compared::read(include_bytes!("golden/place-v1.json")).expect("it is read");
         let without = Compared {
             buckets: Vec::new(),

@@ -122,8 +122,10 @@ impl<'c> Gathering<'c> {
         let before =
             is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
         keys.extend(before.into_iter().flatten().flatten());
-        // If no record was found, do not delete. The deletion could hit a record that is written
-        // concurrently, whose entries are unknown.
+        // In a store with transactions, do not delete a record that the read did not find, and whose view
+        // entries the batch has not put before. The deletion could hit a record that another writer inserts
+        // after the read. The view entries of that record are unknown, so they would stay. A store without
+        // transactions always gets the deletion, which also hides earlier writes that are applied later.
         if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
             self.add_record(number, stamp);
         }

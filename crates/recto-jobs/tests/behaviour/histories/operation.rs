@@ -191,7 +191,9 @@ impl Run {
         }
     }
 
-    /// Returns the receipt with this index from the end, if the model knows its result.
+    /// Returns the receipt that was received `back` receipts before the newest one, and its index in
+    /// `receipts`. `None` if there is no such receipt, or if the model cannot predict the result of a command
+    /// with it.
     fn shown(&self, back: usize) -> Option<(usize, Receipt)> {
         let receipt = self.receipts.len().checked_sub(back + 1)?;
         self.model

@@ -130,7 +130,9 @@ async fn adds_a_view(own: Recto, mode: &str) {
     assert_eq!(session.page("people", &request).await.unwrap().lacks, 1);
 }
 
-/// Asserts that a change was rejected because it would make a record a misfit.
+/// Asserts that a change was rejected because the record would then not fit a view or a unique
+/// constraint (a misfit). The error must have the kind `kind` and name `field`. Its message must
+/// contain `says`, and its hint must say that nothing was written.
 fn assert_misfit(error: &Error, field: &str, kind: ErrorKind, says: &str) {
     assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error}");
     assert!(error.message().contains(says), "{error}");

@@ -554,7 +554,8 @@ pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
     assert_eq!(plan.changes, ["collection users: unique (email) removed"]);
     users.recto.apply_with(&without, &remove).await.unwrap();
     users.put_user("bob", Some("ada@x")).await.unwrap();
-    // Apply the removed constraint again, which must reserve the values of all records again.
+    // Apply the removed constraint again. This must fail, because both records have the same email,
+    // and the error must name both records. After the deletion of one record, it must succeed.
     let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
     assert!(
         error.message().contains("(ada)") && error.message().contains("(bob)"),
