@@ -119,14 +119,16 @@ impl<'c> Gathering<'c> {
             None if was_read => Vec::new(),
             None => viewed.views.keys(&pending.core.record_of(key)),
         };
-        let before =
-            is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
-        keys.extend(before.into_iter().flatten().flatten());
-        // In a store with transactions, do not delete a record that the read did not find, and whose view
-        // entries the batch has not put before. The deletion could hit a record that another writer inserts
-        // after the read. The view entries of that record are unknown, so they would stay. A store without
-        // transactions always gets the deletion, which also hides earlier writes that are applied later.
-        if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
+        let before = is_deleted_by_its_record(pending, viewed)
+            .then(|| self.put_before.remove(&pending.place()))
+            .flatten();
+        let is_there = stored.is_some() || before.is_some();
+        keys.extend(before.into_iter().flatten());
+        // In a store with transactions, do not delete a record that the read did not find, and that the batch
+        // has not put before. The deletion could hit a record that another writer inserts after the read. The
+        // view entries of that record are unknown, so they would stay. A store without transactions always gets
+        // the deletion, which also hides earlier writes that are applied later.
+        if !was_read || is_there || !self.limits.transactions {
             self.add_record(number, stamp);
         }
         for key in keys {

@@ -46,7 +46,7 @@ const STOP: &str = "Stop the server";
 const ENDED: &str = "the command ended with exit code ";
 /// Minimum number of outputs that the test compares. Fewer mean that it did not find the blocks of
 /// the README.
-const MIN_OUTPUTS: usize = 4;
+const MIN_OUTPUTS: usize = 3;
 
 /// Shell that runs all commands of the README, so that variables and the current folder persist.
 struct Shell {

@@ -171,6 +171,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         appended_records_are_kept,
         an_append_of_another_record_is_a_conflict_where_the_store_sees_it,
         two_puts_of_one_key_in_one_batch,
+        a_batch_deletes_a_record_in_no_view_that_it_put,
         an_appended_record_lives_for_the_longer_time,
         a_batch_that_failed_is_committed_again,
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use recto::schema::Schema;
 use recto::{DynamicRecord, ErrorKind, Recto, Value};
 use serde_json::{Value as Json, json};
 
@@ -420,6 +421,28 @@ pub(crate) async fn two_puts_of_one_key_in_one_batch(recto: Recto) {
     assert_eq!((batch.len(), batch.repeated()), (3, 2));
     batch.commit().await.unwrap();
     assert_eq!(reading(&readings, "twice", 1).await.unwrap(), "2.0 -");
+}
+
+pub(crate) async fn a_batch_deletes_a_record_in_no_view_that_it_put(recto: Recto) {
+    let schema = r#"
+[collection.visits]
+writes = "append"
+fields = { id = "int", page = "text" }
+key = ["id"]
+
+[collection.visits.view.by_page]
+partition = ["page"]
+nulls = "skip"
+"#;
+    recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+    let visits = Subject::new(&recto, "visits");
+    for (id, visit) in [(1, json!({ "id": 1 })), (2, json!({ "id": 2, "page": "home" }))] {
+        let mut batch = recto.batch();
+        batch.put(&visits.collection, &record(&visits, &visit)).unwrap();
+        batch.delete(&visits.collection, (id,)).unwrap();
+        batch.commit().await.unwrap();
+        assert!(visits.collection.get((id,)).await.unwrap().is_none(), "{visit}");
+    }
 }
 
 pub(crate) async fn an_appended_record_lives_for_the_longer_time(recto: Recto) {
