@@ -91,6 +91,9 @@ struct Run {
 impl PieceStore {
     /// Queues a check of the joins around the first bucket that a page read, if the page shows a reason for it.
     pub(crate) fn note_page(&self, place: &Arc<Place>, first: &[u8], read: &RowsRead) {
+        if read.tombstones == 0 && read.buckets.asked.len() < MIN_SPARSE_BUCKETS {
+            return;
+        }
         let mut buckets = read.buckets.asked.clone();
         buckets.sort_unstable();
         buckets.dedup();
@@ -120,7 +123,11 @@ impl PieceStore {
     /// The range map, the samples or the rows cannot be read in time, or a row is damaged: then no range is
     /// joined, because the rows could not be copied.
     pub(crate) async fn join(&self, place: &Arc<Place>, key: &Key, reason: JoinReason) -> Result<usize> {
-        let (directory, joins) = self.due_joins(place, key, reason).await?;
+        let due = self.due_joins(place, key, reason).await;
+        let (directory, joins) = due.inspect_err(|_| {
+            let pause = (self.environment.monotonic_nanos(), JOIN_PAUSE);
+            self.pauses.begin(&place.id, Span::all(), pause);
+        })?;
         let pause = match &joins {
             None => Some(MAX_PATIENT_PAUSE),
             Some(joins) if joins.is_empty() || reason == JoinReason::Tombstones => Some(JOIN_PAUSE),
@@ -182,10 +189,10 @@ impl PieceStore {
             return Ok((directory, None));
         }
         let mut joins = Vec::new();
-        for group in self.groups(place, &directory, reason).await? {
+        for group in self.group_runs(place, &directory, reason).await? {
             let has_key = group.pieces.iter().any(|(span, _)| span.has(key));
             let is_due = group.buckets > 1 || (has_key && reason == JoinReason::Tombstones);
-            if is_due && let Some(join) = self.checked_join(place, &group).await? {
+            if is_due && let Some(join) = self.check_join(place, &group).await? {
                 joins.push(join);
             }
         }
@@ -198,7 +205,7 @@ impl PieceStore {
     }
 
     /// Divides a window into groups whose rows fit into one bucket.
-    async fn groups(
+    async fn group_runs(
         &self,
         place: &Arc<Place>,
         directory: &Directory,
@@ -209,7 +216,9 @@ impl PieceStore {
             None => Vec::new(),
         };
         let runs = runs_of(directory).into_iter();
-        let runs: Vec<_> = runs.map(|run| self.run(place, directory, run, reason)).collect();
+        let runs: Vec<_> = runs
+            .map(|run| self.read_run(place, directory, run, reason))
+            .collect();
         let mut runs = stream::iter(runs).buffered(MAX_PIECES_AT_ONCE);
         let (mut groups, mut group) = (Vec::new(), Group::default());
         while let Some(run) = runs.try_next().await? {
@@ -225,7 +234,7 @@ impl PieceStore {
     }
 
     /// Returns adjacent key ranges of one bucket with their content.
-    async fn run(
+    async fn read_run(
         &self,
         place: &Arc<Place>,
         directory: &Directory,
@@ -268,12 +277,12 @@ impl PieceStore {
 
     /// Reads all rows of a group, and returns the join; `None` if the group has more rows than its samples
     /// suggest.
-    async fn checked_join(&self, place: &Arc<Place>, group: &Group) -> Result<Option<Join>> {
+    async fn check_join(&self, place: &Arc<Place>, group: &Group) -> Result<Option<Join>> {
         let stored = self.as_stored(place).await?;
         let (mut all, mut figures) = (Figures::default(), Vec::new());
         for (span, piece) in &group.pieces {
             let fit = |content| group.fits(place.pieced.size, all.plus(content));
-            let content = self.content(&stored, piece.roles.read, span, &fit).await?;
+            let content = self.count_rows(&stored, piece.roles.read, span, &fit).await?;
             all = all.plus(content);
             figures.push(content);
             if !group.fits(place.pieced.size, all) {
@@ -292,7 +301,7 @@ impl PieceStore {
     }
 
     /// Counts the rows of a bucket within a span, and checks that they can be copied. Stops when they do not fit.
-    async fn content(
+    async fn count_rows(
         &self,
         place: &Place,
         bucket: Bucket,
