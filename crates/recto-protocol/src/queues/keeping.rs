@@ -135,8 +135,10 @@ impl Fencing {
     }
 }
 
-/// Task that copies the message bodies of a sealed segment to the open table for bodies, so that
-/// the old table can be emptied.
+/// Task that copies the bodies of a sealed segment to the open table.
+///
+/// It reads the ring, and then the manifest. If the segment leaves the table that this manifest names, and
+/// returns to it, then it returns by a later ring. The manifest then rejects the older ring of this task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rehoming {
     segment: Segment,
@@ -145,35 +147,43 @@ pub struct Rehoming {
     /// Table that was found to be dropped. If a ring that is read later still lists it as open, the
     /// task ends.
     gone: Option<BodyTable>,
+    /// True if the log or the body table was missing where the manifest said.
+    is_missing: bool,
     protocol: Protocol,
 }
 
 impl Rehoming {
-    /// Creates the task for a sealed segment. `live` is its entry in the shard's manifest (list of
-    /// live segments).
+    /// Creates the task for a sealed segment. `live` is its entry in the shard's manifest, which may be stale.
     pub fn new(segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             segment,
             live,
             to: None,
             gone: None,
+            is_missing: false,
             protocol,
         }
     }
 
     /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
-        let is_copied_first = self.protocol.rules.keeps(Rule::CopiedBeforePointing);
+        let is_copied_first = self.is_copied_first();
         match (event, self.to) {
             (KeepEvent::Begin | KeepEvent::Head(HeadAnswer::OldRing, _), _) => KeepAction::ReadRing,
             (KeepEvent::Ring(ring), _) => {
-                self.to = ring.open().map(|table| (table, ring.version));
+                let to = ring.open().filter(|to| Some(*to) != self.gone);
+                self.to = to.map(|table| (table, ring.version));
                 match self.to {
-                    Some((to, _)) if to == self.live.table || Some(to) == self.gone => KeepAction::Over,
-                    Some((to, _)) if is_copied_first => self.copy(to),
-                    Some(to) => self.point(to),
+                    Some(_) if self.protocol.rules.keeps(Rule::CopiedByLaterHead) => {
+                        KeepAction::Find(self.segment)
+                    }
+                    Some(to) => self.begin_copy(to),
                     None => KeepAction::Over,
                 }
+            }
+            (KeepEvent::Found(Some(live)), Some(to)) if !self.is_missing => {
+                self.live = live;
+                self.begin_copy(to)
             }
             (KeepEvent::Copied, Some(to)) if is_copied_first => self.point(to),
             (KeepEvent::Head(HeadAnswer::Done, _), Some((to, _))) if !is_copied_first => self.copy(to),
@@ -181,11 +191,29 @@ impl Rehoming {
                 self.gone = Some(table);
                 KeepAction::ReadRing
             }
-            (KeepEvent::TableGone(_) | KeepEvent::SegmentGone, _) => KeepAction::Find(self.segment),
+            (KeepEvent::TableGone(_) | KeepEvent::SegmentGone, _) => {
+                self.is_missing = true;
+                KeepAction::Find(self.segment)
+            }
             (KeepEvent::Found(Some(live)), _) if live.table == self.live.table => {
                 KeepAction::Damaged(self.segment)
             }
             _ => KeepAction::Over,
+        }
+    }
+
+    fn is_copied_first(&self) -> bool {
+        self.protocol.rules.keeps(Rule::CopiedBeforePointing)
+    }
+
+    /// Begins to copy the bodies to this table, unless they are there.
+    fn begin_copy(&self, to: (BodyTable, Version)) -> KeepAction {
+        if to.0 == self.live.table {
+            KeepAction::Over
+        } else if self.is_copied_first() {
+            self.copy(to.0)
+        } else {
+            self.point(to)
         }
     }
 

@@ -102,8 +102,11 @@ pub(crate) enum Rule {
     /// A shard's manifest changes the table for a segment's message bodies only after all needed
     /// bodies are copied to the new table.
     CopiedBeforePointing,
-    /// A shard's manifest changes the body table of a segment by the ring that was known before the
-    /// bodies were copied, even if a newer ring is known.
+    /// Bodies are copied from the table that the manifest names after the ring was read. A manifest that was
+    /// read earlier may name an earlier lifetime of a table.
+    CopiedByLaterHead,
+    /// A manifest changes the body table of a segment by the ring that was known before the copy of the
+    /// bodies, even if a newer ring is known.
     PointedByRingOfCopy,
     /// A body table is emptied only when no segment in any shard manifest (list of live segments)
     /// uses it.

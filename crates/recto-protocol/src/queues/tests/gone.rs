@@ -231,13 +231,33 @@ fn rehoming_ends_if_a_named_source_is_missing() {
         assert_eq!(rehoming.step(KeepEvent::Begin), KeepAction::ReadRing);
         let to = BodyTable(2);
         let copy = KeepAction::Copy { segment, live, to };
-        assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), copy);
+        assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), KeepAction::Find(segment));
+        assert_eq!(rehoming.step(KeepEvent::Found(Some(live))), copy);
         rehoming
     };
     let elsewhere = Live {
         table: BodyTable(3),
         ..live
     };
+    // The manifest that is read after the ring may name another table than the manifest that was read before.
+    let in_target = Live {
+        table: BodyTable(2),
+        ..live
+    };
+    let copy_from_elsewhere = KeepAction::Copy {
+        segment,
+        live: elsewhere,
+        to: BodyTable(2),
+    };
+    for (found, told) in [
+        (Some(elsewhere), copy_from_elsewhere),
+        (Some(in_target), KeepAction::Over),
+        (None, KeepAction::Over),
+    ] {
+        let mut rehoming = Rehoming::new(segment, live, Protocol::default());
+        rehoming.step(KeepEvent::Ring(ring(2)));
+        assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
+    }
     for gone in [KeepEvent::SegmentGone, KeepEvent::TableGone(live.table)] {
         for (found, told) in [
             (Some(live), KeepAction::Damaged(segment)),
@@ -256,7 +276,8 @@ fn rehoming_ends_if_a_named_source_is_missing() {
     assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
     let to = BodyTable(3);
     let copy = KeepAction::Copy { segment, live, to };
-    assert_eq!(rehoming.step(KeepEvent::Ring(ring(3))), copy);
+    assert_eq!(rehoming.step(KeepEvent::Ring(ring(3))), KeepAction::Find(segment));
+    assert_eq!(rehoming.step(KeepEvent::Found(Some(live))), copy);
     let mut rehoming = begun();
     rehoming.step(gone());
     assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), KeepAction::Over);

@@ -64,8 +64,31 @@ fn rehoming() -> Config {
     }
 }
 
-/// Returns a model in which the first body table is retired and dropped, after the sender has seen
-/// it open.
+/// Returns a configuration with three keepers. The first keeper reads a manifest, and copies bodies so late that
+/// the second keeper has moved the segment to another table, and moves it back to the first table.
+fn rehoming_late() -> Config {
+    Config {
+        is_sent: true,
+        senders: vec![],
+        tables: 3,
+        losses: 0,
+        ..keeping(&[
+            &[Rehome(1)],
+            &[
+                Roll(1),
+                Fence(1),
+                Rehome(1),
+                Empty(1),
+                Roll(2),
+                Fence(2),
+                Rehome(2),
+            ],
+            &[Roll(1)],
+        ])
+    }
+}
+
+/// Returns a configuration in which the first table is retired and dropped. The sender has seen the table open.
 fn dropping() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -160,6 +183,11 @@ fn bodies_are_copied_beside_a_keeper() {
 }
 
 #[test]
+fn copies_bodies_by_a_manifest_read_after_the_ring() {
+    rehoming_late().holds("bodies are copied late", &["rehomed", "a table is open again"]);
+}
+
+#[test]
 fn ignores_late_reports_of_an_earlier_life() {
     counting_late().holds("references counted late", &["a table is open again"]);
     fencing_late().holds("fenced late", &["a table is open again"]);
@@ -193,6 +221,11 @@ fn without_copying_first() {
 #[test]
 fn without_the_ring_of_the_copy() {
     rehoming().breaks(Rule::PointedByRingOfCopy, Q1);
+}
+
+#[test]
+fn without_the_head_after_the_ring() {
+    rehoming_late().breaks(Rule::CopiedByLaterHead, Q1);
 }
 
 #[test]

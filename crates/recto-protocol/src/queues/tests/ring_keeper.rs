@@ -95,6 +95,7 @@ impl RingKeeper {
             Next::Shard(ShardEvent::Log(LogAnswer::Sealed(count))) => KeepEvent::Sealed(Some(count)),
             Next::Shard(ShardEvent::Log(_)) => KeepEvent::Sealed(None),
             Next::Shard(ShardEvent::Written) => KeepEvent::Copied,
+            Next::Shard(ShardEvent::Found(live)) => KeepEvent::Found(live),
             Next::Other(Reply::Ring(ring)) => {
                 self.driver.learns(&ring);
                 return self.sees_ring(ring, now);

@@ -28,7 +28,9 @@ use crate::queues::{
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
     pub(crate) without: Option<Rule>,
-    /// For each sender, the messages that it sends.
+    /// True if a message was sent before the start, and its segment is sealed.
+    pub(crate) is_sent: bool,
+    /// Messages that each sender sends.
     pub(crate) senders: Vec<Vec<u8>>,
     /// For each worker, how many times it visits all segments (message batches).
     pub(crate) workers: Vec<u8>,
@@ -93,6 +95,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             without: None,
+            is_sent: false,
             senders: Vec::new(),
             workers: Vec::new(),
             acts: Vec::new(),
@@ -274,7 +277,7 @@ impl World {
             ticks: config.ticks,
             sent: (1..)
                 .map(MessageId)
-                .take(usize::from(config.movers.min(1)))
+                .take(usize::from(config.has_message()))
                 .collect(),
             duplicates: 0,
             is_full: false,
@@ -396,7 +399,7 @@ impl Config {
         if self.is_new {
             return store.without_a_head();
         }
-        if self.movers == 0 {
+        if !self.has_message() {
             return store;
         }
         let now = Now {
@@ -411,6 +414,11 @@ impl Config {
         } else {
             store
         }
+    }
+
+    /// Returns whether a message exists at the start.
+    fn has_message(&self) -> bool {
+        self.is_sent || self.movers > 0
     }
 
     pub(crate) fn rules(&self) -> Rules {
