@@ -115,7 +115,7 @@ impl Shard {
                 .map(|(seq, reach)| self.move_on(&segment, live, *seq, *reach));
             for moved in join_all(moves).await {
                 match moved? {
-                    Some(Moved::Done) => {}
+                    Some(Moved::Done | Moved::AlreadyResolved) => {}
                     // One remaining message keeps the whole segment alive, so do not move the other messages.
                     _ => return Ok(false),
                 }

@@ -516,7 +516,8 @@ impl Shard {
             }
         }
         // A missing body is lost only if its segment is still live. A purge deletes bodies with
-        // their segment, and so does the release of a segment whose messages are all resolved.
+        // their segment, and so does the release of a segment whose messages are all resolved. `lose` leaves
+        // out messages that were resolved meanwhile.
         let is_lossy = !lost.is_empty();
         if is_lossy && self.find(segment.number).await?.is_some() {
             self.lose(segment, live, lost);

@@ -11,12 +11,20 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Starts a task that resolves messages whose bodies are lost. The messages move to the
-    /// dead-letter queue, with the lost body as the reason, or are deleted if the queue has none.
-    /// After a failure, the next receive of the message tries again.
-    pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, lost: Vec<Delivery>) {
+    /// Starts a task that resolves messages whose bodies are lost. They move to the dead-letter queue, with
+    /// the lost body as the reason, or are deleted if the queue has none. After a failure, the next receive
+    /// of the message tries again.
+    ///
+    /// A message that another process resolved meanwhile is not lost: a rehoming copies the bodies of
+    /// unresolved messages only. The state must be read after the bodies. A message that is unresolved then
+    /// was unresolved during each earlier rehoming.
+    pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, mut lost: Vec<Delivery>) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
+            let Ok(state) = segment.state.read().await else {
+                return;
+            };
+            lost.retain(|delivery| state.segment() == segment.number && !state.resolved().has(delivery.seq));
             for delivery in lost {
                 let _ = shard.lose_one(&segment, live, delivery).await;
             }

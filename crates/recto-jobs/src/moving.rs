@@ -127,7 +127,7 @@ impl Shard {
         if is_lost && self.find(segment.number).await?.is_none() {
             // The segment was released, and its bodies were deleted with it, so the message is
             // resolved.
-            return Ok(Some(Moved::Done));
+            return Ok(Some(Moved::AlreadyResolved));
         }
         if is_lost && matches!(goes, MoveTarget::On(_)) && segment.target(seq).is_none() {
             // Do not begin a move within the shard for a message without a body. The next receive
@@ -174,6 +174,8 @@ impl Shard {
             // queue, which may have room.
             target.losses.appends.add(1);
         }
+        // A rehoming copies the bodies of unresolved messages only. So a message that another process
+        // resolved is not lost.
         self.common
             .counters
             .bodies_lost

@@ -124,9 +124,9 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
     *moved += moves.iter().filter(is_done).count();
     for one in moves {
         match one.map_err(QueueError::in_part)? {
-            // `NotNow` and `None` are no errors: a receiver got the message in the meantime, or
-            // another task or process moves it.
-            Some(Moved::Done | Moved::NotNow) | None => {}
+            // The other outcomes are no errors: a receiver got the message in the meantime, or
+            // another task or process moves or moved it.
+            Some(Moved::Done | Moved::AlreadyResolved | Moved::NotNow) | None => {}
             Some(other) => return Err(not_taken(other)),
         }
     }

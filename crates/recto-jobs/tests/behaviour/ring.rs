@@ -4,12 +4,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use recto_jobs::{NewMessage, QueueErrorKind, Queues, RingView};
+use recto_jobs::{NewMessage, QueueErrorKind, Queues, RingView, Totals};
 use recto_protocol::queues::{Phase, QueueName, QueueOptions, StoreOptions};
 
-use crate::queues::{assert_refused, made};
+use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
-use crate::watched::EmptyingEnds;
+use crate::watched::{BODIES, EmptyingEnds};
 use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
@@ -146,6 +146,94 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
     let again = jobs.receive(1, None, Duration::from_secs(5)).await.unwrap();
     assert_eq!(bodies(&again), ["a"]);
     assert_eq!(jobs.totals().bodies_lost, 0);
+}
+
+/// Returns the number of bodies in all tables.
+async fn count_bodies(bed: &Bed, queues: &Queues) -> usize {
+    let mut bodies = 0;
+    for table in queues.ring().await.unwrap().tables {
+        bodies += bed.count_rows(&table.name).await;
+    }
+    bodies
+}
+
+/// Waits until a condition holds, for at most the time in which every table of the ring is open several
+/// times.
+async fn wait_until(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..4 * LONG.as_secs() {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+/// Two processes work on the message "a". The first process is so late to read the body that the second
+/// process has resolved the message, and the table was emptied. Another message keeps the segment.
+///
+/// The first process reads the body to deliver the message. If `is_exhausted` is set, it reads the body to
+/// move the message to the dead-letter queue. `kept` is the number of bodies that are left. Returns the
+/// counters of both processes.
+async fn totals_of_late_process(
+    bed: &Bed,
+    options: QueueOptions,
+    is_exhausted: bool,
+    kept: usize,
+) -> [Totals; 2] {
+    let queues = with_slices(bed).await;
+    made(&queues, "dead", QueueOptions::default()).await;
+    let jobs = made(&queues, "jobs", options).await.shards;
+    let delayed = NewMessage {
+        delay: Some(crate::LONG),
+        ..NewMessage::new("b")
+    };
+    let sent = jobs.send(vec![NewMessage::new("a"), delayed]).await;
+    assert!(sent.iter().all(Result::is_ok));
+
+    let late = bed.for_another_process();
+    let late_jobs = late.open_queues().await.find("jobs").await.unwrap().shards;
+    // Wait until the visibility timeout of the first receive has ended, with the margin for clocks.
+    let timeout = Duration::from_secs(8);
+    if is_exhausted {
+        assert_eq!(bodies(&receive(&jobs, 1).await), ["a"]);
+        tokio::time::sleep(timeout).await;
+    }
+    let release = late.watch.hold_read(BODIES);
+    let receiver = late_jobs.clone();
+    let receiving = tokio::spawn(async move { receive(&receiver, 1).await });
+    tokio::time::sleep(timeout).await;
+    for message in receive(&jobs, 1).await {
+        jobs.ack(&[message.receipt]).await.unwrap();
+    }
+    // Wait until the message is in the dead-letter queue, if there is one.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    wait_until("the first table is emptied", async || {
+        count_bodies(bed, &queues).await == kept
+    })
+    .await;
+    release.send(()).unwrap();
+    assert!(receiving.await.unwrap().is_empty());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    [late_jobs.totals(), jobs.totals()]
+}
+
+pub(crate) async fn acknowledged_messages_do_not_count_as_lost(bed: Bed) {
+    let totals = totals_of_late_process(&bed, QueueOptions::default(), false, 1).await;
+    assert_eq!(totals.map(|totals| totals.bodies_lost), [0, 0]);
+    assert_eq!(totals.map(|totals| totals.acked), [0, 1]);
+}
+
+pub(crate) async fn dead_letters_do_not_count_as_lost(bed: Bed) {
+    let totals = totals_of_late_process(&bed, with_dead_letters("dead"), false, 2).await;
+    assert_eq!(totals.map(|totals| totals.bodies_lost), [0, 0]);
+    assert_eq!(totals.map(|totals| totals.dead_lettered), [0, 1]);
+}
+
+pub(crate) async fn counts_a_dead_letter_in_one_process(bed: Bed) {
+    let totals = totals_of_late_process(&bed, with_dead_letters("dead"), true, 2).await;
+    assert_eq!(totals.map(|totals| totals.dead_lettered), [0, 1]);
+    assert_eq!(totals.map(|totals| totals.bodies_lost), [0, 0]);
 }
 
 pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {

@@ -90,6 +90,15 @@ impl Bed {
         Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
     }
 
+    /// Returns the store as another process uses it, with faults and counters of its own.
+    pub(crate) fn for_another_process(&self) -> Self {
+        Self {
+            shards: self.shards,
+            skipped: self.skipped.clone(),
+            ..Self::new(Arc::clone(&self.store), self.environment.clone(), None)
+        }
+    }
+
     /// Opens the queues with changed limits of the protocol.
     pub(crate) async fn open_queues_with(&self, limits: impl FnOnce(Protocol) -> Protocol) -> Queues {
         Queues::over(self.open_store().await.with_limits(limits))

@@ -1,5 +1,6 @@
 //! Store that injects the faults that a test requests, and counts requests.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,11 +11,13 @@ use recto_store::{
     Atomicity, Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,
     StoreError, StoreErrorKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
+use tokio::sync::oneshot;
 
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
-const BODIES: &str = "recto_queue_body_";
+/// Start of the names of all body tables.
+pub(crate) const BODIES: &str = "recto_queue_body_";
 
 /// Faults to inject, and counters of requests.
 #[derive(Default)]
@@ -37,6 +40,9 @@ pub(crate) struct Watch {
     pub(crate) reads: AtomicUsize,
     /// Number of reads of segment states.
     pub(crate) state_reads: AtomicUsize,
+    /// Reads to hold, in this order. Each has the start of the name of its table, and the signal that
+    /// releases it.
+    held_reads: Mutex<VecDeque<(&'static str, oneshot::Receiver<()>)>>,
 }
 
 /// Outcome of a request to empty a table.
@@ -52,6 +58,28 @@ pub(crate) enum EmptyingEnds {
 }
 
 impl Watch {
+    /// Holds the next read of a table whose name starts with `tables`, after the reads that earlier calls
+    /// hold. The read is executed when the test uses or drops the returned sender.
+    pub(crate) fn hold_read(&self, tables: &'static str) -> oneshot::Sender<()> {
+        let (release, released) = oneshot::channel();
+        self.held_reads.lock().unwrap().push_back((tables, released));
+        release
+    }
+
+    /// Waits until the test releases a read of this table. Returns at once if the test does not hold it.
+    async fn wait_for_release(&self, table: &Table) {
+        let held = {
+            let mut held = self.held_reads.lock().unwrap();
+            let is_next = held
+                .front()
+                .is_some_and(|(tables, _)| table.name().starts_with(tables));
+            if is_next { held.pop_front() } else { None }
+        };
+        if let Some((_, released)) = held {
+            let _ = released.await;
+        }
+    }
+
     /// Returns whether the store must reject this change, because it changes a log.
     fn refuses(&self, cas: &Cas) -> bool {
         cas.table.name() == LOGS && takes_one(&self.refused_appends)
@@ -179,6 +207,7 @@ impl SnapshotWrapper for WatchedSnapshot {
             return Err(StoreError::new(StoreErrorKind::Unavailable, "it is hidden"));
         }
         self.watch.hears_of(&read.table)?;
+        self.watch.wait_for_release(&read.table).await;
         let is_state = read.table.name() == STATES;
         self.watch
             .state_reads

@@ -50,12 +50,13 @@ pub enum MoveAction {
 /// Outcome of moving a message to another segment (message batch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moved {
-    /// The message is resolved in its source segment: it was moved, or had been acknowledged
-    /// before.
+    /// The message is in its target, and resolved in its source.
     Done,
-    /// The message was not moved. A receiver has it, its segment has the maximum number of pending
-    /// messages, the target did not append it, or another process has begun a different kind of
-    /// move.
+    /// The message was resolved in its source before this process appended it to the target: it had been
+    /// moved, acknowledged or removed.
+    AlreadyResolved,
+    /// The message was not moved. A receiver has it, its segment has the maximum number of pending messages,
+    /// the target did not append it, or another process moves it to a different kind of target.
     NotNow,
     /// The target shard is full. A mark in the source segment stays, so that the move can be
     /// continued.
@@ -81,8 +82,9 @@ pub struct Moving {
     /// mark.
     mark: Option<Target>,
     live: Option<Live>,
-    /// True if the message moves to a later segment of its shard; false if it moves to another
-    /// queue.
+    /// True if the target segment has the message.
+    is_appended: bool,
+    /// True if the message stays in its shard.
     goes_on: bool,
     protocol: Protocol,
 }
@@ -117,6 +119,7 @@ impl Moving {
             entering: Entering::new(to.0, to.1, Reach::Near),
             mark: None,
             live: None,
+            is_appended: false,
             goes_on: false,
             protocol,
         }
@@ -221,7 +224,8 @@ impl Moving {
                 }
                 self.asks(mark, ShardAction::Find(mark.segment))
             }
-            StateAnswer::Done | StateAnswer::Gone => MoveAction::Over(Moved::Done),
+            StateAnswer::Done | StateAnswer::Gone if self.is_appended => MoveAction::Over(Moved::Done),
+            StateAnswer::Done | StateAnswer::Gone => MoveAction::Over(Moved::AlreadyResolved),
             StateAnswer::Stale | StateAnswer::NoMessage | StateAnswer::Full | StateAnswer::Claimed(_) => {
                 MoveAction::Over(Moved::NotNow)
             }
@@ -277,6 +281,7 @@ impl Moving {
                 if !matches!(placed[..], [Placed::At(_)]) {
                     return MoveAction::Over(Moved::NotNow);
                 }
+                self.is_appended = true;
                 let (seq, target) = (self.origin.seq, mark);
                 if self.protocol.rules.keeps(Rule::MarkedFirst) {
                     self.asks_source(StateWish::Left { seq, target })

@@ -141,8 +141,42 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
-/// Checks that a process continues only moves of its own kind: within the shard, or to another
-/// shard. A message keeps its number of receives only when it is moved within its shard.
+/// Checks that a move reports whether the message was resolved before this process appended it.
+#[test]
+fn reports_messages_that_were_resolved_before() {
+    let begun = || {
+        Moving::new(
+            SOURCE,
+            None,
+            (HERE, TENURE),
+            Chunk(1),
+            entry(1, 1),
+            Protocol::default(),
+        )
+    };
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk: Chunk(1),
+    };
+    for answer in [StateAnswer::Done, StateAnswer::Gone] {
+        let mut moving = begun();
+        let resolved = moving.step(MoveEvent::Source(answer.clone()));
+        assert_eq!(resolved, MoveAction::Over(Moved::AlreadyResolved));
+        let mut moving = begun();
+        moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
+        let appended = LogAnswer::Appended(vec![Placed::At(0)]);
+        let left = StateWish::Left { seq: 0, target };
+        let asked = moving.step(MoveEvent::Shard(ShardEvent::Log(appended)));
+        assert_eq!(asked, MoveAction::Source(SOURCE, left));
+        let moved = moving.step(MoveEvent::Source(answer));
+        assert_eq!(moved, MoveAction::Over(Moved::Done));
+    }
+}
+
+/// Checks that a process continues only moves of its own kind. A message that is moved within its shard keeps
+/// its number of receives. A message that is moved to another shard does not keep it. A process that makes
+/// moves of one kind therefore does not continue a move of the other kind.
 #[test]
 fn a_mark_is_gone_on_with_as_it_was_meant() {
     let received = Some(Received {
