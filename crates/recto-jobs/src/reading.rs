@@ -13,8 +13,8 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
-/// Maximum number of times that a read of missing bodies is repeated in another table, because the
-/// bodies were moved there after the head (shard manifest) was read.
+/// Maximum number of times that a read of missing bodies is repeated, because the bodies may have been moved
+/// to another table after the head was read.
 const MAX_MOVES: u32 = 4;
 
 impl Shard {
@@ -35,33 +35,48 @@ impl Shard {
 
     /// Reads the contents of messages of a segment, in the order of `messages`. Each content has its own
     /// result.
+    ///
+    /// # Errors
+    /// The store is unreachable, or the bodies were moved from table to table during each read.
     pub(crate) async fn contents(
         &self,
         segment: Segment,
         live: Live,
         messages: &[(Chunk, Entry)],
     ) -> Result<Vec<std::result::Result<Content, Unread>>> {
-        let mut table = live.table;
-        let mut contents = self.contents_in(table, segment, messages).await?;
-        for moves in 0..MAX_MOVES {
+        let mut contents = self.contents_in(live.table, segment, messages).await?;
+        // Table and version of the ring in the head that was read before the last read of bodies. `live` is
+        // from an older head, whose version is unknown.
+        let mut before = None;
+        let mut moves = 0;
+        loop {
             let is_missing = |index: &usize| matches!(contents[*index], Err(Unread::Missing));
             let missing: Vec<_> = (0..contents.len()).filter(is_missing).collect();
             if missing.is_empty() || !self.queues.has_ring() {
-                break;
+                return Ok(contents);
             }
-            // After the head was read, the bodies may have been moved to another table, or even back again,
-            // so look up their table again.
-            match self.find(segment).await? {
-                Some(now) if now.table != table || moves == 0 => table = now.table,
-                _ => break,
+            // The bodies may have been moved after the head was read, even away and back again. A move away
+            // and back raises the version of the ring in the head. So the bodies are missing only if the head
+            // has the same table and the same version before and after a read.
+            let head = self.head.read().await?;
+            let Some(live) = head.live().get(&segment) else {
+                return Ok(contents);
+            };
+            let now = (live.table, head.ring());
+            if before == Some(now) {
+                return Ok(contents);
             }
+            if moves == MAX_MOVES {
+                return Err(moved_too_often());
+            }
+            before = Some(now);
+            moves += 1;
             let again: Vec<_> = missing.iter().map(|index| messages[*index]).collect();
-            let found = self.contents_in(table, segment, &again).await?;
+            let found = self.contents_in(live.table, segment, &again).await?;
             for (index, content) in missing.into_iter().zip(found) {
                 contents[index] = content;
             }
         }
-        Ok(contents)
     }
 
     async fn contents_in(
@@ -125,6 +140,12 @@ impl Shard {
             Err(unread) => Err(unread.of(entry.id)),
         }
     }
+}
+
+/// Returns the error of a read that never found the table that had the bodies at that time.
+fn moved_too_often() -> QueueError {
+    let message = "message bodies were moved from table to table while they were read: nothing was done";
+    QueueError::new(QueueErrorKind::Unavailable, message).with_hint("try again")
 }
 
 /// Returns the error of a read for which a node does not know an existing table yet.

@@ -191,6 +191,7 @@ behaviours! {
     ring::acknowledged_messages_do_not_count_as_lost,
     ring::dead_letters_do_not_count_as_lost,
     ring::counts_a_dead_letter_in_one_process,
+    ring::finds_bodies_that_are_back_in_a_table,
     ring::a_work_unit_ends_at_once,
     ring::work_units_that_cannot_begin_are_refused,
     ring::reports_table_sizes_in_bytes,

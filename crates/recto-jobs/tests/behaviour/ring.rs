@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, QueueErrorKind, Queues, RingView, Totals};
-use recto_protocol::queues::{Phase, QueueName, QueueOptions, StoreOptions};
+use recto_protocol::queues::{BodyTable, Phase, QueueName, QueueOptions, StoreOptions};
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
-use crate::watched::{BODIES, EmptyingEnds};
+use crate::watched::{BODIES, EmptyingEnds, HEADS};
 use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
@@ -234,6 +234,51 @@ pub(crate) async fn counts_a_dead_letter_in_one_process(bed: Bed) {
     let totals = totals_of_late_process(&bed, with_dead_letters("dead"), true, 2).await;
     assert_eq!(totals.map(|totals| totals.dead_lettered), [0, 1]);
     assert_eq!(totals.map(|totals| totals.bodies_lost), [0, 0]);
+}
+
+/// Returns the table that has the bodies of the only live segment.
+async fn table_in_use(queues: &Queues) -> (BodyTable, String) {
+    let tables = queues.ring().await.unwrap().tables.into_iter();
+    let mut used = tables.filter(|table| table.segments > 0);
+    used.next().map(|table| (table.number, table.name)).unwrap()
+}
+
+pub(crate) async fn finds_bodies_that_are_back_in_a_table(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    made(&queues, "jobs", QueueOptions::default()).await;
+    let jobs = queues.find("jobs").await.unwrap().shards;
+    send(&jobs, NewMessage::new("a")).await;
+    let is_left = async |(number, name): &(BodyTable, String)| {
+        table_in_use(&queues).await.0 != *number && bed.count_rows(name).await == 0
+    };
+
+    let late = bed.for_another_process();
+    let late_jobs = late.open_without_maintenance().await;
+    let late_jobs = late_jobs.find("jobs").await.unwrap().shards;
+    // A receive reads the body in the table that it knows. It then reads the head, and the body in the table
+    // that the head names. It misses the body in both tables, and reads the head again.
+    let first_body = late.watch.hold_read(BODIES);
+    drop(late.watch.hold_read(HEADS));
+    let second_body = late.watch.hold_read(BODIES);
+    let second_head = late.watch.hold_read(HEADS);
+    let receiver = late_jobs.clone();
+    let receiving = tokio::spawn(async move {
+        let visibility = Duration::from_secs(3_600);
+        receiver.receive(1, Some(visibility), NOW).await.unwrap()
+    });
+    let first = table_in_use(&queues).await;
+    wait_until("the first table is emptied", async || is_left(&first).await).await;
+    first_body.send(()).unwrap();
+    let second = table_in_use(&queues).await;
+    wait_until("the second table is emptied", async || is_left(&second).await).await;
+    second_body.send(()).unwrap();
+    wait_until("the bodies are back", async || {
+        table_in_use(&queues).await == second
+    })
+    .await;
+    second_head.send(()).unwrap();
+    assert_eq!(bodies(&receiving.await.unwrap()), ["a"]);
+    assert_eq!(late_jobs.totals().bodies_lost, 0);
 }
 
 pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {

@@ -13,7 +13,7 @@ use recto_store::{
 };
 use tokio::sync::oneshot;
 
-const HEADS: &str = "recto_queue_shard";
+pub(crate) const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
 /// Start of the names of all body tables.

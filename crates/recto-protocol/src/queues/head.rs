@@ -182,7 +182,13 @@ impl Head {
         &self.live
     }
 
-    /// Returns whether a segment (message batch) with this id ever existed in the shard.
+    /// Returns the newest version of the ring that changed this manifest. A segment that leaves a body table
+    /// and returns to it raises this version.
+    pub fn ring(&self) -> Version {
+        self.ring
+    }
+
+    /// Returns whether a segment of this number ever existed in this shard.
     pub fn ever_had(&self, segment: Segment) -> bool {
         (Segment(1)..=self.last).contains(&segment)
     }
