@@ -205,9 +205,8 @@ impl PieceRemains {
     fn piece(&self, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
         match self.columns.clone().map(read_piece_alone) {
             Some(Ok(piece)) if piece.check(Bucket(MAX_NUMBER)).is_ok() => return Ok((piece, true)),
-            Some(Ok(_)) => {}
             Some(Err(error @ StoredError::UnknownVersion { .. })) => return Err(error),
-            Some(Err(_)) | None => {}
+            _ => {}
         }
         let bucket = self.bucket.and_then(|bucket| u64::try_from(bucket).ok());
         let piece = at_rest(self.start.clone(), Bucket(bucket.unwrap_or_default()), sampling);

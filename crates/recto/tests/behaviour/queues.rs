@@ -658,7 +658,7 @@ async fn needs_few_requests_for_one_operation(kind: Kind) {
     const MOST: [u64; 3] = [11, 16, 24];
     /// Number of attempts, because on a busy machine the maintenance task of the rotating tables
     /// may send requests during the count.
-    const ATTEMPTS: usize = 3;
+    const ATTEMPTS: usize = 10;
     let store = Fresh::new(kind);
     let recto = store.open().await;
     recto.apply(&schema("")).await.unwrap();
