@@ -142,8 +142,8 @@ impl One {
     /// Joins a few random buckets from time to time.
     async fn joins(self: Arc<Self>, mut random: Random) {
         while !self.shared.is_over.load(Ordering::Relaxed) {
-            let (first, count) = (random.below(100), random.below(4));
-            let joined = self.process.partition.join_any(first as usize, count as usize);
+            let [first, count] = [100, 4].map(|end| usize::try_from(random.below(end)).unwrap());
+            let joined = self.process.partition.join_any(first, count);
             // Another process may have changed the range map, or the split may not end in time.
             let _ = joined.await;
             tokio::time::sleep(Duration::from_secs(1)).await;
