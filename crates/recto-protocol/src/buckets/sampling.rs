@@ -45,7 +45,7 @@ pub struct Sample {
 }
 
 impl Sampling {
-    /// Returns whether a row is sampled. `hash` is the [hash](hash) of its key, and `bytes` is its
+    /// Returns whether a row is sampled. `hash` is the [`hash`] of its key, and `bytes` is its
     /// [counted size](crate::buckets::sizing::counted_bytes).
     pub fn is_sampled(self, hash: u64, bytes: u64) -> bool {
         u128::from(hash) < self.threshold(bytes)
