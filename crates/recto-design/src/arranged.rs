@@ -98,8 +98,8 @@ impl Arranged {
 }
 
 /// Returns the field for each position of a view's order. Recto appends key fields that a view does
-/// not name to its order, in the order of the key. Where the queries leave a choice, the function
-/// therefore puts key fields at the end, so that the view need not name them.
+/// not name to its order, in the order of the key. The function therefore
+/// puts key fields at the end if the queries allow it, so that the view need not name them.
 ///
 /// The function fills the positions from the last to the first. At each position that no query
 /// determines, it takes the last key field that precedes the key field at the next position.

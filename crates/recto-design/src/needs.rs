@@ -23,7 +23,7 @@ use recto_plan::query::Constraint;
 
 use crate::bound::{BY_ROWS, Subject};
 
-/// What one query requires of a view that serves it. Fields are indexes into the fields of the
+/// Requirements of one query on a view that serves it. Fields are indexes into the fields of the
 /// collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {

@@ -20,8 +20,8 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
 
-/// Maximum number of segments of which `Shards::stats` counts the messages one by one. Of a further
-/// segment, `Shards::stats` counts all messages if the segment is sealed, and none if it is open.
+/// Maximum number of segments of which `Shards::stats` counts the messages one by one. In a further
+/// segment, it counts all messages if the segment is sealed, and none if the segment is open.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
 /// Numbers of messages in a queue, and counters of this process.

@@ -31,7 +31,7 @@ pub trait Source: Send + Sync + 'static {
     /// Returns the time of the monotonic clock: nanoseconds since a fixed moment. The result never decreases.
     fn monotonic_nanos(&self) -> u64;
     /// Returns the nanoseconds since a fixed moment, from a clock that also advances while the
-    /// machine is suspended. By default, uses [`monotonic_nanos`](Self::monotonic_nanos), which is
+    /// machine is suspended. The default implementation uses [`monotonic_nanos`](Self::monotonic_nanos), which is
     /// correct only if the machine is never suspended.
     fn continuous_nanos(&self) -> u64 {
         self.monotonic_nanos()

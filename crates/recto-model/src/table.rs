@@ -124,8 +124,8 @@ pub struct Buckets {
     /// Retention time of the rows, measured on the first clustering column, which is a time. `None`
     /// keeps the rows forever. A changed retention time applies immediately.
     pub keep: Option<Width>,
-    /// What happens to a new row that is older than the retention time. If true, the store silently
-    /// skips the row. If false, the store rejects the whole write that contains the row. Views use
+    /// True if the store silently skips a new row that is older than the retention time. If false, the
+    /// store rejects the whole write that contains such a row. Views use
     /// true, because their records are stored in the base table.
     pub leaves_out_late: bool,
 }

@@ -152,14 +152,7 @@ impl PieceStore {
                     Window::Read(..) => {}
                 }
                 requests += 2;
-                let snapshot = self.store.snapshot()?;
-                let first = self
-                    .tables
-                    .window_start(&*snapshot, place, (seek, attempt % 2 == 1), &options)
-                    .await?;
-                if let Window::Read(window, _) = self.window(place, first, &options).await?
-                    && seek.is_met(&window)
-                {
+                if let Some((window, _)) = self.sought_window(place, seek, attempt, &options).await? {
                     return Ok((window, requests));
                 }
             }
@@ -189,22 +182,35 @@ impl PieceStore {
                     Window::Torn => continue,
                     Window::Read(..) => {}
                 }
-                let snapshot = self.store.snapshot()?;
-                // A window may have many returned rows, so that it does not reach the key.
-                let position = (seek, attempt % 2 == 1);
-                let first = self
-                    .tables
-                    .window_start(&*snapshot, place, position, &options)
-                    .await?;
-                if let Window::Read(window, tombstones) = self.window(place, first, &options).await?
-                    && seek.is_met(&window)
-                {
-                    return Ok((window, tombstones));
+                if let Some(read) = self.sought_window(place, seek, attempt, &options).await? {
+                    return Ok(read);
                 }
             }
             Err(changed_during_reads())
         })
         .await
+    }
+
+    /// Searches the start of the requested window and reads the window. Also returns the number of tombstones that the
+    /// read passed. Returns `None` if the range map changed meanwhile, or if the window does not reach the keys: it may
+    /// have many returned rows. Each second attempt therefore begins nearer to the keys.
+    async fn sought_window(
+        &self,
+        place: &Place,
+        seek: &Seek,
+        attempt: u32,
+        options: &ReadOptions,
+    ) -> Result<Option<(Directory, u64)>> {
+        let snapshot = self.store.snapshot()?;
+        let position = (seek, attempt % 2 == 1);
+        let first = self
+            .tables
+            .window_start(&*snapshot, place, position, options)
+            .await?;
+        Ok(match self.window(place, first, options).await? {
+            Window::Read(window, tombstones) if seek.is_met(&window) => Some((window, tombstones)),
+            _ => None,
+        })
     }
 
     /// Returns the start of the last known window that matches `seek`, unless it is the first window or too old.

@@ -188,12 +188,16 @@ impl PieceStore {
         if place.pieced.times.is_some() || tombstones > 0 || is_busy {
             return Ok((directory, None));
         }
-        let mut joins = Vec::new();
-        for group in self.group_runs(place, &directory, reason).await? {
+        let mut groups = self.group_runs(place, &directory, reason).await?;
+        groups.retain(|group| {
             let has_key = group.pieces.iter().any(|(span, _)| span.has(key));
-            let is_due = group.buckets > 1 || (has_key && reason == JoinReason::Tombstones);
-            if is_due && let Some(join) = self.check_join(place, &group).await? {
-                joins.push(join);
+            group.buckets > 1 || (has_key && reason == JoinReason::Tombstones)
+        });
+        let mut joins = Vec::new();
+        if !groups.is_empty() {
+            let stored = self.as_stored(place).await?;
+            for group in groups {
+                joins.extend(self.check_join(&stored, &group).await?);
             }
         }
         Ok((directory, Some(joins)))
@@ -215,9 +219,22 @@ impl PieceStore {
             Some(keep) => keep.steps(self.clock().wall_ms)?,
             None => Vec::new(),
         };
-        let runs = runs_of(directory).into_iter();
-        let runs: Vec<_> = runs
-            .map(|run| self.read_run(place, directory, run, reason))
+        // A range that is about to be deleted is not joined: its old buckets would delay the deletion.
+        let wanted = place.pieced.floor(self.environment.now_micros())?;
+        let floors = directory.floor.iter().chain(&wanted);
+        let kept: Vec<Span> = floors.map(Floor::kept_span).collect();
+        let is_kept = |span: &Span| kept.iter().all(|kept| kept.common(span).as_ref() == Some(span));
+        let runs: Vec<_> = runs_of(directory)
+            .into_iter()
+            .map(|pieces| {
+                let is_ready = |(span, piece): &(Span, Piece)| piece.roles.is_at_rest() && is_kept(span);
+                let run = Run {
+                    is_ready: pieces.iter().all(is_ready) && is_whole(directory, &pieces),
+                    pieces,
+                    content: Figures::default(),
+                };
+                self.read_run(place, run, reason)
+            })
             .collect();
         let mut runs = stream::iter(runs).buffered(MAX_PIECES_AT_ONCE);
         let (mut groups, mut group) = (Vec::new(), Group::default());
@@ -233,28 +250,8 @@ impl PieceStore {
         Ok(groups)
     }
 
-    /// Returns adjacent key ranges of one bucket with their content.
-    async fn read_run(
-        &self,
-        place: &Arc<Place>,
-        directory: &Directory,
-        pieces: Vec<(Span, Piece)>,
-        reason: JoinReason,
-    ) -> Result<Run> {
-        // A range that is about to be deleted is not joined: its old buckets would delay the deletion.
-        let wanted = place.pieced.floor(self.environment.now_micros())?;
-        let kept = [directory.floor.as_ref(), wanted.as_ref()].map(|floor| floor.map(Floor::kept_span));
-        let is_kept = |span: &Span| {
-            kept.iter()
-                .flatten()
-                .all(|kept| kept.common(span).as_ref() == Some(span))
-        };
-        let is_ready = |(span, piece): &(Span, Piece)| piece.roles.is_at_rest() && is_kept(span);
-        let mut run = Run {
-            is_ready: pieces.iter().all(is_ready) && is_whole(directory, &pieces),
-            pieces,
-            content: Figures::default(),
-        };
+    /// Adds the content to a run that can be joined.
+    async fn read_run(&self, place: &Place, mut run: Run, reason: JoinReason) -> Result<Run> {
         let Some(((first, piece), (last, _))) = run.pieces.first().zip(run.pieces.last()) else {
             return Ok(run);
         };
@@ -276,13 +273,12 @@ impl PieceStore {
     }
 
     /// Reads all rows of a group, and returns the join; `None` if the group has more rows than its samples
-    /// suggest.
-    async fn check_join(&self, place: &Arc<Place>, group: &Group) -> Result<Option<Join>> {
-        let stored = self.as_stored(place).await?;
+    /// suggest. `place` must come from [`as_stored`](Self::as_stored).
+    async fn check_join(&self, place: &Place, group: &Group) -> Result<Option<Join>> {
         let (mut all, mut figures) = (Figures::default(), Vec::new());
         for (span, piece) in &group.pieces {
             let fit = |content| group.fits(place.pieced.size, all.plus(content));
-            let content = self.count_rows(&stored, piece.roles.read, span, &fit).await?;
+            let content = self.count_rows(place, piece.roles.read, span, &fit).await?;
             all = all.plus(content);
             figures.push(content);
             if !group.fits(place.pieced.size, all) {

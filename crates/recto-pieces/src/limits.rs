@@ -130,7 +130,7 @@ pub const MAX_DRAWN_PIECES: usize = 64;
 /// drawn key ranges: key ranges of unknown content, and key ranges that are requested only in part.
 pub const MAX_CERTAIN_PIECES: usize = 32;
 /// Maximum number of key ranges of a slice whose rows are counted exactly by reading them, on
-/// stores that do not count rows. So many key ranges can be read concurrently.
+/// stores that do not count rows. This number of key ranges can be read concurrently.
 pub const MAX_EXACT_PIECES: usize = 16;
 /// Maximum number of rows of a slice that are read for an exact count, on stores that do not count rows.
 pub const MAX_EXACT_ROWS: u32 = 256;

@@ -119,8 +119,9 @@ impl Way<'_> {
                     taken
                 }
                 ReadAction::Slices { slices, rest } => {
-                    let first = slices.first().map(|slice| slice.span.start.clone());
-                    self.first = self.first.take().or(first);
+                    if self.first.is_none() {
+                        self.first = slices.first().map(|slice| slice.span.start.clone());
+                    }
                     let ahead: Option<Ahead> = ahead.take();
                     let begun = match ahead {
                         Some(ahead) if slices.starts_with(&ahead.slices) => (ahead.read, ahead.slices.len()),

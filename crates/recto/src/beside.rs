@@ -188,7 +188,7 @@ impl ViewComparer {
     }
 
     /// Raises the version of a record above its previous version and above `above`. The fields of the record
-    /// stay unchanged. The writer puts the record's entries again with the new version. Where versions are
+    /// stay unchanged. The writer puts the record's entries again with the new version. If versions are
     /// the write timestamps of entries, only this method gives entries a newer timestamp. Returns the new
     /// version, or `None` if the change is rejected.
     pub(crate) async fn raise(&self, key: &RecordKey, above: Version) -> Result<Option<Version>> {

@@ -63,8 +63,8 @@ pub struct Operation {
     pub conditions: &'static [Condition],
     /// Body of the request.
     pub body: Body,
-    /// Possible replies to successful requests. Of several replies with one status, a collection
-    /// has the last one whose requirement it meets.
+    /// Possible replies to successful requests. If several replies have one status, a collection has
+    /// the last one whose requirement it meets.
     pub replies: &'static [Reply],
     /// HTTP statuses of errors that only some operations have. Errors common to all operations are
     /// not listed.

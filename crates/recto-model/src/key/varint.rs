@@ -1,6 +1,6 @@
 //! Key components of integers of any size: the number of bytes, then the bytes in two's complement.
 //!
-//! Of two numbers with the same sign, the number with more bytes has the larger absolute value. The
+//! If two numbers have the same sign, the number with more bytes has the larger absolute value. The
 //! length at the start therefore orders numbers of different lengths, and the following bytes order
 //! numbers of equal length.
 

@@ -64,7 +64,7 @@ pub enum KeyRingError {
     /// The stored bytes are not a valid key ring.
     #[error("the stored cursor keys are damaged: {reason}")]
     Damaged {
-        /// What is wrong with the bytes, as the end of an error message.
+        /// Fault of the bytes, as the end of an error message.
         reason: &'static str,
     },
     /// The stored bytes have a version that this release does not support.

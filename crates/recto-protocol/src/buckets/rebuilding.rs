@@ -167,20 +167,25 @@ impl Remains {
         })
     }
 
+    /// Returns each row, and whether its range was not removed.
+    fn checked_pieces(&self) -> impl Iterator<Item = (&PieceRemains, bool)> {
+        let mut ends = Ends::default();
+        self.pieces
+            .iter()
+            .map(move |piece| (piece, ends.continues(&piece.start, piece.columns.as_ref())))
+    }
+
     /// Returns the rows of ranges that were not removed.
     fn live_pieces(&self) -> impl Iterator<Item = &PieceRemains> {
-        let mut ends = Ends::default();
-        let is_live = move |piece: &&PieceRemains| ends.continues(&piece.start, piece.columns.as_ref());
-        self.pieces.iter().filter(is_live)
+        self.checked_pieces()
+            .filter_map(|(piece, is_live)| is_live.then_some(piece))
     }
 
     /// Returns the starts of the removed ranges whose rows are there again: a node of Cassandra missed the removal,
     /// and was not repaired in time.
     pub fn returned(&self) -> Vec<Key> {
-        let mut ends = Ends::default();
-        let is_removed = |piece: &&PieceRemains| !ends.continues(&piece.start, piece.columns.as_ref());
-        let removed = self.pieces.iter().filter(is_removed);
-        removed.map(|piece| piece.start.clone()).collect()
+        let removed = self.checked_pieces().filter(|(_, is_live)| !is_live);
+        removed.map(|(piece, _)| piece.start.clone()).collect()
     }
 
     /// Returns a number for the next new bucket that is greater than all numbers that were assigned.

@@ -117,7 +117,7 @@ pub enum OptionError {
     /// Two options contradict each other.
     #[error("`{field}` has an invalid value: {reason}")]
     Conflict {
-        /// Of the two options, the name of the one that is easier to change.
+        /// Name of the option that is easier to change.
         field: &'static str,
         /// Reason why the options contradict each other.
         reason: &'static str,

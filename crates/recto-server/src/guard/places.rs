@@ -1,7 +1,7 @@
 //! Limits of concurrent requests. Each class of requests (pages and records, streams, maintenance,
 //! receives) has a number of places. A request takes a place of its class until its reply is in
-//! memory, or a streamed reply has been sent. By default, one token can take a quarter of the
-//! places of a class.
+//! memory, or a streamed reply has been sent. One token can take a quarter of the places of
+//! a class, unless a setting says otherwise.
 
 use std::sync::Arc;
 

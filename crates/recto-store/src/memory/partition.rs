@@ -8,8 +8,8 @@ use crate::{Mutation, Operation, RowAddress};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Last write to a cell. Of two writes, the one that is greater by these fields, in this order, takes
-/// precedence.
+/// Last write to a cell. The greater of two writes takes precedence; these fields are compared in their
+/// order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     stamp: i64,

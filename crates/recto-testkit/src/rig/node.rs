@@ -348,7 +348,7 @@ impl Node {
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.ring_delay_ms=1000",
             "-Dcassandra.superuser_setup_delay_ms=0",
-            // By default, a worker thread sets its name for each task, which costs a system call.
+            // A worker thread sets its name for each task by default, which costs a system call.
             "-Dcassandra.set_sep_thread_name=false",
         ]);
     }

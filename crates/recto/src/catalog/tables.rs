@@ -56,16 +56,19 @@ impl Problem {
                 "restore the table from a backup; or apply the schema again, which creates the table without \
                  rows",
             ),
-            TableState::Other(difference) if is_claims(table) || name != collection => (
-                format!("table {name} differs from the schema: {difference}"),
-                "undo the change, which another program made; or drop the table and apply the schema again, \
-                 which fills it from the collection's records. Other collections stay available",
-            ),
-            TableState::Other(difference) => (
-                format!("table {name} differs from the schema: {difference}"),
-                "undo the change, which another program made; or drop the table and apply the schema again, \
-                 which creates it without rows. Other collections stay available",
-            ),
+            TableState::Other(difference) => {
+                let hint = if is_claims(table) || name != collection {
+                    "undo the change, which another program made; or drop the table and apply the schema again, \
+                     which fills it from the collection's records. Other collections stay available"
+                } else {
+                    "undo the change, which another program made; or drop the table and apply the schema again, \
+                     which creates it without rows. Other collections stay available"
+                };
+                (
+                    format!("table {name} differs from the schema: {difference}"),
+                    hint,
+                )
+            }
         };
         Some(Self::of_schema(message, hint))
     }

@@ -105,8 +105,8 @@ pub(crate) const MIN_BUFFER_BYTES: u64 = 64 << 10;
 /// Maximum memory of a load in bytes. A request with a larger value is rejected.
 pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
-/// Maximum number of concurrent calls to the store. Of three calls, the first is being committed,
-/// the second waits for the commit, and the third is being prepared.
+/// Maximum number of concurrent calls to the store. One call is being committed, the next one
+/// waits for the commit, and a third one is being prepared.
 const CALLS_IN_FLIGHT: usize = 3;
 
 /// Unit in which a load reserves memory for its calls to the store, in bytes.

@@ -122,8 +122,8 @@ impl Together<'_> {
         self.compared.seal(self.shared)
     }
 
-    /// Returns the joint progress of all views. Of the views that are being compared, it names only
-    /// the views of one collection, the first collection with such views.
+    /// Returns the joint progress of all views. It names only views of one collection: the first
+    /// collection with views that are being compared.
     fn told(&self, left: &[usize], rows: &[Rows], resume: Option<&str>) -> ViewProgress {
         let found = |number: usize| &self.compared.views[number].found;
         let under_way = left.iter().copied().filter(|number| rows[*number].is_under_way);

@@ -73,8 +73,8 @@ impl Recovery {
         }
     }
 
-    /// Continues the recovery with another registration of this process. What this process has
-    /// observed of other processes remains valid.
+    /// Continues the recovery with another registration of this process. The observations
+    /// of other processes remain valid.
     pub(super) fn act_for(&mut self, process: Arc<Process>) {
         self.process = process;
     }

@@ -74,8 +74,7 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     );
     assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
     assert_eq!(load(recto, &file("c.csv", second.clone())).await, [0, 0, all, 0]);
-    // Of several rows with the same key, the last one must win, whatever their distance in the
-    // file.
+    // The last of several rows with the same key must win, whatever their distance in the file.
     let both = sample(FLIGHTS, false) + second.split_once('\n').unwrap().1;
     let counted = load(recto, &file("d.csv", both)).await;
     assert_eq!(

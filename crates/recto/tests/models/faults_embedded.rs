@@ -214,8 +214,8 @@ impl Faulted {
         }
     }
 
-    /// Asserts that rows are in order, and that each has a possible value of its slot. Of the given
-    /// parts and slots, no slot that must have a value may be missing.
+    /// Asserts that rows are in order, and that each has a possible value of its slot. No slot of the
+    /// given parts and slots that must have a value may be missing.
     fn assert_stretch(&self, rows: &[Row], parts: &[i32], slots: std::ops::Range<i32>, context: &str) {
         let report = || format!("{context}\n{rows:?}\n{}", self.faulty.report());
         let in_order = rows

@@ -21,6 +21,9 @@ const MARK_WIDTH: usize = 2;
 const AROUND_BAR: usize = 2 + MARK_WIDTH;
 /// Minimum width in columns of the table beside the bars. Narrower terminals show no bars.
 const MIN_TABLE_WIDTH: usize = 30;
+/// Title of the column for rows that splits and joins have in other buckets.
+const OLD_BUCKETS: &str = "in old buckets";
+
 /// Prints the list of partitions, with the size of each partition's largest bucket compared to the target.
 pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Result<()> {
     let title = name(&listed.collection, &listed.view);
@@ -42,11 +45,7 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
     columns.push(("bytes", true, of_each(&|one| least(one, bytes_of(one.figures)))));
     columns.push(("rows", true, of_each(&|one| least(one, rows_of(one.figures)))));
     if partitions.iter().any(|one| one.leftover.bytes > 0) {
-        let leftover = |one: &BucketPartition| match one.leftover.bytes {
-            0 => String::new(),
-            _ => bytes_of(one.leftover),
-        };
-        columns.push(("in old buckets", true, of_each(&leftover)));
+        columns.push((OLD_BUCKETS, true, of_each(&|one| leftover(one.leftover))));
     }
     if partitions.iter().any(|one| one.being_cut) {
         let cutting = |one: &BucketPartition| if one.being_cut { "yes" } else { "" }.to_owned();
@@ -103,11 +102,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     }
     columns.push(figure(other));
     if buckets.iter().any(|one| one.leftover.bytes > 0) {
-        let leftover = |one: &BucketStatus| match one.leftover.bytes {
-            0 => String::new(),
-            _ => bytes_of(one.leftover),
-        };
-        columns.push(("in old buckets", true, of_each(&leftover)));
+        columns.push((OLD_BUCKETS, true, of_each(&|one| leftover(one.leftover))));
     }
     columns.push((
         "to before",
@@ -140,6 +135,13 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     }
     more(&listed.previous_page_token, "previous page", console)?;
     more(&listed.next_page_token, "next page", console)
+}
+
+fn leftover(figures: BucketFigures) -> String {
+    match figures.bytes {
+        0 => String::new(),
+        _ => bytes_of(figures),
+    }
 }
 
 /// Prints the result of `recto buckets --rebalance`, which splits too large buckets.

@@ -166,7 +166,7 @@ fn body_and_state(message: &Json) -> (Json, Json) {
     (body.clone(), message["state"].clone())
 }
 
-/// What the stopped worker did with the message that it was handling.
+/// Outcome of the message that the stopped worker was handling.
 enum Stopped {
     Done,
     GivenBack,

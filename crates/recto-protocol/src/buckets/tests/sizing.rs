@@ -19,9 +19,9 @@ fn assert_near(seen: f64, exact: f64) {
     );
 }
 
-/// Counts the cases of sampling `rows` rows, each with the chance 1/`of`. Of `of`^`rows` equally
-/// likely cases, it returns how many sample fewer than `samples` rows, and how many sample at least
-/// `samples` rows.
+/// Counts the cases of sampling `rows` rows, each with the chance 1/`of`. Returns the number
+/// of the `of`^`rows` equally likely cases that sample fewer than `samples` rows, and the number of those
+/// that sample at least `samples` rows.
 fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     let mut ways = BigInt::from(of - 1).pow(rows);
     let mut fewer = BigInt::from(0);

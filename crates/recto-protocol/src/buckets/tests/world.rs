@@ -128,8 +128,8 @@ pub(crate) struct World {
     pub(crate) broken: Option<&'static str>,
 }
 
-/// Number of low bits of a write timestamp that repeat the index of its write. By them, the model
-/// recognizes a copied row even if the copy got another timestamp.
+/// Number of low bits of a write timestamp that repeat the index of its write. They let the model
+/// recognize a copied row even if the copy got another timestamp.
 const STAMP_BITS: u32 = 8;
 
 const ALIVE: Clock = Clock {

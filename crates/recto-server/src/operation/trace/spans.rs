@@ -155,8 +155,8 @@ impl Exporting {
 struct Headers<'a>(&'a HeaderMap);
 
 impl Extractor for Headers<'_> {
-    /// Returns the value of a header that the request has exactly once. Of two `traceparent`
-    /// headers, neither is reliable.
+    /// Returns the value of a header that the request has exactly once. If a
+    /// request has two `traceparent` headers, neither is reliable.
     fn get(&self, key: &str) -> Option<&str> {
         let mut values = self.0.get_all(key).iter();
         let value = values.next()?.to_str().ok()?;

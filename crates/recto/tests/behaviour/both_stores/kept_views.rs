@@ -208,8 +208,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let kept = Kept::new(&recto, &format!("{READINGS}{READINGS_VIEWS}")).await;
     kept.put("readings", 0..DAYS).await;
     let readings = kept.of("readings");
-    // Records that are too old for `recent` are stored: alone, with others, and repeatedly. Of the
-    // views, only `all`, which has no retention time, must show them.
+    // Records that are too old for `recent` are stored: alone, with others, and repeatedly. Only the
+    // view `all`, which has no retention time, must show them.
     let late = DAYS * EACH_DAY;
     let put = |id: i32, at: i32| {
         let row = json!({ "id": id, "sensor": "s", "at": time(at), "value": 1 });
@@ -314,7 +314,7 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
     kept.is_well().await;
-    // By the clock of this process, the record is within the retention time. But the store has
+    // The record is within the retention time by the clock of this process. But the store has
     // recorded a later retention bound (older rows are deleted), so the view must not show the
     // record.
     let readings = kept.of("readings");
