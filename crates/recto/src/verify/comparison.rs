@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::stream::TryStreamExt;
 use recto_model::Table;
+use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::{Difference, EntryOutcome, Misfit};
 use recto_store::{ReadOptions, ScanRead, Snapshot};
 use tokio::sync::{Mutex, mpsc};
@@ -29,7 +30,7 @@ const FURTHER: usize = 2;
 /// Maximum size in bytes of the rows of a range that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 /// Number of suspected differences that are read again together, so that they share the pause
-/// before each read.
+/// before the read.
 const MAX_SUSPECTS: usize = 32_768;
 /// Maximum number of differences of a view that the report lists.
 const MAX_EXAMPLES: usize = 20;
@@ -56,8 +57,8 @@ const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 enum Expected {
     /// No entry, because a rule leaves the record out or the record has expired.
     Nothing,
-    /// Entry with this fingerprint (hash of the entry's key, version and cells).
-    Entry(Fingerprint),
+    /// Entry with this key and fingerprint (hash of the key, the version and the cells).
+    Entry(KeyCells, Fingerprint),
     /// No entry, although the record should have one: the view cannot store it.
     Misfit(Misfit),
 }
@@ -170,7 +171,7 @@ impl Comparison {
                 match self.expected(&read, index)? {
                     Expected::Misfit(misfit) if self.is_first() => self.note_misfit(misfit, &read, index),
                     Expected::Nothing | Expected::Misfit(_) => {}
-                    Expected::Entry(fingerprint) => {
+                    Expected::Entry(_, fingerprint) => {
                         self.reached.found.records += u64::from(self.is_first());
                         pass.meet(fingerprint, number);
                     }
@@ -207,11 +208,8 @@ impl Comparison {
             return Ok(Expected::Nothing);
         }
         let version = beside.has_versions().then_some(row.version);
-        Ok(Expected::Entry(Fingerprint::of(
-            &entry.key.key,
-            version,
-            &entry.cells,
-        )))
+        let fingerprint = Fingerprint::of(&entry.key.key, version, &entry.cells);
+        Ok(Expected::Entry(entry.key.key, fingerprint))
     }
 
     /// Counts a record that the view cannot store.
@@ -262,10 +260,11 @@ impl Comparison {
     fn suspect_records(&mut self, pass: &Pass, read: &ScanRead, place: Option<u32>) -> Result<usize> {
         let before = self.suspects.len();
         for index in 0..read.rows.len() {
-            let expected = self.expected(read, index)?;
-            if matches!(expected, Expected::Entry(one) if pass.has(one, place)) {
-                let key = self.beside.key_of_row(read.rows.row(index));
-                self.suspects.push(Suspect::Record(key));
+            if let Expected::Entry(entry, fingerprint) = self.expected(read, index)?
+                && pass.has(fingerprint, place)
+            {
+                let record = self.beside.key_of_row(read.rows.row(index));
+                self.suspects.push(Suspect::Missing { record, entry });
             }
         }
         Ok(self.suspects.len() - before)

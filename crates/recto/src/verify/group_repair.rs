@@ -8,7 +8,7 @@ use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version};
 use recto_store::PartitionWrite;
 
-use super::suspects::{Doubt, Outcome, Suspect, Wrong, differs, look_again};
+use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
 
@@ -22,9 +22,9 @@ use crate::error::Result;
 ///
 /// # Errors
 /// The store cannot be read or written.
-pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Option<Wrong>>> {
+pub(super) async fn repair_group(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
     let beside = &beside;
-    let found = look_again(beside, &doubts).await?;
+    let found = look_again(beside, &suspects).await?;
     let repairs = found
         .into_iter()
         .filter_map(|wrong| Some((repair_of(beside, &wrong)?, wrong)));
@@ -35,12 +35,12 @@ pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Re
         Sent::Moved | Sent::Conflicts => HashMap::new(),
         Sent::Written => right_among(beside, wrong).await?,
     };
-    let result = |doubt: &Doubt| {
-        let wrong = repaired.remove(&doubt.suspect)?;
+    let result = |suspect: &Suspect| {
+        let wrong = repaired.remove(suspect)?;
         let outcome = Outcome::Repaired;
         Some(Wrong { outcome, ..wrong })
     };
-    Ok(doubts.iter().map(result).collect())
+    Ok(suspects.iter().map(result).collect())
 }
 
 /// Returns the differences that a repair removed, by the suspect (suspected difference) that led to

@@ -17,24 +17,25 @@ use crate::settle::patiently;
 
 /// Number of suspects (suspected differences) of a remote store that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
-/// Number of suspects (suspected differences) of a remote store whose rows are read in one request.
-const CHUNK: usize = 512;
+/// Number of suspects (suspected differences) of a remote store that are read and repaired together.
+/// Large chunks have more entries of the same partition, which share requests.
+const CHUNK: usize = 2_048;
 /// Number of chunks of suspects that are read concurrently.
 const PARALLEL_CHUNKS: usize = 2;
 /// Maximum number of attempts to repair one suspect. An attempt fails if rows move to other buckets
 /// during it.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before each of the two reads of a remote store's suspects. During the pause, a running
-/// write may resolve a suspect. All suspects share one pause.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Pause before the second read of a remote store's suspects. During the pause, a running write may
+/// resolve a suspect. All suspects share one pause.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Suspected difference between a view and its records.
+/// Suspected difference between a view and its records, found by the first read of both.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Suspect {
     /// Entry of the view, given by its key, that may be wrong.
     Entry(KeyCells),
-    /// Record whose entry may be missing.
-    Record(RecordKey),
+    /// Entry that the view may lack, and the record that it belongs to.
+    Missing { record: RecordKey, entry: KeyCells },
 }
 
 impl Suspect {
@@ -42,17 +43,16 @@ impl Suspect {
     fn record(&self, beside: &ViewComparer) -> RecordKey {
         match self {
             Self::Entry(key) => beside.key_of_entry(key),
-            Self::Record(key) => key.clone(),
+            Self::Missing { record, .. } => record.clone(),
         }
     }
-}
 
-/// Suspect (suspected difference) that its first read did not resolve, with the key of the entry
-/// that is wrong or missing.
-#[derive(Debug, Clone)]
-pub(super) struct Doubt {
-    pub(super) suspect: Suspect,
-    key: KeyCells,
+    /// Returns the key of the entry that may be wrong or missing.
+    fn entry(&self) -> &KeyCells {
+        match self {
+            Self::Entry(key) | Self::Missing { entry: key, .. } => key,
+        }
+    }
 }
 
 /// Confirmed difference between a view and its records.
@@ -75,7 +75,10 @@ impl Wrong {
     pub(super) fn suspect(&self) -> Suspect {
         match &self.entry {
             Some(_) => Suspect::Entry(self.key.clone()),
-            None => Suspect::Record(self.record.clone()),
+            None => Suspect::Missing {
+                record: self.record.clone(),
+                entry: self.key.clone(),
+            },
         }
     }
 }
@@ -110,109 +113,59 @@ pub(super) async fn settle_all(
         return side_by_side(settled, 1).await;
     }
     tokio::time::sleep(LOOK_PAUSE).await;
-    let left = in_chunks(suspects, |chunk| doubted(beside, chunk)).await?;
-    if left.is_empty() {
-        return Ok(Vec::new());
-    }
-    tokio::time::sleep(LOOK_PAUSE).await;
     if !mends {
-        return in_chunks(left, |chunk| wrong_among(beside, chunk)).await;
+        return in_chunks(suspects, |chunk| wrong_among(beside, chunk)).await;
     }
-    in_chunks(left, |chunk| repair(beside.clone(), chunk)).await
+    in_chunks(suspects, |chunk| repair(beside.clone(), chunk)).await
 }
 
 /// Repairs suspects (suspected differences) of a remote store. Repairs that need only one write are
 /// sent in a group, all others individually.
-async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
+async fn repair(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
-    let repaired = patiently(environment, || repair_group(beside.clone(), doubts.clone())).await?;
-    let results = doubts.into_iter().zip(repaired);
-    let results = results.map(|(doubt, repaired)| match repaired {
+    let repaired = patiently(environment, || repair_group(beside.clone(), suspects.clone())).await?;
+    let results = suspects.into_iter().zip(repaired);
+    let results = results.map(|(suspect, repaired)| match repaired {
         Some(wrong) => std::future::ready(Ok(Some(wrong))).boxed(),
-        None => settle(beside.clone(), doubt.suspect, true).boxed(),
+        None => settle(beside.clone(), suspect, true).boxed(),
     });
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
 /// Processes suspects (suspected differences) in chunks of [`CHUNK`], and concatenates the results.
-async fn in_chunks<S: Clone, T, F>(suspects: Vec<S>, work: impl Fn(Vec<S>) -> F) -> Result<Vec<T>>
+async fn in_chunks<F>(suspects: Vec<Suspect>, work: impl Fn(Vec<Suspect>) -> F) -> Result<Vec<Wrong>>
 where
-    F: Future<Output = Result<Vec<T>>>,
+    F: Future<Output = Result<Vec<Wrong>>>,
 {
     let chunks: Vec<_> = suspects.chunks(CHUNK).map(|chunk| work(chunk.to_vec())).collect();
     stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
 }
 
-/// Reads suspects (suspected differences) for the first time, and returns the suspects that still
-/// seem wrong. Reads a stored entry only if its record requires it; all other suspected entries
-/// remain suspects.
-async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Doubt>> {
-    patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
-}
-
-async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Doubt>> {
-    let snapshot = beside.core.shared.store.snapshot()?;
-    let keys: Vec<RecordKey> = suspects.iter().map(|suspect| suspect.record(beside)).collect();
-    let rows = beside
-        .read_records(&*snapshot, &keys.iter().collect::<Vec<_>>())
-        .await?;
-    let expected: Vec<_> = rows
-        .iter()
-        .map(|row| beside.entry(row.as_ref()?))
-        .map(|entry| entry.map(|entry| entry.key.key))
-        .collect();
-    let to_read = |(suspect, expected): (&Suspect, &Option<KeyCells>)| match suspect {
-        Suspect::Entry(key) => expected.as_ref() == Some(key),
-        Suspect::Record(_) => expected.is_some(),
-    };
-    let is_read: Vec<bool> = suspects.iter().zip(&expected).map(to_read).collect();
-    let entries = is_read.iter().zip(&expected);
-    let entries: Vec<&KeyCells> = entries
-        .filter_map(|(is_read, key)| key.as_ref().filter(|_| *is_read))
-        .collect();
-    let mut found = beside.read_entries(&*snapshot, &entries).await?.into_iter();
-    let mut left = Vec::new();
-    for (((suspect, is_read), row), expected) in suspects.iter().zip(is_read).zip(&rows).zip(expected) {
-        let there = if is_read { found.next().flatten() } else { None };
-        let key = match suspect {
-            Suspect::Entry(key) => {
-                let is_doubted = !is_read || differs(beside, there.as_ref(), row.as_ref()).is_some();
-                is_doubted.then(|| key.clone())
-            }
-            Suspect::Record(_) => expected.filter(|_| there.is_none()),
-        };
-        let suspect = suspect.clone();
-        left.extend(key.map(|key| Doubt { suspect, key }));
-    }
-    Ok(left)
-}
-
 /// Reads suspects (suspected differences) for the second time, at quorum, and returns the confirmed
 /// differences. Repairs nothing.
-async fn wrong_among(beside: &ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
-    patiently(&beside.core.shared.environment, || look_again(beside, &doubts)).await
+async fn wrong_among(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+    patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
 }
 
 /// Reads suspects (suspected differences) for the second time. Reads each record after its entry,
 /// so that the record shows whether the entry is current.
-pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Result<Vec<Wrong>> {
+pub(super) async fn look_again(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
-    let keys: Vec<&KeyCells> = doubts.iter().map(|doubt| &doubt.key).collect();
+    let keys: Vec<&KeyCells> = suspects.iter().map(Suspect::entry).collect();
     let entries = beside.read_entries(&*snapshot, &keys).await?;
-    let records = doubts.iter().map(|doubt| doubt.suspect.record(beside));
-    let records: Vec<RecordKey> = records.collect();
+    let records: Vec<RecordKey> = suspects.iter().map(|suspect| suspect.record(beside)).collect();
     let rows = beside
         .read_records(&*snapshot, &records.iter().collect::<Vec<_>>())
         .await?;
     let mut wrong = Vec::new();
-    for (((Doubt { suspect, key }, there), record), row) in doubts.iter().zip(entries).zip(records).zip(rows)
-    {
+    for (((suspect, there), record), row) in suspects.iter().zip(entries).zip(records).zip(rows) {
+        let key = suspect.entry();
         let is_looked_at = match suspect {
             Suspect::Entry(_) => there.is_some(),
             // Only a missing entry is judged here, because the scan of the view compares
             // the existing entries.
-            Suspect::Record(_) => {
+            Suspect::Missing { .. } => {
                 let expected = row.as_ref().and_then(|row| beside.entry(row));
                 there.is_none() && expected.is_some_and(|expected| expected.key.key == *key)
             }
@@ -282,7 +235,7 @@ async fn settle(beside: ViewComparer, suspect: Suspect, mends: bool) -> Result<O
 async fn look(beside: &ViewComparer, suspect: &Suspect) -> Result<Option<Wrong>> {
     match suspect {
         Suspect::Entry(key) => look_at_entry(beside, key).await,
-        Suspect::Record(key) => look_at_record(beside, key).await,
+        Suspect::Missing { record, .. } => look_at_record(beside, record).await,
     }
 }
 
