@@ -4,6 +4,7 @@ use recto_model::table::{BucketBound, Buckets};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::display::counted;
 use crate::parameters::{json_text, whole_number};
 
 /// Request for partitions of a collection, or for buckets of one partition.
@@ -122,6 +123,21 @@ pub struct BucketList {
     pub next_page_token: String,
     /// Token of the previous list; empty only at the beginning.
     pub previous_page_token: String,
+}
+
+impl BucketList {
+    /// Returns the number of the listed entries in words, for example `3 buckets`. Several adjacent entries can be
+    /// key ranges of one bucket, for an hour after a join: `64 key ranges in 1 bucket`.
+    pub fn counted(&self) -> String {
+        let entries = self.buckets.len() as u64;
+        let mut numbers: Vec<u64> = self.buckets.iter().map(|one| one.bucket).collect();
+        numbers.dedup();
+        let buckets = counted(numbers.len() as u64, "bucket", "buckets");
+        if numbers.len() as u64 == entries {
+            return buckets;
+        }
+        format!("{} in {buckets}", counted(entries, "key range", "key ranges"))
+    }
 }
 
 /// A bucket, or a part of one while Recto splits it.
@@ -273,4 +289,27 @@ pub struct RebalanceReport {
     /// Number of records older than `keep` that an embedded store deleted. It is 0 on Cassandra, which
     /// deletes old records by key range, without counting them.
     pub deleted: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_ranges_of_one_bucket_once() {
+        let listed = |numbers: &[u64]| {
+            let one = |bucket: &u64| BucketStatus {
+                bucket: *bucket,
+                ..BucketStatus::default()
+            };
+            let list = BucketList {
+                buckets: numbers.iter().map(one).collect(),
+                ..BucketList::default()
+            };
+            list.counted()
+        };
+        assert_eq!(listed(&[3]), "1 bucket");
+        assert_eq!(listed(&[1, 2]), "2 buckets");
+        assert_eq!(listed(&[4, 4, 5]), "3 key ranges in 2 buckets");
+    }
 }

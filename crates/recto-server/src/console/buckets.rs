@@ -212,7 +212,6 @@ impl<'a> BucketsPageRequest<'a> {
 
     fn buckets(&self, listed: &BucketList) -> Markup {
         let is_part = !listed.next_page_token.is_empty() || !listed.previous_page_token.is_empty();
-        let count = counted(listed.buckets.len() as u64, "bucket", "buckets");
         let over = listed.buckets.iter().filter(|one| one.too_large).count();
         html! {
             div.heading { div {
@@ -220,7 +219,7 @@ impl<'a> BucketsPageRequest<'a> {
                 p.sort_order {
                     (listed.collection) "." (listed.view)
                     @for (name, value) in &listed.partition { ", " b { (name) } " = " (shown(value)) }
-                    span.dim { " · " (count) @if is_part { " shown" } " · " (target(listed.target, "each")) }
+                    span.dim { " · " (listed.counted()) @if is_part { " shown" } " · " (target(listed.target, "each")) }
                     @if over > 0 { " · " strong.bad { (over) " over the target" } }
                 }
             } }

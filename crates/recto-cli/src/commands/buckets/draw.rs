@@ -125,7 +125,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     }
     let over = buckets.iter().filter(|one| one.too_large).count();
     let shown = Shown {
-        count: counted(buckets.len() as u64, "bucket", "buckets"),
+        count: listed.counted(),
         is_part: !listed.next_page_token.is_empty() || !listed.previous_page_token.is_empty(),
         over: over as u64,
     };
