@@ -437,12 +437,6 @@ impl Directory {
         };
         self.pieces.windows(2).find(is_inner).map(|pair| &pair[1].start)
     }
-
-    /// Returns whether the range map has edges that a join left, and that can be removed now.
-    /// [`Clearing`](crate::buckets::Clearing) removes them.
-    pub fn has_inner_edges(&self, protocol: Protocol) -> bool {
-        self.without_inner_edges(protocol).is_some()
-    }
 }
 
 /// Adjacent ranges that will be read in one bucket, their [destination](Roles::destination). A

@@ -596,7 +596,10 @@ fn a_join_goes_through_its_steps() {
     ];
     assert_eq!(roles, expected);
     assert_eq!(now.join(&wanted, protocol), None, "it is done");
-    assert!(!now.has_inner_edges(protocol), "old buckets are not cleared");
+    assert!(
+        now.without_inner_edges(protocol).is_none(),
+        "old buckets are not cleared"
+    );
     let cleared = now.cleared(&now.clearable(&now.left())).unwrap();
     let (last, gone) = cleared.without_inner_edges(protocol).unwrap();
     assert_eq!(gone, [b"f".to_vec()]);

@@ -400,7 +400,10 @@ impl World {
         let Some((_, does)) = &self.clearer else { return };
         let directory = &self.store.directory;
         match does {
-            Does::Nothing if directory.is_to_be_cleared() || directory.has_inner_edges(config.protocol()) => {
+            Does::Nothing
+                if directory.is_to_be_cleared()
+                    || directory.without_inner_edges(config.protocol()).is_some() =>
+            {
                 happenings.push(Happening::ClearBegins);
             }
             Does::Reads | Does::Copies(_) => happenings.push(Happening::Clears),
