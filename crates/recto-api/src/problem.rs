@@ -309,15 +309,15 @@ problem_types! {
         can_retry: false,
         remedy: "Check the name.",
     }
-    /// The collection does not offer this, such as a version of a record that has none.
+    /// The collection does not support the operation, such as a condition on the version of a record that has none.
     NotOffered {
         name: "not-offered",
         statuses: [409],
-        title: "The collection does not offer this",
+        title: "The collection does not support this operation",
         kind: NotOffered,
         exit_code: 2,
         can_retry: false,
-        remedy: "Use another way to write: see [records](#records).",
+        remedy: "Leave out the conditions on versions, or use a collection with `writes = \"update\"`. Write to attached tables with CQL.",
     }
     /// Another record has the values of a unique constraint.
     NotUnique {
