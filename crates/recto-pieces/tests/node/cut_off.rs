@@ -23,6 +23,7 @@ use recto_pieces::{Change, RowChange};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_protocol::buckets::{Protocol, Shards};
 use recto_store::{ReadOptions, Store};
+use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use tokio::runtime::Builder;
 
 use crate::children;
@@ -33,6 +34,12 @@ use crate::point::{Does, POINTS};
 use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
+/// Environment variable that restricts the tested steps to those of joins.
+const ONLY_JOINS: &str = "RECTO_TEST_ONLY_JOINS";
+/// Environment variable that names the Cassandra of a test program.
+const CASSANDRA: &str = "RECTO_TEST_CASSANDRA";
+/// Maximum heap of each of three nodes.
+const HEAP: &str = "512M";
 /// Environment variables that pass the task and the stop point to a child process.
 const STREAM: &str = "RECTO_TEST_STREAM";
 const POINT: &str = "RECTO_TEST_POINT";
@@ -98,8 +105,12 @@ fn scenarios() -> Vec<Scenario> {
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
     println!("{SEED_VARIABLE}={seed}");
     let is_whole = number(SCALE_VARIABLE).is_some_and(|scale| scale > 1);
+    let only_joins = std::env::var_os(ONLY_JOINS).is_some();
     let mut scenarios = Vec::new();
     for (number, point) in POINTS.into_iter().enumerate() {
+        if only_joins && point.does != Does::Join {
+            continue;
+        }
         for (cut_number, cut) in [Cut::Killed, Cut::StandsStill].into_iter().enumerate() {
             for (side_number, side) in [Side::Before, Side::After].into_iter().enumerate() {
                 let bit = seed.rotate_right((2 * number + cut_number) as u32) & 1;
@@ -125,6 +136,27 @@ async fn interruption_at_any_step_leaves_no_faults() {
     while let Some(one) = played.next().await {
         one.unwrap();
     }
+}
+
+/// Interrupts joins on three nodes, which keep three copies of each row.
+#[test]
+#[ignore = "slow: three nodes, minutes"]
+fn interruption_of_joins_on_three_nodes() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = ClusterOptions::new(Nodes::Three).heap(HEAP);
+    let cluster = Cluster::start_with(&options, folder.path()).unwrap();
+    let variables = [
+        (CASSANDRA, cluster.addresses().swap_remove(0)),
+        (ONLY_JOINS, "1".to_owned()),
+    ];
+    let test = children::path_of(interruption_at_any_step_leaves_no_faults);
+    let (lines, heard) = channel();
+    let mut child = children::spawn(test, &variables, &lines);
+    drop(lines);
+    for line in heard {
+        println!("{line}");
+    }
+    assert!(child.wait().unwrap().success());
 }
 
 async fn play(number: usize, scenario: Scenario) {
