@@ -98,7 +98,7 @@ impl PieceStore {
         buckets.sort_unstable();
         buckets.dedup();
         let is_sparse = buckets.len() >= MIN_SPARSE_BUCKETS;
-        let notice = if is_sparse && has_few_rows(&place.pieced, read) {
+        let notice = if is_sparse && has_few_rows(&place.pieced, buckets.len(), read) {
             Notice::Sparse
         } else if !is_sparse && read.tombstones > 0 {
             Notice::Tombstones
@@ -439,10 +439,14 @@ fn is_part_of(size: BucketSize, content: Figures) -> bool {
     }
 }
 
-fn has_few_rows(pieced: &PiecedTable, read: &RowsRead) -> bool {
+/// Returns whether a page read so few rows that some of its buckets can be joined: on average, two adjacent buckets fit
+/// into one.
+fn has_few_rows(pieced: &PiecedTable, buckets: usize, read: &RowsRead) -> bool {
+    // The first bucket was read in part.
+    let pairs = ((buckets - 1) / 2).max(1) as u64;
     let content = Figures {
-        rows: read.rows.len() as u64,
-        bytes: read.bytes,
+        rows: (read.rows.len() as u64).div_ceil(pairs),
+        bytes: read.bytes.div_ceil(pairs),
         ..Figures::default()
     };
     is_part_of(pieced.size, content)

@@ -16,22 +16,31 @@ const CLEARED: Duration = Duration::from_secs(9_000);
 const QUIET: Duration = Duration::from_secs(700);
 
 impl Stream {
-    /// Stores a range map with a bucket for each ten times, and puts one row into each tenth bucket.
-    async fn is_sparse(&self, buckets: i64) -> Vec<(i64, String)> {
-        let of = |bucket: i64| Roles::of(Bucket(bucket.unsigned_abs()));
-        let sign = match self.pieced.table.clustering()[0].kind {
+    /// Returns -1 if the stream is in descending order, else 1.
+    fn sign(&self) -> i64 {
+        match self.pieced.table.clustering()[0].kind {
             ColumnKind::Clustering(Direction::Descending) => -1,
             _ => 1,
-        };
+        }
+    }
+
+    /// Stores a range map with an empty bucket for each ten times.
+    async fn has_empty_buckets(&self, buckets: i64) {
+        let of = |bucket: i64| Roles::of(Bucket(bucket.unsigned_abs()));
         let pieces: Vec<_> = (0..buckets)
-            .map(|bucket| (sign * bucket * 10, of(bucket)))
+            .map(|bucket| (self.sign() * bucket * 10, of(bucket)))
             .collect();
         let mut put = self.is_kept_in(&pieces).await;
         let before = put.clone();
         (put.version, put.life_ms, put.longest_ms) = (put.version + 1, 20_000, 20_000);
         self.put_directory(&before, &put).await;
+    }
+
+    /// Stores a range map with a bucket for each ten times, and puts one row into each tenth bucket.
+    async fn is_sparse(&self, buckets: i64) -> Vec<(i64, String)> {
+        self.has_empty_buckets(buckets).await;
         for bucket in (0..buckets).step_by(10) {
-            self.put(sign * (bucket * 10 + 5), "a", "one")
+            self.put(self.sign() * (bucket * 10 + 5), "a", "one")
                 .await
                 .expect("it is written");
         }
@@ -109,6 +118,26 @@ async fn joins_a_long_range_map_window_by_window() {
     let (ranges, buckets) = stream.ranges().await;
     assert_eq!(ranges, buckets, "inner edges are removed");
     assert_eq!(stream.all().await, rows);
+}
+
+#[tokio::test(start_paused = true)]
+async fn joins_a_thousand_empty_buckets_in_ten_minutes() {
+    let stream = Stream::new(Direction::Ascending).await;
+    stream.has_empty_buckets(1_000).await;
+    let _work = stream.works();
+    assert_eq!(stream.buckets_of_a_page().await, 1_000);
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        stream.buckets_of_a_page().await;
+    }
+    let buckets = stream.buckets_of_a_page().await;
+    assert!(buckets <= 16, "{buckets} buckets");
+    // A join takes at most 64 ranges, so the new buckets are joined once the old edges are gone.
+    for _ in 0..4 {
+        tokio::time::sleep(CLEARED).await;
+        stream.buckets_of_a_page().await;
+    }
+    assert_eq!(stream.buckets_of_a_page().await, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,8 @@ mod cursor_attacks;
 mod estimates;
 mod faults_embedded;
 mod property;
+mod shrunk;
 mod simulation;
 mod vectors;
 mod verified;
+mod virtual_time;
