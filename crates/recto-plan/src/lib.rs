@@ -18,8 +18,11 @@
 //! | [`cursor`] | encrypted page tokens |
 //! | [`scan_token`] | encrypted checkpoints of scans |
 //! | [`place_token`] | encrypted checkpoints of long-running work, such as `verify` |
+//! | `advisor` | proposals of views for given queries, behind the feature `advisor` |
 //! | [`error`] | errors in queries |
 
+#[cfg(feature = "advisor")]
+pub mod advisor;
 pub mod bind;
 pub mod choices;
 pub mod cursor;

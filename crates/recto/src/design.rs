@@ -27,8 +27,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use recto_design::workload::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally};
-pub use recto_design::{
+pub use recto_plan::advisor::workload::{
+    LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally,
+};
+pub use recto_plan::advisor::{
     AffectedQuery, Design, DesignError, DesignErrorKind, Log, MAX_SHAPES, ProposedView, ServedQuery,
     Unservable, ViewAlternative, ViewRemoval, WorkloadQuery, design, filter_shape, parse_log, parse_queries,
     queries_text, servable, sort_shape, with_views,

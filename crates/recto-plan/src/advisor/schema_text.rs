@@ -2,7 +2,7 @@
 
 use recto_model::schema::{Schema, View};
 
-use crate::error::{DesignError, DesignErrorKind};
+use crate::advisor::error::{DesignError, DesignErrorKind};
 
 /// Returns the text of a schema with views added to one of its collections. The function appends
 /// the views and leaves the existing text unchanged. If TOML does not allow tables at the end of

@@ -16,12 +16,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::Query;
+use crate::query::Constraint;
 use recto_model::schema::{Collection, MAX_KEY_FIELDS, WriteMode};
 use recto_model::table::Direction;
-use recto_plan::Query;
-use recto_plan::query::Constraint;
 
-use crate::bound::{BY_ROWS, Subject};
+use crate::advisor::bound::{BY_ROWS, Subject};
 
 /// Requirements of one query on a view that serves it. Fields are indexes into the fields of the
 /// collection.

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use crate::filter_scan::ScanCondition;
+use crate::planner::{self, Wishes};
+use crate::query::Constraint;
+use crate::{Plan, Query, Shape, SortOrder};
 use recto_model::schema::{Collection, View};
-use recto_plan::filter_scan::ScanCondition;
-use recto_plan::planner::{self, Wishes};
-use recto_plan::query::Constraint;
-use recto_plan::{Plan, Query, Shape, SortOrder};
 
-use crate::bound::Bound;
-use crate::design::{AffectedQuery, ViewAlternative, ViewRemoval};
+use crate::advisor::bound::Bound;
+use crate::advisor::design::{AffectedQuery, ViewAlternative, ViewRemoval};
 
 /// Returns, for each proposed view, how its queries can be served if the view is not added.
 pub(crate) fn without_each(

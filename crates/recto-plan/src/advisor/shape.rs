@@ -1,7 +1,7 @@
 //! Shape of filter text: fields and comparisons without values. Logs and query counts contain
 //! shapes, because values are private and other people than the clients may read logs.
 
-use recto_plan::text::{Term, filter, sort};
+use crate::text::{Term, filter, sort};
 
 /// Placeholder that a shape has in place of each value.
 const VALUE: &str = "?";
@@ -11,7 +11,7 @@ const VALUE: &str = "?";
 /// number of values has two values in the shape.
 ///
 /// ```
-/// let shape = recto_design::filter_shape([r#"origin = "JFK" AND (carrier = "AA" OR carrier = "UA" OR carrier = "B6")"#]);
+/// let shape = recto_plan::advisor::filter_shape([r#"origin = "JFK" AND (carrier = "AA" OR carrier = "UA" OR carrier = "B6")"#]);
 /// assert_eq!(shape.as_deref(), Some("(carrier = ? OR carrier = ?) AND origin = ?"));
 /// ```
 pub fn filter_shape<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -27,7 +27,7 @@ pub fn filter_shape<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Stri
 /// Returns the normal form of a sort text, or `None` if the text is not a sort.
 ///
 /// ```
-/// assert_eq!(recto_design::sort_shape(" due  asc ,-id").as_deref(), Some("due, id desc"));
+/// assert_eq!(recto_plan::advisor::sort_shape(" due  asc ,-id").as_deref(), Some("due, id desc"));
 /// ```
 pub fn sort_shape(text: &str) -> Option<String> {
     sort::parse(text).ok().map(|terms| sort::print(&terms))

@@ -1,14 +1,13 @@
 //! Tests that `design` proposes the minimum number of views. The tests generate all possible views
 //! of small collections, and ask the planner which queries each view serves.
-#![allow(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use recto_design::{WorkloadQuery, design};
 use recto_model::Direction;
 use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
+use recto_plan::advisor::{WorkloadQuery, design};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::{Query, SortOrder, bind};
 

@@ -1,8 +1,7 @@
 //! View advisor: proposes the minimum number of views with which a collection serves given queries without filter
 //! scans.
 //!
-//! This crate does no I/O, has no async code, reads no clock, and depends on no store. The planner that serves queries
-//! checks each proposal: it plans each query with the proposed schema, and the reported properties of a query come from
+//! The planner that serves queries checks each proposal: it plans each query with the proposed schema, and the reported properties of a query come from
 //! this plan.
 //!
 //! | module | content |

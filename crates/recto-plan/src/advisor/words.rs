@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::design::{Design, ServedQuery, ViewAlternative};
+use crate::advisor::design::{Design, ServedQuery, ViewAlternative};
 
 impl Design {
     /// Returns the number of queries and the number of proposed views, in one line.

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::error::{DesignError, DesignErrorKind};
+use crate::advisor::error::{DesignError, DesignErrorKind};
 
 /// Maximum size of a file of queries, in bytes.
 pub const MAX_QUERIES_BYTES: usize = 1 << 20;
@@ -66,7 +66,7 @@ struct Entry {
 /// Parses a file of queries:
 ///
 /// ```
-/// let queries = recto_design::parse_queries(
+/// let queries = recto_plan::advisor::parse_queries(
 ///     r#"
 /// [[query]]
 /// name = "board"
@@ -76,7 +76,7 @@ struct Entry {
 /// "#,
 /// )?;
 /// assert_eq!(queries[0].name, "board");
-/// # Ok::<(), recto_design::DesignError>(())
+/// # Ok::<(), recto_plan::advisor::DesignError>(())
 /// ```
 ///
 /// A query without a name gets the name `q` and its position in the file, such as `q1` for the

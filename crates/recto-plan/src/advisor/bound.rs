@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::text::{FilterText, Literal, Name, Operator, Term, TextError, filter, sort};
+use crate::{Query, QueryError, QueryErrorKind, bind};
 use recto_model::schema::Collection;
-use recto_plan::text::{FilterText, Literal, Name, Operator, Term, TextError, filter, sort};
-use recto_plan::{Query, QueryError, QueryErrorKind, bind};
 
-use crate::error::{DesignError, DesignErrorKind};
-use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
-use crate::workload::WorkloadQuery;
+use crate::advisor::error::{DesignError, DesignErrorKind};
+use crate::advisor::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
+use crate::advisor::workload::WorkloadQuery;
 
 /// Literal (an empty string) that replaces a `?` while the type of its field is unknown. The filter
 /// parser accepts it wherever a value may be.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use recto_model::schema::{Bucket, BucketStrategy, Collection, MAX_NAME_LENGTH, Nulls, OrderColumn, View};
 use recto_model::table::Direction;
 
-use crate::needs::Needs;
+use crate::advisor::needs::Needs;
 
 /// Target size of a bucket in a view without partition fields, in bytes.
 const BUCKET_BYTES: u64 = 10_000_000;

@@ -5,19 +5,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::planner::{self, Wishes};
+use crate::refusal::{Advice, Refusal};
+use crate::{Plan, Shape, SortOrder};
 use recto_model::schema::{Collection, MAX_VIEWS, View};
-use recto_plan::planner::{self, Wishes};
-use recto_plan::refusal::{Advice, Refusal};
-use recto_plan::{Plan, Shape, SortOrder};
 use serde::Serialize;
 
-use crate::alternatives;
-use crate::arranged::Arranged;
-use crate::bound::{Bound, Subject};
-use crate::cover::{self, Cost, Cover, Queries, members};
-use crate::error::{DesignError, DesignErrorKind};
-use crate::needs::{Needs, Unserved};
-use crate::workload::{MAX_QUERIES, WorkloadQuery};
+use crate::advisor::alternatives;
+use crate::advisor::arranged::Arranged;
+use crate::advisor::bound::{Bound, Subject};
+use crate::advisor::cover::{self, Cost, Cover, Queries, members};
+use crate::advisor::error::{DesignError, DesignErrorKind};
+use crate::advisor::needs::{Needs, Unserved};
+use crate::advisor::workload::{MAX_QUERIES, WorkloadQuery};
 
 /// Maximum number of different query shapes in one design. Shapes that existing views serve do not
 /// count.
@@ -166,7 +166,7 @@ pub enum ViewAlternative {
 /// 3. number of columns (fewer are better)
 ///
 /// ```
-/// use recto_design::{design, parse_queries};
+/// use recto_plan::advisor::{design, parse_queries};
 /// use recto_model::schema::Schema;
 ///
 /// let schema = Schema::parse(
