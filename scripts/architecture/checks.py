@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Callable, Iterable, List
 
+from architecture.limits import check_limits
 from architecture.modules import describe_knot, knots
 from architecture.tree import RULES, Tree
 
@@ -246,6 +247,7 @@ CHECKS: List[Callable[[Tree], None]] = [
     check_formats,
     check_required,
     check_dependencies,
+    check_limits,
     check_files,
 ]
 

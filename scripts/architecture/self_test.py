@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Callable, Dict, List, Tuple
 
 from architecture.checks import check
+from architecture.limits import DOCUMENT as LIMITS
+from architecture.limits import write_limits
 from architecture.modules import Crate, describe_knot, find_modules, knots
 from architecture.tree import RULES, report
 
@@ -70,6 +72,8 @@ VIOLATIONS: List[Tuple[str, str, Change]] = [
     ("Slice has no field", "recto-model/src/table.rs", replace("pub limit: u32,", "pub limit: Option<u32>,")),
     ("has no reason for left-pad", "recto-cli/Cargo.toml", depend_on('left-pad = "1"')),
     ("has a reason for right-pad", RULES, append('right-pad = "none"')),
+    ("MAX_BOXES has no documentation", "recto/src/filter.rs", code("pub const MAX_BOXES: u32 = 3;")),
+    ("limits: docs/limits.md: is out of date", LIMITS, append("| `MAX_BOXES` |")),
     ("files: README.md:", "README.md", append("see /" + "home/" + "somebody/notes")),
     ("files: README.md: links to docs/attic.md", "README.md", append("[attic](docs/attic.md)")),
     ("files: CONTRIBUTING.md: links to README.md#attic", "CONTRIBUTING.md", append("[attic](README.md#attic)")),
@@ -135,14 +139,20 @@ def test_violations(copy: Path) -> None:
 
 
 def test_numbers(copy: Path) -> None:
-    """Expects a remark if cycles are fewer than recorded."""
-    rules = copy / RULES
-    text = rules.read_text(encoding="utf-8")
-    rules.write_text(replace("[cycles]\n", "[cycles]\nrecto = 2\nrecto-attic = 3\n")(text), encoding="utf-8")
+    """Expects a remark if cycles are fewer than recorded, and a problem if a limit differs from docs/limits.md."""
+    for name, change in [
+        (RULES, replace("[cycles]\n", "[cycles]\nrecto = 2\nrecto-attic = 3\n")),
+        ("crates/recto-api/src/pages/mod.rs", replace("MAX_PAGE_SIZE: u32 = 1_000", "MAX_PAGE_SIZE: u32 = 1_001")),
+    ]:
+        text = (copy / name).read_text(encoding="utf-8")
+        (copy / name).write_text(change(text), encoding="utf-8")
     tree = check(copy)
-    if tree.problems or len(tree.remarks) != 2:
+    if [problem[:2] for problem in tree.problems] != [("limits", LIMITS)] or len(tree.remarks) != 2:
         report(tree)
-        sys.exit("self-test: expected two remarks and no problem")
+        sys.exit("self-test: expected two remarks and an outdated docs/limits.md")
+    write_limits(tree)
+    if check(copy).problems:
+        sys.exit("self-test: --write-limits did not bring docs/limits.md up to date")
 
 
 def self_test(root: Path) -> None:

@@ -40,7 +40,7 @@ class Tree:
     def check_names_in_rules(self) -> None:
         """Ends the script if a rule names a crate or a file that does not exist."""
         rules = self.rules
-        lists = [rules["layers"], rules["apart"], rules["pure"]["crates"], rules["tools"]["crates"]]
+        lists = [rules["layers"], rules["apart"], rules["limits"], rules["pure"]["crates"], rules["tools"]["crates"]]
         lists += [*rules["only"].values(), *(rule.get("crates", []) for rule in rules["code"].values())]
         files = [file for rule in rules["code"].values() for file in rule["except"]]
         files += [file for file, _, _ in [*rules["required"]["fields"], *rules["formats"]["versions"]]]
