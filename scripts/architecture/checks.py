@@ -8,6 +8,10 @@ from architecture.limits import check_limits
 from architecture.modules import describe_knot, knots
 from architecture.tree import RULES, Tree
 
+DOCUMENT = "ARCHITECTURE.md"
+# A newcomer can read this much in ten minutes.
+MAX_DOCUMENT_BYTES = 15 << 10
+
 IMPURE = re.compile(
     r"\b(async fn|async move|\.await\b|tokio::|futures::"
     r"|std::(fs|process|thread|env)\b|std::net::(Tcp|Udp|ToSocketAddrs)|std::io::(stdin|stdout|stderr)\b"
@@ -37,6 +41,7 @@ VERSION = re.compile(r"\bconst (\w*VERSION\w*): [ui]\w+ =")
 # Paths of a developer's machine. The brackets keep this file from matching itself.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:[w]ork|[r]oot|[h]ome/[a-z]\w*|[U]sers/\w+)/")
 MODULE_DOCUMENT = re.compile(r"\A(?://[^!\n].*\n|\s)*//! *\S")
+PATH_IN_DOCUMENT = re.compile(r"`([\w.-]+/[\w./-]*)`")
 MARKDOWN_LINK = re.compile(r"\]\(([^()\s:#]*)(?:#([^()\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -212,6 +217,19 @@ def check_dependencies(tree: Tree) -> None:
         tree.problem("dependencies", RULES, f"has a reason for {name}, which no crate uses")
 
 
+def check_document(tree: Tree) -> None:
+    """ARCHITECTURE.md is short, names each crate, and names only files that exist."""
+    text = (tree.root / DOCUMENT).read_text(encoding="utf-8")
+    if (size := len(text.encode())) > MAX_DOCUMENT_BYTES:
+        tree.problem("document", DOCUMENT, f"has {size} bytes; {MAX_DOCUMENT_BYTES} are allowed")
+    for crate in tree.packages:
+        if f"`{crate}`" not in text:
+            tree.problem("document", DOCUMENT, f"does not name the crate {crate}")
+    for path in PATH_IN_DOCUMENT.findall(FENCE.sub("", text)):
+        if not (tree.root / path).exists() and not (tree.root / "crates" / path).exists():
+            tree.problem("document", DOCUMENT, f"names {path}, which does not exist")
+
+
 def anchors(text: str) -> List[str]:
     """Returns the anchors that GitHub gives to the headings of a text."""
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)]
@@ -247,6 +265,7 @@ CHECKS: List[Callable[[Tree], None]] = [
     check_formats,
     check_required,
     check_dependencies,
+    check_document,
     check_limits,
     check_files,
 ]

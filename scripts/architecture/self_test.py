@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Dict, List, Tuple
 
-from architecture.checks import check
+from architecture.checks import DOCUMENT, check
 from architecture.limits import DOCUMENT as LIMITS
 from architecture.limits import write_limits
 from architecture.modules import Crate, describe_knot, find_modules, knots
@@ -72,6 +72,9 @@ VIOLATIONS: List[Tuple[str, str, Change]] = [
     ("Slice has no field", "recto-model/src/table.rs", replace("pub limit: u32,", "pub limit: Option<u32>,")),
     ("has no reason for left-pad", "recto-cli/Cargo.toml", depend_on('left-pad = "1"')),
     ("has a reason for right-pad", RULES, append('right-pad = "none"')),
+    ("does not name the crate recto-remote", DOCUMENT, lambda old: old.replace("`recto-remote`", "")),
+    ("document: ARCHITECTURE.md: names recto/src/attic.rs", DOCUMENT, append("See `recto/src/attic.rs`.")),
+    ("bytes; 15360 are allowed", DOCUMENT, append("word " * 4_000)),
     ("MAX_BOXES has no documentation", "recto/src/filter.rs", code("pub const MAX_BOXES: u32 = 3;")),
     ("limits: docs/limits.md: is out of date", LIMITS, append("| `MAX_BOXES` |")),
     ("files: README.md:", "README.md", append("see /" + "home/" + "somebody/notes")),
