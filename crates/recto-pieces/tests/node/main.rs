@@ -11,7 +11,7 @@ mod calls;
 #[path = "../../../recto/tests/common/children.rs"]
 mod children;
 mod cost;
-#[path = "../../../recto-jobs/tests/common/cut.rs"]
+#[path = "../../../recto-queues/tests/common/cut.rs"]
 mod cut;
 mod cut_off;
 mod cuts;
@@ -19,7 +19,7 @@ mod cuts;
 mod history;
 mod hot;
 mod joins;
-#[path = "../../../recto-jobs/tests/common/keyspace.rs"]
+#[path = "../../../recto-queues/tests/common/keyspace.rs"]
 mod keyspace;
 mod load;
 mod point;

@@ -29,7 +29,7 @@ impl FoundQueues {
     /// Returns the settings of a store in which no process has opened queues yet. `has_ring` is true if
     /// message bodies are in queue tables.
     pub(crate) fn none(has_ring: bool) -> Self {
-        let tables = recto_jobs::QueueStore::first_tables(has_ring);
+        let tables = recto_queues::QueueStore::first_tables(has_ring);
         Self {
             options: StoreOptions::default(),
             has_ring,
@@ -75,7 +75,7 @@ impl FoundQueues {
 pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<StoreOptions>> {
     let (store, environment) = (catalog.store.clone(), catalog.environment.clone());
     let timeout = write_options(catalog.request_timeout).timeout;
-    Ok(recto_jobs::QueueStore::stored_options(store, environment, timeout).await?)
+    Ok(recto_queues::QueueStore::stored_options(store, environment, timeout).await?)
 }
 
 pub(super) fn change_of(asked: &Schema) -> QueueTableSettings {

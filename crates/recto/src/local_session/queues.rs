@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_api::queues::body_members;
-use recto_jobs::QueueError;
 use recto_model::{Type, Value, json};
+use recto_queues::QueueError;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{

@@ -1,6 +1,6 @@
 //! Errors of queues.
 
-use recto_jobs::{QueueError, QueueErrorKind};
+use recto_queues::{QueueError, QueueErrorKind};
 
 use crate::error::Error;
 

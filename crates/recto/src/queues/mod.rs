@@ -72,17 +72,17 @@ mod worker;
 use std::time::Duration;
 
 pub use recto_api::queues::{DeduplicationScope, QueueSettings, QueueTableSettings};
-use recto_jobs::Created;
-pub use recto_jobs::{
-    ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
-    Position, Sent, Settled, Stats, Totals,
-};
 pub use recto_protocol::queues::limits::{
     MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_GRACE_SECONDS, MAX_IN_FLIGHT, MAX_OPTION_TABLES,
     MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_ROTATION_SECONDS, MAX_SHARDS, MAX_VISIBILITY_SECONDS,
     MIN_RETENTION_SECONDS, MIN_ROTATION_SECONDS, MIN_TABLES,
 };
 pub use recto_protocol::queues::{DeadLetters, MessageId, QueueName, QueueOptions, Receipt, StoreOptions};
+use recto_queues::Created;
+pub use recto_queues::{
+    ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
+    Position, Sent, Settled, Stats, Totals,
+};
 
 use crate::error::Result;
 use crate::shared::Shared;
@@ -97,7 +97,7 @@ pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEven
 /// Handle to all queues of an open store. A clone is cheap.
 #[derive(Clone)]
 pub struct Queues {
-    engine: recto_jobs::Queues,
+    engine: recto_queues::Queues,
 }
 
 impl std::fmt::Debug for Queues {
@@ -110,7 +110,7 @@ impl Queues {
     pub(crate) async fn open(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
-            recto_jobs::Queues::open(shared.store.clone(), shared.environment.clone(), timeout).await?;
+            recto_queues::Queues::open(shared.store.clone(), shared.environment.clone(), timeout).await?;
         Ok(Self { engine })
     }
 
@@ -118,7 +118,7 @@ impl Queues {
     pub(crate) async fn open_there(shared: &Shared) -> Result<Option<Self>> {
         let timeout = shared.write_options().timeout;
         let (store, environment) = (shared.store.clone(), shared.environment.clone());
-        let engine = recto_jobs::Queues::open_there(store, environment, timeout).await?;
+        let engine = recto_queues::Queues::open_there(store, environment, timeout).await?;
         Ok(engine.map(|engine| Self { engine }))
     }
 
@@ -127,7 +127,7 @@ impl Queues {
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
-            recto_jobs::Queues::look(shared.store.clone(), shared.environment.clone(), timeout).await?;
+            recto_queues::Queues::look(shared.store.clone(), shared.environment.clone(), timeout).await?;
         Ok(Self { engine })
     }
 
@@ -238,7 +238,7 @@ impl Queues {
         Ok(self.engine.configure(change).await?)
     }
 
-    fn handle(&self, queue: recto_jobs::Queue) -> Queue {
+    fn handle(&self, queue: recto_queues::Queue) -> Queue {
         Queue::new(self.engine.clone(), queue)
     }
 }

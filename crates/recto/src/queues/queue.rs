@@ -31,8 +31,8 @@ pub struct Redriven {
 /// queue has the same name.
 #[derive(Clone)]
 pub struct Queue {
-    engine: recto_jobs::Queues,
-    known: recto_jobs::Queue,
+    engine: recto_queues::Queues,
+    known: recto_queues::Queue,
     name: Arc<str>,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
-    pub(super) fn new(engine: recto_jobs::Queues, queue: recto_jobs::Queue) -> Self {
+    pub(super) fn new(engine: recto_queues::Queues, queue: recto_queues::Queue) -> Self {
         let name = match &queue.unit {
             None => queue.name.as_str().into(),
             Some(unit) => format!("{}/{unit}", queue.name).into(),

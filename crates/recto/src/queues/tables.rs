@@ -1,8 +1,8 @@
 //! State of the rotating tables of message bodies on Cassandra. The tables are filled and emptied
 //! in turn.
 
-use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Phase, StoreOptions};
+use recto_queues::{RingView, TableView};
 
 /// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]

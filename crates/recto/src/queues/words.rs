@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use recto_jobs::Position;
 use recto_protocol::queues::{MessageId, Receipt, Segment, Shard};
+use recto_queues::Position;
 
 use crate::error::{Error, ErrorKind, Result};
 

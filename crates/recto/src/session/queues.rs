@@ -8,8 +8,8 @@ use recto_api::queues::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
     QueueTables, QueueTotals, ReceiveRequest, ReceivedMessages, SentMessage,
 };
-use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
 use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
+use recto_queues::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
 
 use crate::error::{Error, ErrorKind, Result};
 

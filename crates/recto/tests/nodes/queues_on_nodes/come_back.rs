@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use recto::queues::QueueOptions;
-use recto_jobs::TableView;
 use recto_protocol::queues::{BodyTable, Phase};
+use recto_queues::TableView;
 use recto_testkit::rig::Cluster;
 
 use super::naive::{Naive, TABLE, rows};

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use recto::Environment;
-use recto_jobs::{MAX_BATCH, PeekedContent, Settled, Shards};
+use recto_queues::{MAX_BATCH, PeekedContent, Settled, Shards};
 
 use super::children::{DEAD, GROUPS, JOBS, NEAR};
 use super::ring::Bed;

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use recto::StoreAddress;
-use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::Phase;
+use recto_queues::{RingView, TableView};
 use recto_testkit::generate::Rng;
 
 use super::children::{Children, queues};

@@ -13,7 +13,7 @@ mod children;
 mod come_back;
 mod drained;
 mod faults;
-#[path = "../../../../recto-jobs/tests/common/moved_on.rs"]
+#[path = "../../../../recto-queues/tests/common/moved_on.rs"]
 mod moved_on;
 mod naive;
 mod ring;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use recto::queues::QueueOptions;
 use recto::{CassandraAddress, Environment, Recto};
-use recto_jobs::{Created, Message, NewMessage, Queue, Queues, RingView, Shards};
 use recto_protocol::queues::StoreOptions;
+use recto_queues::{Created, Message, NewMessage, Queue, Queues, RingView, Shards};
 
 use super::naive::cql;
 use crate::nodes::open;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use recto::queues::{DeadLetters, QueueName, QueueOptions};
-use recto_jobs::{NewMessage, Queue, TableView};
 use recto_protocol::queues::{BodyTable, Phase};
+use recto_queues::{NewMessage, Queue, TableView};
 
 use super::naive::{Naive, TABLE, cql};
 use super::ring::{Bed, receive, send, slices_of, work_until_empty};
