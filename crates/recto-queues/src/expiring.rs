@@ -91,7 +91,7 @@ impl Shard {
             self.common.counters.expired.add(expired);
             // Notify receivers, because later messages of the expired messages' groups may be
             // available now.
-            self.tells();
+            self.notify_receivers();
         }
         self.release_if_done(segment).await;
         self.learn_first_due(segment);

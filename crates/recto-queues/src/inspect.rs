@@ -357,7 +357,7 @@ impl Shard {
         }
         let wish = StateWish::Remove(position.seq);
         let answer = segment.state.ask_one(wish, self.queues.request_timeout).await?;
-        self.tells();
+        self.notify_receivers();
         self.release_if_done(&segment).await;
         Ok(answer == StateAnswer::Done)
     }

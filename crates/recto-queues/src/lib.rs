@@ -29,8 +29,8 @@
 //! | [`ring`] | ring of body tables, which are emptied in rotation |
 //! | `registers` | storage of heads, logs and states in their tables |
 //! | `rounds` | compare-and-set loop of one versioned cell |
-//! | `trains` | group commit: conditional writes of several versioned cells share a commit |
-//! | `bell` | notifier: waiting receivers learn of messages that other processes sent |
+//! | `group_commit` | group commit: conditional writes of several versioned cells share a commit |
+//! | `notifier` | notifier: waiting receivers learn of messages that other processes sent |
 //! | `bodies` | byte format of bodies |
 //! | `segment` | cached data of one live segment |
 //!  `entering` | actions of the protocol that add messages to a shard |
@@ -42,7 +42,6 @@
 //! | `upkeep` | periodic maintenance |
 
 mod affinity;
-mod bell;
 mod bodies;
 mod burying;
 mod clear;
@@ -51,11 +50,13 @@ mod entering;
 pub mod error;
 mod expiring;
 mod gathering;
+mod group_commit;
 pub mod inspect;
 mod look;
 mod losing;
 pub mod message;
 mod moving;
+mod notifier;
 pub mod options;
 mod place;
 mod queues;
@@ -74,7 +75,6 @@ mod shard;
 pub mod shards;
 mod tables;
 pub mod totals;
-mod trains;
 mod units;
 mod upkeep;
 mod waits;

@@ -11,10 +11,10 @@ use recto_protocol::queues::{
 };
 use tokio::runtime::Handle;
 
-use crate::bell::NewsMark;
 use crate::bodies::Content;
 use crate::error::{QueueErrorKind, Result};
 use crate::message::Message;
+use crate::notifier::PollStart;
 use crate::segment::LiveSegment;
 use crate::settle::{ReceiptOperation, micros};
 use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
@@ -142,7 +142,9 @@ impl Shard {
     /// message, and no notification came afterward. Unless a message is due at a known time, the result
     /// includes a random delay, so that waiting receivers do not poll all at once. `None`: a poll is needed.
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
-        let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
+        let (until, is_due) = self
+            .empty_poll
+            .until(self.empty_poll.start(&self.queues.notifier))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
         // Ignore a time that has passed. Ignore a time that is too far away, too, because then the clock was
         // set back.
@@ -159,12 +161,12 @@ impl Shard {
     }
 
     /// Returns how long a receiver waits after a poll that found no message.
-    pub(crate) fn pause_after(&self, look: &Look, since: NewsMark) -> Duration {
+    pub(crate) fn pause_after(&self, look: &Look, since: PollStart) -> Duration {
         let now = self.queues.environment.now_micros();
         let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
         let due = look.due.filter(|due| *due < longest);
         let until = due.unwrap_or(longest);
-        let is_heard = self.quiet.learn(since, until, due.is_some());
+        let is_heard = self.empty_poll.record(since, until, due.is_some());
         let due = u64::try_from(until.saturating_sub(now)).map_or(Duration::ZERO, Duration::from_micros);
         let most = if is_heard {
             LOOK_AGAIN_LISTENING
@@ -182,10 +184,10 @@ impl Shard {
 
     /// Records that a receiver polls the shard now, so that other waiting receivers need not poll
     /// the shard.
-    pub(crate) fn will_look(&self) -> NewsMark {
-        let since = self.quiet.since(&self.queues.bell);
+    pub(crate) fn will_look(&self) -> PollStart {
+        let since = self.empty_poll.start(&self.queues.notifier);
         let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
-        self.quiet.lasts_until(since, looked_by);
+        self.empty_poll.extend(since, looked_by);
         since
     }
 
@@ -203,7 +205,7 @@ impl Shard {
         if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
             // Wake another waiting receiver, because the shard may have more messages than this
             // poll returns.
-            self.wakes();
+            self.wake_receiver();
         }
         Ok(look)
     }

@@ -46,7 +46,7 @@ impl Shard {
             .counters
             .bodies_lost
             .add(usize::from(removed == StateAnswer::Done));
-        self.tells();
+        self.notify_receivers();
         Ok(())
     }
 }

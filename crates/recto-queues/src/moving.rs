@@ -209,14 +209,14 @@ impl Shard {
                         target = self.queues.shard_at(address);
                     }
                     let event = target.enter(action, load, time).await?;
-                    target.tells();
+                    target.notify_receivers();
                     MoveEvent::Shard(event)
                 }
                 MoveAction::Over(moved) => {
                     self.release_if_done(segment).await;
                     // Notify receivers, because later messages of the message's group may be
                     // available now.
-                    self.tells();
+                    self.notify_receivers();
                     return Ok(moved);
                 }
             };

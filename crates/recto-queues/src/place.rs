@@ -13,15 +13,15 @@ use recto_store::{
     TableState, WriteOptions, WriteOutcome,
 };
 
-use crate::bell::Bell;
 use crate::common::Common;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::group_commit::InFlightCommits;
+use crate::notifier::Notifier;
 use crate::registry::RegistryGround;
 use crate::ring::{Keeper, KnownRing};
 use crate::rounds::Ground as _;
 use crate::shard::Shard;
 use crate::tables::Tables;
-use crate::trains::Trains;
 
 /// Time limit of one request to the store. An operation on a queue may need several requests.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
@@ -62,9 +62,9 @@ pub struct QueueStore {
     /// Time limit of a request, without the wait of a receive.
     pub(crate) request_timeout: Duration,
     /// Conditional writes in progress, which share commits (group commit).
-    pub(crate) trains: Arc<Trains>,
+    pub(crate) commits: Arc<InFlightCommits>,
     /// Notifier, by which processes learn of messages that other processes sent.
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
     /// Ring of body tables (used in rotation), as this process knows it.
     pub(crate) ring: Arc<KnownRing>,
     /// True if the store has the tables of queues. False if the store was opened by
@@ -182,8 +182,8 @@ impl QueueStore {
             tables: Tables::new(),
             protocol: if is_alone { protocol.alone() } else { protocol },
             request_timeout,
-            trains: Arc::default(),
-            bell: Arc::default(),
+            commits: Arc::default(),
+            notifier: Arc::default(),
             ring: Arc::default(),
             has_tables: true,
             known: Arc::default(),
@@ -312,7 +312,7 @@ impl QueueStore {
         let woken: Vec<_> = woken.filter_map(|(_, shard)| shard.upgrade()).collect();
         drop(known);
         for shard in woken {
-            shard.wakes();
+            shard.wake_receiver();
         }
     }
 

@@ -187,8 +187,8 @@ impl Queues {
 
     /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
     /// receivers of other processes find the last messages only when they poll again.
-    pub async fn has_told(&self) {
-        self.0.queues.has_rung().await;
+    pub async fn flush_notifications(&self) {
+        self.0.queues.flush_notifications().await;
     }
 
     /// Creates a queue. Does nothing if a queue with the name and the options exists.

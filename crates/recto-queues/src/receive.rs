@@ -62,7 +62,7 @@ impl Shards {
         let (queues, common) = (self.queues(), self.common());
         let until = queues.deadline(wait);
         let _waits = common.counters.waits();
-        let _listens = (!wait.is_zero()).then(|| queues.listens());
+        let _listener = (!wait.is_zero()).then(|| queues.listen());
         loop {
             let mut news = std::pin::pin!(common.news.notified());
             // Register before the poll, so that no notification during the poll is missed.
@@ -182,7 +182,7 @@ impl Shards {
                     found.look.add(look);
                 }
                 Err(error) => {
-                    shard.wakes();
+                    shard.wake_receiver();
                     failed = failed.or(Some(error));
                 }
             }

@@ -303,7 +303,7 @@ impl<G: Ground> Rounds<G> {
     async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
         let queues = self.ground.queue_store();
         if !queues.store.limits().remote {
-            queues.trains.wait().await;
+            queues.commits.wait_until_idle().await;
         }
         let (mut quiet_turns, mut count) = (0, self.lock().asked.len());
         for _ in 0..MAX_TURNS {
@@ -395,7 +395,7 @@ impl<G: Ground> Rounds<G> {
         let (store, options) = (&queues.store, write_options());
         let cas = request.cas.clone();
         let decided = |decision| Ok(Some(Event::Decided(version, decision)));
-        let _departed = queues.trains.depart();
+        let _in_flight = queues.commits.begin();
         let outcome = if request.plain.is_empty() {
             store.cas(cas, options).await
         } else {

@@ -299,9 +299,9 @@ impl Shard {
                     .counters
                     .sent
                     .add(placed.iter().filter(is_new).count());
-                self.tells();
+                self.notify_receivers();
                 for _ in 1..count.min(MAX_WOKEN) {
-                    self.wakes();
+                    self.wake_receiver();
                 }
                 Ok(placed)
             }

@@ -304,9 +304,9 @@ impl Shard {
             // In an unordered queue, an ack makes no waiting message available. The ack can only
             // make room below the limit of messages in flight, so other processes need no
             // notification.
-            self.wakes();
+            self.wake_receiver();
         } else {
-            self.tells();
+            self.notify_receivers();
         }
         Ok(answers)
     }

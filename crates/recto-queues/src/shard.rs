@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use recto_protocol::queues::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 
 use crate::affinity::Losses;
-use crate::bell::Quiet;
 use crate::common::Common;
 use crate::error::Result;
 use crate::expiring::FirstDue;
+use crate::notifier::EmptyPollCache;
 use crate::place::QueueStore;
 use crate::registers::HeadGround;
 use crate::rounds::Rounds;
@@ -44,7 +44,7 @@ pub(crate) struct Shard {
     /// Number of polls of the shard. Every second poll prefers new messages.
     pub(crate) looks: AtomicU64,
     /// Cached result of a poll: until when the shard has no message to receive.
-    pub(crate) quiet: Quiet,
+    pub(crate) empty_poll: EmptyPollCache,
     /// For each sealed segment, the earliest due time of an unresolved message. The retention of a
     /// message counts from its due time.
     pub(crate) first_due: Mutex<FirstDue>,
@@ -82,7 +82,7 @@ impl Shard {
             // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer
             // new messages.
             looks: AtomicU64::new(u64::from(queues.drawn_below(2) == 1)),
-            quiet: Quiet::default(),
+            empty_poll: EmptyPollCache::default(),
             first_due: Mutex::default(),
             waits: Arc::default(),
             known: Mutex::default(),
@@ -95,16 +95,16 @@ impl Shard {
     }
 
     /// Wakes a waiting receiver of this process, because a message may have become available.
-    pub(crate) fn wakes(&self) {
-        self.quiet.ends();
+    pub(crate) fn wake_receiver(&self) {
+        self.empty_poll.invalidate();
         self.common.news.notify_one();
     }
 
     /// Wakes waiting receivers of this process and of other processes, because this process may have made a message
     /// available.
-    pub(crate) fn tells(&self) {
-        self.wakes();
-        self.queues.rings(self.address);
+    pub(crate) fn notify_receivers(&self) {
+        self.wake_receiver();
+        self.queues.notify(self.address);
     }
 
     /// Returns the head (manifest) of the shard. Reads it if it is not cached, or if `anew` is set and other

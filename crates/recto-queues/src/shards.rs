@@ -68,7 +68,7 @@ impl Shards {
 
     /// Returns whether two queues use the same open store, so that messages can move between them.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.queues().trains, &other.queues().trains)
+        Arc::ptr_eq(&self.queues().commits, &other.queues().commits)
     }
 
     /// Sets the options for all users of the queue in this process, unless their current options are from a

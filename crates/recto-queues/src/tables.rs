@@ -11,7 +11,7 @@ const REGISTRY: &str = "recto_queue";
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
-const BELL: &str = "recto_queue_bell";
+const NOTIFICATIONS: &str = "recto_queue_bell";
 const BODIES: &str = "recto_queue_body_";
 
 /// Write timestamp with which each body is written; `DELETED` is the timestamp of its deletion. Fixed
@@ -34,7 +34,7 @@ pub(crate) struct Tables {
     pub(crate) logs: Arc<Table>,
     pub(crate) states: Arc<Table>,
     /// Table of the notifier, by which processes learn that messages may be available.
-    pub(crate) bell: Arc<Table>,
+    pub(crate) notifications: Arc<Table>,
     /// Table of message bodies in a store without a ring (body tables used in rotation). Its id is
     /// 0.
     bodies: Arc<Table>,
@@ -47,7 +47,7 @@ impl Tables {
             heads: Arc::new(heads()),
             logs: Arc::new(logs()),
             states: Arc::new(states()),
-            bell: Arc::new(bell()),
+            notifications: Arc::new(notifications()),
             bodies: Arc::new(bodies(BodyTable(0))),
         }
     }
@@ -55,7 +55,11 @@ impl Tables {
     /// Returns the tables that are created when queues are first opened, except the body tables of
     /// a ring (tables used in rotation).
     pub(crate) fn of(&self, has_ring: bool) -> Vec<Arc<Table>> {
-        let last = if has_ring { &self.bell } else { &self.bodies };
+        let last = if has_ring {
+            &self.notifications
+        } else {
+            &self.bodies
+        };
         let tables = [&self.registry, &self.heads, &self.logs, &self.states, last];
         tables.map(Arc::clone).to_vec()
     }
@@ -117,11 +121,11 @@ pub(crate) fn ring_partition() -> Cells {
     std::iter::once(Some(&b"ring"[..])).collect()
 }
 
-pub(crate) fn bell_partition() -> Cells {
+pub(crate) fn notifier_partition() -> Cells {
     std::iter::once(Some(&b"bell"[..])).collect()
 }
 
-pub(crate) fn bell_clustering(row: u8) -> Cells {
+pub(crate) fn notifier_clustering(row: u8) -> Cells {
     std::iter::once(Some(&i32::from(row).to_be_bytes()[..])).collect()
 }
 
@@ -219,13 +223,13 @@ fn states() -> Table {
     made(STATES, columns, TableOptions::default())
 }
 
-fn bell() -> Table {
+fn notifications() -> Table {
     let columns = vec![
         column("kind", Type::Text, ColumnKind::Partition),
         column("process", Type::Int, ASCENDING),
         column("slots", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
     ];
-    made(BELL, columns, TableOptions::default())
+    made(NOTIFICATIONS, columns, TableOptions::default())
 }
 
 fn bodies(number: BodyTable) -> Table {

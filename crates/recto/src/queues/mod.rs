@@ -150,7 +150,7 @@ impl Queues {
     /// Waits until other processes have been notified of all changes of this process. Call it
     /// before the store is closed.
     pub(crate) async fn has_told(&self) {
-        self.engine.has_told().await;
+        self.engine.flush_notifications().await;
     }
 
     /// Creates a queue. Returns the existing queue if a queue with this name and these options exists.

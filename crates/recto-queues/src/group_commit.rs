@@ -11,41 +11,41 @@ use tokio::sync::Notify;
 
 /// Number of conditional writes of a store that are in progress, and a notification of their end.
 #[derive(Default)]
-pub(crate) struct Trains {
-    under_way: AtomicUsize,
-    arrived: Notify,
+pub(crate) struct InFlightCommits {
+    count: AtomicUsize,
+    ended: Notify,
 }
 
 /// Guard of a conditional write that is in progress. Dropping the guard records that the write has
 /// ended.
-pub(crate) struct Departed<'t>(&'t Trains);
+pub(crate) struct CommitGuard<'t>(&'t InFlightCommits);
 
-impl Trains {
+impl InFlightCommits {
     /// Waits until no conditional write is in progress. Callers that wait at the same time may then
     /// send their writes together.
-    pub(crate) async fn wait(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let mut arrived = std::pin::pin!(self.arrived.notified());
+            let mut ended = std::pin::pin!(self.ended.notified());
             // Register first, so that no notification between the check and the wait is missed.
-            arrived.as_mut().enable();
-            if self.under_way.load(Ordering::Acquire) == 0 {
+            ended.as_mut().enable();
+            if self.count.load(Ordering::Acquire) == 0 {
                 return;
             }
-            arrived.await;
+            ended.await;
         }
     }
 
     /// Records that a conditional write is being sent, until the returned guard is dropped.
-    pub(crate) fn depart(&self) -> Departed<'_> {
-        self.under_way.fetch_add(1, Ordering::AcqRel);
-        Departed(self)
+    pub(crate) fn begin(&self) -> CommitGuard<'_> {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        CommitGuard(self)
     }
 }
 
-impl Drop for Departed<'_> {
+impl Drop for CommitGuard<'_> {
     fn drop(&mut self) {
-        if self.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.arrived.notify_waiters();
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ended.notify_waiters();
         }
     }
 }
@@ -58,13 +58,13 @@ mod tests {
 
     #[test]
     fn later_callers_wait_until_all_writes_have_ended() {
-        let trains = Trains::default();
+        let commits = InFlightCommits::default();
         // While no write is in progress, two callers may send together: neither waits for the
         // other.
-        assert!(trains.wait().now_or_never().is_some());
-        assert!(trains.wait().now_or_never().is_some());
-        let (first, second) = (trains.depart(), trains.depart());
-        let mut later = Box::pin(trains.wait());
+        assert!(commits.wait_until_idle().now_or_never().is_some());
+        assert!(commits.wait_until_idle().now_or_never().is_some());
+        let (first, second) = (commits.begin(), commits.begin());
+        let mut later = Box::pin(commits.wait_until_idle());
         assert!(later.as_mut().now_or_never().is_none());
         drop(first);
         assert!(later.as_mut().now_or_never().is_none());

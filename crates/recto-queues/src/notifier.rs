@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::error::Result;
 use crate::place::{QueueStore, body_options, write_options};
-use crate::tables::{bell_clustering, bell_partition, mutation};
+use crate::tables::{mutation, notifier_clustering, notifier_partition};
 
 /// Number of bytes of a row of the notifier. Queues that share a byte have their receivers woken together.
 const SLOTS: usize = 64;
@@ -29,9 +29,9 @@ const SLOTS_APART: usize = 17;
 /// each other's changes if their clocks differ.
 const ROWS: u32 = 256;
 /// Minimum time between two writes of a process to its row of the notifier.
-const RING_INTERVAL: Duration = Duration::from_millis(50);
+const WRITE_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval at which a process reads the rows of the notifier while receivers wait.
-const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of successive reads without a waiting receiver after which a process stops reading the
 /// notifier. A process does not stop at once, because most receivers soon wait again.
 const MAX_IDLE_READS: u32 = 50;
@@ -39,43 +39,43 @@ const MAX_IDLE_READS: u32 = 50;
 /// Notifier in this process: the writes of the process's own row, and its reads of the rows of all
 /// processes.
 #[derive(Default)]
-pub(crate) struct Bell {
-    state: Mutex<State>,
+pub(crate) struct Notifier {
+    state: Mutex<NotifierState>,
     /// Wakes tasks that wait until a write of this process's row has succeeded or failed.
     written: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct NotifierState {
     /// Row of this process; `None`: the process has sent no notification yet.
-    own: Option<Own>,
+    own: Option<OwnRow>,
     /// True while a task writes the row of this process.
-    is_ringing: bool,
+    is_writing: bool,
     /// Number of notifications that were requested since the start.
     changes: u64,
     /// Number of notifications whose write to the store was started.
     sent: u64,
     /// Number of notifications whose write to the store has succeeded or failed.
-    told: u64,
+    ended: u64,
     /// Number of receivers of this process that wait.
     listeners: usize,
     /// True while a task reads the rows of all processes.
-    is_listening: bool,
+    is_reading: bool,
     /// Id of the current period in which every read of the rows succeeded, so that this process has
     /// missed no notification. `None`: the process may miss notifications, because the last read
     /// failed or no task reads the rows.
-    hearing: Option<u64>,
-    last_hearing: u64,
+    period: Option<u64>,
+    last_period: u64,
 }
 
-impl State {
+impl NotifierState {
     /// Records that no task reads the rows of the notifier anymore.
-    fn ends_listening(&mut self) {
-        (self.is_listening, self.hearing) = (false, None);
+    fn stop_reading(&mut self) {
+        (self.is_reading, self.period) = (false, None);
     }
 }
 
-struct Own {
+struct OwnRow {
     row: u8,
     slots: [u8; SLOTS],
     /// For each byte of `slots`, true if the next write of the row must change it.
@@ -86,17 +86,17 @@ struct Own {
 /// not poll the shard. A notification of new messages makes the result invalid, and so does a
 /// failed read of the notifications.
 #[derive(Default)]
-pub(crate) struct Quiet {
+pub(crate) struct EmptyPollCache {
     /// Counter that rises whenever a message may have become available in the shard. A changed
     /// counter makes the cached result of a poll invalid.
     news: AtomicU64,
-    known: Mutex<Option<Known>>,
+    cached: Mutex<Option<EmptyPoll>>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct EmptyPoll {
     news: u64,
-    hearing: u64,
+    period: u64,
     until: Micros,
     is_due: bool,
 }
@@ -104,13 +104,13 @@ struct Known {
 /// Mark of the time at which a poll began. It shows later whether a message may have become
 /// available in the shard since then.
 #[derive(Clone, Copy)]
-pub(crate) struct NewsMark {
+pub(crate) struct PollStart {
     news: u64,
-    hearing: Option<u64>,
+    period: Option<u64>,
 }
 
 /// Registration of a waiting receiver at the notifier. Dropping it ends the registration.
-pub(crate) struct Listener(Arc<Bell>);
+pub(crate) struct Listener(Arc<Notifier>);
 
 impl Drop for Listener {
     fn drop(&mut self) {
@@ -118,33 +118,33 @@ impl Drop for Listener {
     }
 }
 
-impl Quiet {
+impl EmptyPollCache {
     /// Makes the cached result "no message until …" invalid, because a message may have become
     /// available in the shard.
-    pub(crate) fn ends(&self) {
+    pub(crate) fn invalidate(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Returns the mark for a poll of the shard that begins now.
-    pub(crate) fn since(&self, bell: &Bell) -> NewsMark {
-        NewsMark {
+    pub(crate) fn start(&self, notifier: &Notifier) -> PollStart {
+        PollStart {
             news: self.news.load(Ordering::Acquire),
-            hearing: bell.lock().hearing,
+            period: notifier.lock().period,
         }
     }
 
-    /// Records that a poll that began at `since` found no message. Receivers then need not poll the shard
+    /// Records that a poll that began at `start` found no message. Receivers then need not poll the shard
     /// before `until`, unless a notification arrives. `is_due` says whether a message is due at `until`.
     /// Returns false, and records nothing, if this process may miss notifications.
-    pub(crate) fn learn(&self, since: NewsMark, until: Micros, is_due: bool) -> bool {
-        let Some(hearing) = since.hearing else {
+    pub(crate) fn record(&self, start: PollStart, until: Micros, is_due: bool) -> bool {
+        let Some(period) = start.period else {
             return false;
         };
-        let news = since.news;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = Some(Known {
+        let news = start.news;
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        *cached = Some(EmptyPoll {
             news,
-            hearing,
+            period,
             until,
             is_due,
         });
@@ -153,31 +153,31 @@ impl Quiet {
 
     /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`.
     /// Does so only if the shard is known to have no message, and no time is known at which a message is due.
-    pub(crate) fn lasts_until(&self, since: NewsMark, until: Micros) {
-        if self.until(since).is_some_and(|(_, is_due)| !is_due) {
-            self.learn(since, until, false);
+    pub(crate) fn extend(&self, start: PollStart, until: Micros) {
+        if self.until(start).is_some_and(|(_, is_due)| !is_due) {
+            self.record(start, until, false);
         }
     }
 
     /// Returns the time until which the shard has nothing to receive, and whether a message is due then.
     /// `None`: not known, or no longer valid.
-    pub(crate) fn until(&self, since: NewsMark) -> Option<(Micros, bool)> {
-        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = |known: &Known| known.news == since.news && Some(known.hearing) == since.hearing;
-        known.filter(holds).map(|known| (known.until, known.is_due))
+    pub(crate) fn until(&self, start: PollStart) -> Option<(Micros, bool)> {
+        let cached = *self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = |cached: &EmptyPoll| cached.news == start.news && Some(cached.period) == start.period;
+        cached.filter(holds).map(|cached| (cached.until, cached.is_due))
     }
 }
 
-impl Bell {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl Notifier {
+    fn lock(&self) -> MutexGuard<'_, NotifierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the write of this process's row has succeeded or failed, and wakes tasks that
     /// wait for the write.
-    fn is_written(&self) {
+    fn end_write(&self) {
         let mut state = self.lock();
-        state.told = state.sent;
+        state.ended = state.sent;
         drop(state);
         self.written.notify_waiters();
     }
@@ -191,42 +191,42 @@ fn slot(address: Address) -> usize {
 
 impl QueueStore {
     /// Notifies other processes that the shard may have messages for receivers. A background task
-    /// writes the notification, at most once in [`RING_INTERVAL`].
-    pub(crate) fn rings(&self, address: Address) {
+    /// writes the notification, at most once in [`WRITE_INTERVAL`].
+    pub(crate) fn notify(&self, address: Address) {
         if !self.has_ring() {
             return;
         }
         {
-            let mut state = self.bell.lock();
-            let own = state.own.get_or_insert_with(|| self.own_row());
+            let mut state = self.notifier.lock();
+            let own = state.own.get_or_insert_with(|| self.new_row());
             own.is_changed[slot(address)] = true;
             state.changes += 1;
-            if std::mem::replace(&mut state.is_ringing, true) {
+            if std::mem::replace(&mut state.is_writing, true) {
                 return;
             }
         }
         let queues = self.clone();
         tokio::spawn(async move {
-            while let Some(write) = queues.changed_row() {
+            while let Some(write) = queues.take_changed_row() {
                 // Ignore a failed write: waiting receivers then find the messages when they poll again.
                 let sent = queues
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
                 let _ = sent.await;
-                queues.bell.is_written();
-                tokio::time::sleep(RING_INTERVAL).await;
+                queues.notifier.end_write();
+                tokio::time::sleep(WRITE_INTERVAL).await;
             }
         });
     }
 
     /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
     /// receivers of other processes find the last messages only when they poll again.
-    pub(crate) async fn has_rung(&self) {
-        let changes = self.bell.lock().changes;
+    pub(crate) async fn flush_notifications(&self) {
+        let changes = self.notifier.lock().changes;
         loop {
-            let mut written = std::pin::pin!(self.bell.written.notified());
+            let mut written = std::pin::pin!(self.notifier.written.notified());
             written.as_mut().enable();
-            if self.bell.lock().told >= changes {
+            if self.notifier.lock().ended >= changes {
                 return;
             }
             written.await;
@@ -235,24 +235,24 @@ impl QueueStore {
 
     /// Chooses a random row and random first bytes for this process. It is unlikely that another process has
     /// the same row.
-    fn own_row(&self) -> Own {
+    fn new_row(&self) -> OwnRow {
         let mut slots = [0; SLOTS];
         let drawn = self.random().to_be_bytes();
         slots
             .iter_mut()
             .zip(drawn.iter().cycle())
             .for_each(|(slot, drawn)| *slot = *drawn);
-        Own {
+        OwnRow {
             row: drawn[0],
             slots,
             is_changed: [false; SLOTS],
         }
     }
 
-    fn changed_row(&self) -> Option<PartitionWrite> {
-        let mut state = self.bell.lock();
+    fn take_changed_row(&self) -> Option<PartitionWrite> {
+        let mut state = self.notifier.lock();
         if state.sent == state.changes {
-            state.is_ringing = false;
+            state.is_writing = false;
             return None;
         }
         state.sent = state.changes;
@@ -263,41 +263,41 @@ impl QueueStore {
             *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
         }
         let put = Operation::Put {
-            clustering: bell_clustering(own.row),
+            clustering: notifier_clustering(own.row),
             cells: std::iter::once(Some(&own.slots[..])).collect(),
             replace: true,
         };
         Some(PartitionWrite {
-            table: Arc::clone(&self.tables.bell),
-            partition: bell_partition(),
+            table: Arc::clone(&self.tables.notifications),
+            partition: notifier_partition(),
             mutations: vec![mutation(put, Some(Stamp(self.environment.now_micros())))],
         })
     }
 
     /// Registers a receiver that waits for messages of other processes. Starts the task that reads
     /// the rows of the notifier if no such task runs. `None`: the store needs no notifier.
-    pub(crate) fn listens(&self) -> Option<Listener> {
+    pub(crate) fn listen(&self) -> Option<Listener> {
         if !self.has_ring() {
             return None;
         }
-        let mut state = self.bell.lock();
+        let mut state = self.notifier.lock();
         state.listeners += 1;
-        let is_listening = std::mem::replace(&mut state.is_listening, true);
+        let is_reading = std::mem::replace(&mut state.is_reading, true);
         drop(state);
-        if !is_listening {
-            let ending = Deaf(Some(Arc::clone(&self.bell)));
-            tokio::spawn(self.clone().listen(ending));
+        if !is_reading {
+            let ending = ReadGuard(Some(Arc::clone(&self.notifier)));
+            tokio::spawn(self.clone().watch_rows(ending));
         }
-        Some(Listener(Arc::clone(&self.bell)))
+        Some(Listener(Arc::clone(&self.notifier)))
     }
 
-    async fn listen(self, mut ending: Deaf) {
+    async fn watch_rows(self, mut ending: ReadGuard) {
         let (mut last, mut idle_reads) = (None, 0);
         loop {
-            let read = self.read_bell().await;
-            let heard = self.heard(&read, last.as_ref(), idle_reads);
-            let Some(idle) = heard else {
-                // `heard` has already recorded that no task reads. Disarm the guard: it would
+            let read = self.read_rows().await;
+            let idle = self.wake_changed(&read, last.as_ref(), idle_reads);
+            let Some(idle) = idle else {
+                // `wake_changed` has already recorded that no task reads. Disarm the guard: it would
                 // record this again, although another task may have begun to read.
                 ending.0 = None;
                 return;
@@ -306,26 +306,26 @@ impl QueueStore {
             if let Ok(read) = read {
                 last = Some(read);
             }
-            tokio::time::sleep(LISTEN_INTERVAL).await;
+            tokio::time::sleep(READ_INTERVAL).await;
         }
     }
 
     /// Wakes the receivers of shards whose bytes changed between two reads of the notifier. Returns the
     /// number of successive reads without a waiting receiver. `None`: stop reading.
-    fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
+    fn wake_changed(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
         let idle_reads = {
-            let mut state = self.bell.lock();
-            match (read, state.hearing) {
-                (Err(_), _) => state.hearing = None,
+            let mut state = self.notifier.lock();
+            match (read, state.period) {
+                (Err(_), _) => state.period = None,
                 (Ok(_), None) => {
-                    state.last_hearing += 1;
-                    state.hearing = Some(state.last_hearing);
+                    state.last_period += 1;
+                    state.period = Some(state.last_period);
                 }
                 (Ok(_), Some(_)) => {}
             }
             let idle_reads = if state.listeners == 0 { idle_reads + 1 } else { 0 };
             if idle_reads == MAX_IDLE_READS {
-                state.ends_listening();
+                state.stop_reading();
                 return None;
             }
             idle_reads
@@ -343,9 +343,9 @@ impl QueueStore {
         Some(idle_reads)
     }
 
-    async fn read_bell(&self) -> Result<Rows> {
-        let table = &self.tables.bell;
-        let slice = Slice::from_start(table, bell_partition(), ROWS);
+    async fn read_rows(&self) -> Result<Rows> {
+        let table = &self.tables.notifications;
+        let slice = Slice::from_start(table, notifier_partition(), ROWS);
         let read = self.store.snapshot()?.slice(&slice, &body_options()).await?;
         let row = |row: recto_model::RowRef<'_>| {
             let number = row.get(table.partition().len())?;
@@ -361,12 +361,12 @@ type Rows = BTreeMap<i32, Vec<u8>>;
 
 /// Guard of the task that reads the rows of the notifier. Dropping the guard records that no task
 /// reads the rows.
-struct Deaf(Option<Arc<Bell>>);
+struct ReadGuard(Option<Arc<Notifier>>);
 
-impl Drop for Deaf {
+impl Drop for ReadGuard {
     fn drop(&mut self) {
-        if let Some(bell) = &self.0 {
-            bell.lock().ends_listening();
+        if let Some(notifier) = &self.0 {
+            notifier.lock().stop_reading();
         }
     }
 }
