@@ -15,7 +15,7 @@ const STAY_NANOS: u64 = 1_000_000_000;
 /// Number of conditional writes to a shard that failed in this process because another process
 /// wrote first.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct Conflicts {
     /// Number of appends to the shard's logs that failed, for example because another process wrote
     /// first, or because the shard was full.
     pub(crate) appends: Counter,
@@ -34,7 +34,7 @@ struct Stay {
     shard: usize,
     /// Number of failed writes in the shard when the process chose it. When the number has risen,
     /// the process leaves the shard.
-    losses: u64,
+    conflicts: u64,
     since_nanos: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Choice<L, D> {
     /// Number of shards (parts) of the queue, at least 1.
     pub(crate) count: usize,
     /// Function that returns the number of failed conditional writes in a shard.
-    pub(crate) losses: L,
+    pub(crate) conflicts: L,
     /// Function that returns a random number.
     pub(crate) draw: D,
     pub(crate) now_nanos: u64,
@@ -60,7 +60,7 @@ impl Affinity {
         let mut stay = self.stay();
         let shard = match *stay {
             None => (choice.draw)() % choice.count,
-            Some(here) if (choice.losses)(here.shard) == here.losses => return here.shard,
+            Some(here) if (choice.conflicts)(here.shard) == here.conflicts => return here.shard,
             Some(here) if choice.count == 1 => here.shard,
             Some(here) => (here.shard + 1 + (choice.draw)() % (choice.count - 1)) % choice.count,
         };
@@ -96,7 +96,7 @@ impl<L: Fn(usize) -> u64, D: Fn() -> usize> Choice<L, D> {
     fn stay(&self, shard: usize) -> Stay {
         Stay {
             shard,
-            losses: (self.losses)(shard),
+            conflicts: (self.conflicts)(shard),
             since_nanos: self.now_nanos,
         }
     }
@@ -108,13 +108,13 @@ mod tests {
 
     use super::*;
 
-    /// Returns the input for a choice among four shards. `losses` has the number of failed writes
+    /// Returns the input for a choice among four shards. `conflicts` has the number of failed writes
     /// in each shard.
-    fn at(losses: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
+    fn at(conflicts: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let drawn = Cell::new(0);
         Choice {
             count: 4,
-            losses: move |shard: usize| losses[shard],
+            conflicts: move |shard: usize| conflicts[shard],
             draw: move || drawn.replace(drawn.get() + 1),
             now_nanos,
         }
@@ -148,15 +148,15 @@ mod tests {
     #[test]
     fn the_only_one_is_never_left() {
         let affinity = Affinity::default();
-        let only = |losses| Choice {
+        let only = |conflicts| Choice {
             count: 1,
-            losses: move |_| losses,
+            conflicts: move |_| conflicts,
             draw: || 3,
-            now_nanos: losses * STAY_NANOS,
+            now_nanos: conflicts * STAY_NANOS,
         };
-        for losses in 0..3 {
-            assert_eq!(affinity.shard(&only(losses)), 0);
-            assert_eq!(affinity.next_shard(&only(losses)), 0);
+        for conflicts in 0..3 {
+            assert_eq!(affinity.shard(&only(conflicts)), 0);
+            assert_eq!(affinity.next_shard(&only(conflicts)), 0);
         }
     }
 }

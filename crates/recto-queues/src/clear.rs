@@ -69,31 +69,31 @@ impl Shard {
                 Machine::Clearing(clearing) => clearing.step(event),
             };
             event = match action {
-                ClearAction::Head(wish) => {
-                    let answer = self.head.ask_one(wish, time).await?;
-                    ClearEvent::Head(answer, self.head.read().await?)
+                ClearAction::Head(command) => {
+                    let response = self.head.call(command, time).await?;
+                    ClearEvent::Head(response, self.head.read().await?)
                 }
                 ClearAction::Seal(number, live) => {
                     let segment = self.segment(number, live);
-                    ClearEvent::Log(segment.log.ask_one(LogWish::Seal, time).await?)
+                    ClearEvent::Log(segment.log.call(LogWish::Seal, time).await?)
                 }
                 ClearAction::Read(number, live) => {
                     let segment = self.segment(number, live);
                     let log = segment.log.read().await?;
                     ClearEvent::Read(log, segment.state.read().await?)
                 }
-                ClearAction::Source(origin, wish) => {
-                    ClearEvent::Source(self.ask_source(origin, wish, time).await?)
+                ClearAction::Source(origin, command) => {
+                    ClearEvent::Source(self.call_source(origin, command, time).await?)
                 }
-                ClearAction::State(number, live, wish) => {
+                ClearAction::State(number, live, command) => {
                     let segment = self.segment(number, live);
-                    let answer = segment.state.ask_one(wish, time).await?;
-                    if let StateAnswer::Leaving(..) = answer {
+                    let response = segment.state.call(command, time).await?;
+                    if let StateAnswer::Leaving(..) = response {
                         // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.
                         self.bury(&segment, live);
                     }
-                    ClearEvent::State(answer)
+                    ClearEvent::State(response)
                 }
                 ClearAction::Find(number) => ClearEvent::Found(self.find(number).await?),
                 ClearAction::Over(released) => return over(released),

@@ -29,9 +29,16 @@ impl Shard {
     /// append may be unknown.
     pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
         match action {
-            ShardAction::Head(wishes) => {
-                let mut answers = self.head.ask(wishes, None, time).await.map_err(not_entered)?;
-                answers.pop().map(ShardEvent::Head).ok_or_else(QueueError::ended)
+            ShardAction::Head(commands) => {
+                let mut responses = self
+                    .head
+                    .call_all(commands, None, time)
+                    .await
+                    .map_err(not_entered)?;
+                responses
+                    .pop()
+                    .map(ShardEvent::Head)
+                    .ok_or_else(QueueError::ended)
             }
             ShardAction::ReadRing => {
                 let ring = self.queues.read_ring().await.map_err(not_entered)?;
@@ -48,7 +55,11 @@ impl Shard {
                     Written::TableGone => ShardEvent::TableGone,
                 })
             }
-            ShardAction::Log { live, segment, wish } => {
+            ShardAction::Log {
+                live,
+                segment,
+                wish: command,
+            } => {
                 if load.is_deduplicated {
                     let head = self.head(false).await.map_err(not_entered)?;
                     let known = self.segment(segment, live);
@@ -60,8 +71,8 @@ impl Shard {
                 if time.is_zero() {
                     return Err(not_in_time());
                 }
-                let answer = self.ask_log(live, segment, wish, load, time).await?;
-                Ok(ShardEvent::Log(answer))
+                let response = self.call_log(live, segment, command, load, time).await?;
+                Ok(ShardEvent::Log(response))
             }
         }
     }
@@ -86,11 +97,11 @@ impl Shard {
         written.unwrap_or_else(|_| Err(not_in_time()))
     }
 
-    async fn ask_log(
+    async fn call_log(
         &self,
         live: Live,
         segment: Segment,
-        wish: LogWish,
+        command: LogWish,
         load: &Load,
         time: Duration,
     ) -> Result<LogAnswer> {
@@ -98,16 +109,16 @@ impl Shard {
         // the segment and open it a second time.
         let segment = self.segment(segment, live);
         let log = &segment.log;
-        if let LogWish::Append { chunk, .. } = &wish
+        if let LogWish::Append { chunk, .. } = &command
             && !self.queues.has_ring()
         {
-            let mut bodies = log.ground.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bodies = log.backend.bodies.lock().unwrap_or_else(PoisonError::into_inner);
             bodies.retain(|_, waiting| waiting.iter().any(|bodies| bodies.strong_count() > 0));
             let waiting = bodies.entry(*chunk).or_default();
             waiting.push(Arc::downgrade(&load.bodies));
         }
-        let mut answers = log.ask(vec![wish], Some(&load.bodies), time).await?;
-        answers.pop().ok_or_else(QueueError::ended)
+        let mut responses = log.call_all(vec![command], Some(&load.bodies), time).await?;
+        responses.pop().ok_or_else(QueueError::ended)
     }
 }
 

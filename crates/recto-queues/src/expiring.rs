@@ -87,7 +87,7 @@ impl Shard {
         }
         let expired = segment.count_expired(by);
         if expired > 0 {
-            segment.state.ask_one(StateWish::Expire { by }, time).await?;
+            segment.state.call(StateWish::Expire { by }, time).await?;
             self.common.counters.expired.add(expired);
             // Notify receivers, because later messages of the expired messages' groups may be
             // available now.
@@ -102,11 +102,9 @@ impl Shard {
     /// messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
         let time = self.queues.request_timeout;
-        if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
+        if let LogAnswer::Sealed(count) = segment.log.call(LogWish::Seal, time).await? {
             let segment = segment.number;
-            self.head
-                .ask_one(HeadWish::Sealed { segment, count }, time)
-                .await?;
+            self.head.call(HeadWish::Sealed { segment, count }, time).await?;
         }
         Ok(())
     }

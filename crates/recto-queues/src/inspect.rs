@@ -355,11 +355,11 @@ impl Shard {
         if !seen.iter().any(|seen| seen.seq == position.seq) {
             return Ok(false);
         }
-        let wish = StateWish::Remove(position.seq);
-        let answer = segment.state.ask_one(wish, self.queues.request_timeout).await?;
+        let command = StateWish::Remove(position.seq);
+        let response = segment.state.call(command, self.queues.request_timeout).await?;
         self.notify_receivers();
         self.release_if_done(&segment).await;
-        Ok(answer == StateAnswer::Done)
+        Ok(response == StateAnswer::Done)
     }
 }
 
@@ -367,7 +367,7 @@ impl LiveSegment {
     /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
     /// cached.
     pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             self.with_log(|log| {
                 let open = log

@@ -27,8 +27,8 @@
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, which all shards share |
 //! | `tables` | tables of versioned cells and bodies |
 //! | [`ring`] | ring of body tables, which are emptied in rotation |
-//! | `registers` | storage of heads, logs and states in their tables |
-//! | `rounds` | compare-and-set loop of one versioned cell |
+//! | `register_tables` | storage of heads, logs and states in their tables |
+//! | `cas_loop` | compare-and-set loop of one versioned cell |
 //! | `group_commit` | group commit: conditional writes of several versioned cells share a commit |
 //! | `notifier` | notifier: waiting receivers learn of messages that other processes sent |
 //! | `bodies` | byte format of bodies |
@@ -44,6 +44,7 @@
 mod affinity;
 mod bodies;
 mod burying;
+mod cas_loop;
 mod clear;
 mod common;
 mod entering;
@@ -63,11 +64,10 @@ mod queues;
 mod reading;
 mod receive;
 mod redriving;
-mod registers;
+mod register_tables;
 mod registry;
 mod release;
 pub mod ring;
-mod rounds;
 mod segment;
 mod send;
 mod settle;

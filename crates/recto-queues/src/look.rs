@@ -200,9 +200,9 @@ impl Shard {
 
     /// Polls the shard once. `before` is the result of earlier polls of the receive that needs
     /// messages.
-    pub(crate) async fn look(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
-        let look = self.look_once(wish, before).await?;
-        if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
+    pub(crate) async fn look(self: &Arc<Self>, request: Wish<'_>, before: &Look) -> Result<Look> {
+        let look = self.look_once(request, before).await?;
+        if look.messages.len() == request.most || look.is_full() || look.has_failed_half(request.total) {
             // Wake another waiting receiver, because the shard may have more messages than this
             // poll returns.
             self.wake_receiver();
@@ -210,13 +210,13 @@ impl Shard {
         Ok(look)
     }
 
-    async fn look_once(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
+    async fn look_once(self: &Arc<Self>, request: Wish<'_>, before: &Look) -> Result<Look> {
         // Every second poll begins at a segment with new messages, so that new messages need not wait for all
         // messages that fail again and again.
         let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
-            let look = self.look_at_known(wish, prefers_new, before.next()).await?;
-            if !look.messages.is_empty() || look.is_lossy || !wish.is_urgent {
+            let look = self.look_at_known(request, prefers_new, before.next()).await?;
+            if !look.messages.is_empty() || look.is_lossy || !request.is_urgent {
                 return Ok(look);
             }
         }
@@ -230,7 +230,7 @@ impl Shard {
         let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
         let mut passed_over = Vec::new();
         for (number, live) in head.live().iter().take(most_segments) {
-            if wish.wanted(&look) == 0 {
+            if request.wanted(&look) == 0 {
                 return Ok(look);
             }
             let now = self.queues.environment.now_micros();
@@ -242,7 +242,7 @@ impl Shard {
                 look.may_find(due);
                 continue;
             }
-            if prefers_new || look.has_failed_half(wish.total) {
+            if prefers_new || look.has_failed_half(request.total) {
                 let is_without_new = order.is_none() && self.is_known_without_new(*number, *live);
                 if is_without_new && prefers_new {
                     passed_over.push((*number, *live));
@@ -257,7 +257,7 @@ impl Shard {
             }
             let segment = self.segment(*number, *live);
             let looked = self
-                .look_at(&mut look, &segment, *live, wish, prefers_new, order.as_mut())
+                .look_at(&mut look, &segment, *live, request, prefers_new, order.as_mut())
                 .await;
             match looked {
                 // Return the messages that were claimed before the error. The next poll reports the
@@ -269,11 +269,14 @@ impl Shard {
             }
         }
         for (number, live) in passed_over {
-            if wish.wanted(&look) == 0 {
+            if request.wanted(&look) == 0 {
                 break;
             }
             let segment = self.segment(number, live);
-            match self.look_at(&mut look, &segment, live, wish, false, None).await {
+            match self
+                .look_at(&mut look, &segment, live, request, false, None)
+                .await
+            {
                 Err(_) if !look.messages.is_empty() => break,
                 Err(error) => return Err(error),
                 Ok(_) => {}
@@ -295,11 +298,11 @@ impl Shard {
     /// the cached segments have messages.
     async fn look_at_known(
         self: &Arc<Self>,
-        wish: Wish<'_>,
+        request: Wish<'_>,
         prefers_new: bool,
         mut look: Look,
     ) -> Result<Look> {
-        let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
+        let Some(head) = self.head.with_cached(|head| Some(head?.clone())) else {
             return Ok(look);
         };
         if !head.serves(self.tenure) || self.common.is_deleted.load(Ordering::Acquire) {
@@ -312,13 +315,13 @@ impl Shard {
         let (with_new, others): (Vec<_>, Vec<_>) =
             known.partition(|(segment, _)| !prefers_new || segment.has_new());
         for (segment, live) in with_new.into_iter().chain(others) {
-            let is_too_late = look.has_failed_half(wish.total) && !prefers_new && segment.has_new();
-            if wish.wanted(&look) == 0 || is_too_late {
+            let is_too_late = look.has_failed_half(request.total) && !prefers_new && segment.has_new();
+            if request.wanted(&look) == 0 || is_too_late {
                 break;
             }
             let now = self.queues.environment.now_micros();
             if segment.due().is_some_and(|due| due <= now) {
-                match self.claim(&mut look, &segment, live, wish, prefers_new).await {
+                match self.claim(&mut look, &segment, live, request, prefers_new).await {
                     Err(_) if !look.messages.is_empty() => break,
                     claimed => claimed?,
                 }
@@ -332,7 +335,7 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        wish: Wish<'_>,
+        request: Wish<'_>,
         prefers_new: bool,
         order: Option<&mut Order>,
     ) -> Result<Looked> {
@@ -359,7 +362,7 @@ impl Shard {
                     return Ok(Looked::PassedOver);
                 }
                 let before = look.messages.len();
-                self.claim(look, segment, live, wish, prefers_new).await?;
+                self.claim(look, segment, live, request, prefers_new).await?;
                 if look.messages.len() == before {
                     // The messages of the segment must wait for others, or another receiver was faster. The
                     // time of the next message is unknown, so poll again after `LOOK_AGAIN`.
@@ -382,13 +385,13 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        wish: Wish<'_>,
+        request: Wish<'_>,
         prefers_new: bool,
     ) -> Result<()> {
         if !segment.may_claim() {
             return Ok(());
         }
-        let room = wish.queue.take_room(wish.wanted(look));
+        let room = request.queue.take_room(request.wanted(look));
         let most = room.count();
         if most == 0 {
             // The queue has its maximum number of messages in flight. An ack wakes waiting receivers, but the
@@ -397,12 +400,12 @@ impl Shard {
             return Ok(());
         }
         let claim = ClaimId(self.queues.random());
-        let (sent, visibility) = (self.queues.clock(), wish.visibility);
+        let (sent, visibility) = (self.queues.clock(), request.visibility);
         let claims = StateWish::Claim {
             claim,
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
-            failed_surplus: if wish.total == 1 && !prefers_new {
+            failed_surplus: if request.total == 1 && !prefers_new {
                 // A receive of one message cannot return half new messages, so every second one takes a
                 // failed message first.
                 -1
@@ -411,7 +414,7 @@ impl Shard {
             },
         };
         let time = self.queues.request_timeout;
-        let answer = segment.state.ask_one(claims, time).await.inspect_err(|error| {
+        let response = segment.state.call(claims, time).await.inspect_err(|error| {
             if error.kind() == QueueErrorKind::OutcomeUnknown {
                 self.unclaim(segment, claims);
             }
@@ -420,7 +423,7 @@ impl Shard {
         // reserved for them.
         drop(room);
         let heard = self.queues.clock();
-        let StateAnswer::Claimed(deliveries) = answer else {
+        let StateAnswer::Claimed(deliveries) = response else {
             return Ok(());
         };
         look.count(&deliveries);
@@ -446,11 +449,11 @@ impl Shard {
 
     /// Resolves a claim (reservation of messages for a receiver) with an unknown outcome: repeats
     /// the claim, and then gives its messages back.
-    fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
+    fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, command: StateWish) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
             let time = shard.queues.request_timeout;
-            if let Ok(StateAnswer::Claimed(deliveries)) = segment.state.ask_one(wish, time).await {
+            if let Ok(StateAnswer::Claimed(deliveries)) = segment.state.call(command, time).await {
                 shard.give_back(shard.receipts(&segment, &deliveries));
             }
         });

@@ -41,7 +41,7 @@ impl Shard {
             return moving.await.map(drop);
         }
         let time = self.queues.request_timeout;
-        let removed = segment.state.ask_one(StateWish::Remove(seq), time).await?;
+        let removed = segment.state.call(StateWish::Remove(seq), time).await?;
         self.common
             .counters
             .bodies_lost

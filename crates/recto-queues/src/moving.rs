@@ -172,7 +172,7 @@ impl Shard {
         if moved == Moved::Full {
             // Count a failed append, so that the next messages go to another shard of the target
             // queue, which may have room.
-            target.losses.appends.add(1);
+            target.conflicts.appends.add(1);
         }
         // A rehoming copies the bodies of unresolved messages only. So a message that another process
         // resolved is not lost.
@@ -197,12 +197,12 @@ impl Shard {
         let mut event = MoveEvent::Begin;
         loop {
             event = match moving.step(event) {
-                MoveAction::Source(_, wish) => {
-                    let answer = match self.find(segment.number).await? {
-                        Some(_) => segment.state.ask_one(wish, time).await?,
+                MoveAction::Source(_, command) => {
+                    let response = match self.find(segment.number).await? {
+                        Some(_) => segment.state.call(command, time).await?,
                         None => StateAnswer::Gone,
                     };
-                    MoveEvent::Source(answer)
+                    MoveEvent::Source(response)
                 }
                 MoveAction::Shard(address, action) => {
                     if target.address != address {

@@ -13,13 +13,13 @@ use recto_store::{
     TableState, WriteOptions, WriteOutcome,
 };
 
+use crate::cas_loop::RegisterBackend as _;
 use crate::common::Common;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::group_commit::InFlightCommits;
 use crate::notifier::Notifier;
-use crate::registry::RegistryGround;
+use crate::registry::RegistryBackend;
 use crate::ring::{Keeper, KnownRing};
-use crate::rounds::Ground as _;
 use crate::shard::Shard;
 use crate::tables::Tables;
 
@@ -142,7 +142,7 @@ impl QueueStore {
         request_timeout: Duration,
     ) -> Result<Option<StoreOptions>> {
         let queues = Self::look(store, environment, request_timeout).await?;
-        let registry = RegistryGround { queues }.read(None).await?;
+        let registry = RegistryBackend { queues }.read(None).await?;
         Ok(registry.said_options())
     }
 

@@ -13,12 +13,12 @@ use recto_protocol::queues::{
 use recto_store::Store;
 use tokio::sync::watch;
 
+use crate::cas_loop::CasLoop;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::{Destination, ShardOptions};
 use crate::place::QueueStore;
-use crate::registry::RegistryGround;
+use crate::registry::RegistryBackend;
 use crate::ring::{Keeper, keeper};
-use crate::rounds::Rounds;
 use crate::shards::Shards;
 use crate::upkeep::{self, Upkeep};
 
@@ -28,7 +28,7 @@ pub struct Queues(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) queues: QueueStore,
-    pub(crate) registry: Arc<Rounds<RegistryGround>>,
+    pub(crate) registry: Arc<CasLoop<RegistryBackend>>,
     /// Maintenance of the ring of body tables; `None`: the store deletes bodies with their segments.
     pub(crate) keeper: Option<Arc<Keeper>>,
     /// Shards of all queues that were looked up. Keeping them here keeps their cached data when no caller
@@ -151,7 +151,7 @@ impl Queues {
 
     /// Creates the handle, and a receiver that is notified when the last handle is dropped.
     fn of(queues: QueueStore, keeper: Option<Arc<Keeper>>) -> (Self, watch::Receiver<()>) {
-        let registry = Rounds::new(RegistryGround {
+        let registry = CasLoop::new(RegistryBackend {
             queues: queues.clone(),
         });
         let (upkeep, ended) = Upkeep::new();
@@ -171,7 +171,7 @@ impl Queues {
     /// # Errors
     /// A number is out of range. The error names the field.
     pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
-        match self.ask(RegistryWish::Configure(change.into())).await? {
+        match self.call(RegistryWish::Configure(change.into())).await? {
             RegistryAnswer::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -201,12 +201,12 @@ impl Queues {
         let name = QueueName::new("name", name)?;
         let options = self.held(options)?;
         let id = QueueId(self.0.queues.random());
-        let wish = RegistryWish::Create {
+        let command = RegistryWish::Create {
             id,
             name: name.clone(),
             options: options.clone(),
         };
-        match self.ask(wish).await? {
+        match self.call(command).await? {
             RegistryAnswer::Created(_) => {
                 self.record_time().await;
                 Ok(Created::New(self.queue(id).await?))
@@ -239,12 +239,12 @@ impl Queues {
             shards: change.shards.filter(|_| self.0.queues.has_ring()),
             ..change
         };
-        let wish = RegistryWish::Change {
+        let command = RegistryWish::Change {
             queue,
             expected,
             change,
         };
-        match self.ask(wish).await? {
+        match self.call(command).await? {
             RegistryAnswer::Changed(version) => {
                 // Read the queue again, which applies the new options for all its users in this
                 // process.
@@ -287,7 +287,7 @@ impl Queues {
     /// # Errors
     /// The queue does not exist, or another queue uses it as its dead-letter queue.
     pub async fn delete(&self, queue: QueueId) -> Result<()> {
-        match self.ask(RegistryWish::Delete(queue)).await? {
+        match self.call(RegistryWish::Delete(queue)).await? {
             RegistryAnswer::Done => {
                 let left: BTreeSet<_> = self
                     .with_registry(|registry| {
@@ -389,10 +389,10 @@ impl Queues {
     /// processes may have changed it.
     pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
-        if self.0.queues.store.limits().remote || rounds.with_copy(|registry| registry.is_none()) {
+        if self.0.queues.store.limits().remote || rounds.with_cached(|registry| registry.is_none()) {
             return Ok(look(&rounds.read().await?));
         }
-        rounds.with_copy(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
+        rounds.with_cached(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<QueueId, Shards>> {
@@ -447,8 +447,8 @@ impl Queues {
         self.kept().entry(queue).or_insert_with(|| shards.clone());
     }
 
-    pub(crate) async fn ask(&self, wish: RegistryWish) -> Result<RegistryAnswer> {
-        self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
+    pub(crate) async fn call(&self, command: RegistryWish) -> Result<RegistryAnswer> {
+        self.0.registry.call(command, self.0.queues.request_timeout).await
     }
 
     /// Clears the registry slots of deleted queues, so that new queues can use the slots. If that
@@ -471,7 +471,7 @@ impl Queues {
             let cleared = self.0.queues.shard(Address { place, shard }, row.tenure);
             cleared.clear(row.tenure).await?;
         }
-        self.ask(RegistryWish::Cleared(place, row.tenure)).await?;
+        self.call(RegistryWish::Cleared(place, row.tenure)).await?;
         Ok(())
     }
 }
@@ -485,8 +485,8 @@ impl From<OptionError> for QueueError {
     }
 }
 
-pub(crate) fn unexpected(answer: &RegistryAnswer) -> QueueError {
-    let (kind, message, hint) = match answer {
+pub(crate) fn unexpected(response: &RegistryAnswer) -> QueueError {
+    let (kind, message, hint) = match response {
         RegistryAnswer::Refused(error) => return error.clone().into(),
         RegistryAnswer::NoQueue => return QueueError::deleted(),
         RegistryAnswer::Outdated(_) => (

@@ -165,14 +165,14 @@ impl Shards {
                 continue;
             }
             let since = shard.will_look();
-            let wish = Wish {
+            let request = Wish {
                 queue: self,
                 most: wanted,
                 total: most,
                 visibility,
                 is_urgent: waits || !has_some,
             };
-            match shard.look(wish, &found.look).await {
+            match shard.look(request, &found.look).await {
                 Ok(look) => {
                     if look.messages.is_empty() {
                         found.pauses(shard.pause_after(&look, since));

@@ -7,10 +7,10 @@ use recto_model::{Bound, RowRef, Slice};
 use recto_protocol::queues::{Action, Event, Place, Register, Registry, RegistryContext, Round, stored};
 use recto_store::{Cas, Operation, RowAddress};
 
+use crate::cas_loop::{RegisterBackend, RegisterWrite};
 use crate::error::{QueueErrorKind, Result};
 use crate::place::QueueStore;
-use crate::registers::{condition, damaged, header_of, put_header, read_header};
-use crate::rounds::{Ground, Request};
+use crate::register_tables::{condition, damaged, header_of, put_header, read_header};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
 /// Number of rows per page in a read of the registry (list of queues).
@@ -20,12 +20,12 @@ const READ_ROWS: u32 = 1_000;
 const MAX_READS: u32 = 3;
 
 /// Storage of the registry (list of the queues of a keyspace), for its compare-and-set loop.
-pub(crate) struct RegistryGround {
+pub(crate) struct RegistryBackend {
     pub(crate) queues: QueueStore,
 }
 
 #[async_trait]
-impl Ground for RegistryGround {
+impl RegisterBackend for RegistryBackend {
     type Register = Registry;
 
     fn queue_store(&self) -> &QueueStore {
@@ -53,13 +53,13 @@ impl Ground for RegistryGround {
         }
     }
 
-    fn request(&self, before: &Registry, put: &Registry) -> Request {
+    fn write_request(&self, before: &Registry, put: &Registry) -> RegisterWrite {
         let rows = put.changed().map(|(place, row)| Operation::Put {
             clustering: place_clustering(place),
             cells: std::iter::once(Some(&stored::encode_registry_row(row)[..])).collect(),
             replace: true,
         });
-        Request {
+        RegisterWrite {
             cas: Cas {
                 table: Arc::clone(&self.queues.tables.registry),
                 partition: registry_partition(),
@@ -73,7 +73,7 @@ impl Ground for RegistryGround {
     }
 }
 
-impl RegistryGround {
+impl RegistryBackend {
     async fn read_once(&self) -> Result<Registry> {
         let table = &self.queues.tables.registry;
         let (options, partition) = (self.queues.read_options(), registry_partition());

@@ -32,11 +32,13 @@ impl Shard {
         let mut event = ReleaseEvent::Begin;
         loop {
             event = match releasing.step(event) {
-                ReleaseAction::Source(origin, wish) => {
-                    ReleaseEvent::Source(self.ask_source(origin, wish, time).await?)
+                ReleaseAction::Source(origin, command) => {
+                    ReleaseEvent::Source(self.call_source(origin, command, time).await?)
                 }
-                ReleaseAction::State(wish) => ReleaseEvent::State(segment.state.ask_one(wish, time).await?),
-                ReleaseAction::Head(wish) => ReleaseEvent::Head(self.head.ask_one(wish, time).await?),
+                ReleaseAction::State(command) => {
+                    ReleaseEvent::State(segment.state.call(command, time).await?)
+                }
+                ReleaseAction::Head(command) => ReleaseEvent::Head(self.head.call(command, time).await?),
                 ReleaseAction::Find(number) => ReleaseEvent::Found(self.find(number).await?),
                 ReleaseAction::Over(released) => {
                     if released == Released::Done {
@@ -51,8 +53,8 @@ impl Shard {
     fn releasing(&self, segment: &LiveSegment, purges: bool) -> Releasing {
         let (address, protocol) = (self.address, self.queues.protocol);
         let (no_log, no_state) = (Log::absent(), State::absent());
-        segment.state.with_copy(|state| {
-            segment.log.with_copy(|log| {
+        segment.state.with_cached(|state| {
+            segment.log.with_cached(|log| {
                 let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
                 let begins = if purges {
                     Releasing::purging
@@ -72,16 +74,16 @@ impl Shard {
     }
 
     /// Sends a command to the state of the segment `origin`, from which a message was moved.
-    pub(crate) async fn ask_source(
+    pub(crate) async fn call_source(
         &self,
         origin: Origin,
-        wish: StateWish,
+        command: StateWish,
         time: Duration,
     ) -> Result<StateAnswer> {
         let source = self.queues.shard_at(origin.address);
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
-        if source.head.with_copy(|head| head.is_some_and(is_gone)) {
+        if source.head.with_cached(|head| head.is_some_and(is_gone)) {
             // A released segment never returns, so the cached head suffices. Without this check,
             // the head would be read for each message of a segment whose messages were moved
             // together.
@@ -90,7 +92,7 @@ impl Shard {
         match source.find(origin.segment).await? {
             Some(live) => {
                 let segment = source.segment(origin.segment, live);
-                segment.state.ask_one(wish, time).await
+                segment.state.call(command, time).await
             }
             None => Ok(StateAnswer::Gone),
         }

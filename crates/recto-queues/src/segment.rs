@@ -8,17 +8,17 @@ use recto_protocol::queues::{
     Segment, Seq, Standing, State, Target, Version,
 };
 
+use crate::cas_loop::CasLoop;
 use crate::error::Result;
-use crate::registers::{LogGround, StateGround, read_log};
-use crate::rounds::Rounds;
+use crate::register_tables::{ClaimsBackend, LogBackend, read_log};
 use crate::shard::Shard;
 
 /// Cached data of a live segment (run of messages in a shard that is not released yet) in this
 /// process.
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
-    pub(crate) log: Arc<Rounds<LogGround>>,
-    pub(crate) state: Arc<Rounds<StateGround>>,
+    pub(crate) log: Arc<CasLoop<LogBackend>>,
+    pub(crate) state: Arc<CasLoop<ClaimsBackend>>,
     /// True while a task moves messages out of the segment.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
@@ -49,16 +49,16 @@ impl LiveSegment {
     /// Creates the empty cache of a segment of the shard, without reading from the store.
     pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
         let (queues, address) = (&shard.queues, shard.address);
-        let log = Rounds::new(LogGround {
+        let log = CasLoop::new(LogBackend {
             queues: queues.clone(),
             address,
             segment: number,
             register,
             recent: OnceLock::new(),
             bodies: Mutex::default(),
-            losses: Arc::clone(&shard.losses),
+            conflicts: Arc::clone(&shard.conflicts),
         });
-        let state = Rounds::new(StateGround {
+        let state = CasLoop::new(ClaimsBackend {
             queues: queues.clone(),
             address,
             segment: number,
@@ -68,7 +68,7 @@ impl LiveSegment {
             options: Arc::clone(&shard.common.options),
             order: Mutex::default(),
             waits: Arc::clone(&shard.waits),
-            losses: Arc::clone(&shard.losses),
+            conflicts: Arc::clone(&shard.conflicts),
         });
         Self {
             number,
@@ -86,14 +86,14 @@ impl LiveSegment {
     pub(crate) async fn load(&self, anew: bool) -> Result<()> {
         // A sealed log does not change, so a cached sealed log is not read again.
         let is_sealed = self.with_log(|log| log.sealed().is_some()) == Some(true);
-        let is_read = !is_sealed && (anew || self.log.with_copy(|log| log.is_none()));
+        let is_read = !is_sealed && (anew || self.log.with_cached(|log| log.is_none()));
         let log = async {
             if is_read {
                 self.log.read().await?;
             }
             Ok(())
         };
-        let is_state_known = self.state.with_copy(|state| state.is_some());
+        let is_state_known = self.state.with_cached(|state| state.is_some());
         if anew && is_state_known && self.is_empty() {
             // All cached messages are resolved, and stay resolved, so read the state only if the log shows
             // new messages.
@@ -111,7 +111,7 @@ impl LiveSegment {
     /// Reads the state of the segment (which messages are resolved or claimed) if it is not cached,
     /// or if `anew` is set.
     pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
-        if anew || self.state.with_copy(|state| state.is_none()) {
+        if anew || self.state.with_cached(|state| state.is_none()) {
             self.state.read().await?;
         }
         Ok(())
@@ -126,7 +126,7 @@ impl LiveSegment {
     /// Sets the groups of an ordered queue whose messages in the segment must wait for earlier
     /// segments.
     pub(crate) fn set_order(&self, order: Order) {
-        let known = &self.state.ground.order;
+        let known = &self.state.backend.order;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
@@ -134,8 +134,8 @@ impl LiveSegment {
     /// the groups once for each version of the log and the state. Returns `None` if the log or the
     /// state is not cached.
     pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
-        self.state.with_copy(|state| {
-            self.log.with_copy(|log| {
+        self.state.with_cached(|state| {
+            self.log.with_cached(|log| {
                 let (log, state) = (log?, state?);
                 let versions = (log.version(), state.version());
                 let mut known = self.open_groups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,15 +154,17 @@ impl LiveSegment {
     /// Returns whether a claim (reservation for a receiver) would get a message, by cached data.
     pub(crate) fn may_claim(&self) -> bool {
         let absent = State::absent();
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state.ground.with_context(|context| state.may_claim(context))
+            self.state
+                .backend
+                .with_context(|context| state.may_claim(context))
         })
     }
 
     /// Returns the number of messages that are claimed, given back or being moved, by cached data.
     pub(crate) fn count_pending(&self) -> usize {
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             state.map_or(0, |state| state.pending().len())
         })
@@ -170,9 +172,9 @@ impl LiveSegment {
 
     /// Returns the number of messages that receivers have, by cached data.
     pub(crate) fn count_in_flight(&self) -> usize {
-        let ground = &self.state.ground;
-        let now_nanos = ground.queues.environment.monotonic_nanos();
-        self.state.with_copy(|state| {
+        let backend = &self.state.backend;
+        let now_nanos = backend.queues.environment.monotonic_nanos();
+        self.state.with_cached(|state| {
             let Some(state) = state else { return 0 };
             let mut known = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
             let is_fresh = |known: &InFlight| {
@@ -182,7 +184,7 @@ impl LiveSegment {
             if let Some(known) = known.filter(is_fresh) {
                 return known.count;
             }
-            let count = ground.with_context(|context| state.count_in_flight(context));
+            let count = backend.with_context(|context| state.count_in_flight(context));
             *known = Some(InFlight {
                 version: state.version(),
                 counted_nanos: now_nanos,
@@ -194,16 +196,16 @@ impl LiveSegment {
 
     /// Returns whether the log and the state of the segment are cached.
     pub(crate) fn is_known(&self) -> bool {
-        self.with_log(|_| ()).is_some() && self.state.with_copy(|state| state.is_some())
+        self.with_log(|_| ()).is_some() && self.state.with_cached(|state| state.is_some())
     }
 
     /// Returns whether a claim (reservation for a receiver) would get a message that was never
     /// received, by cached data.
     pub(crate) fn has_new(&self) -> bool {
         let absent = State::absent();
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state.ground.with_context(|context| state.has_new(context))
+            self.state.backend.with_context(|context| state.has_new(context))
         })
     }
 
@@ -211,9 +213,9 @@ impl LiveSegment {
     /// received until one is sent, given back or resolved.
     pub(crate) fn due(&self) -> Option<Micros> {
         let absent = State::absent();
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state.ground.with_context(|context| state.due(context))
+            self.state.backend.with_context(|context| state.due(context))
         })
     }
 
@@ -221,11 +223,11 @@ impl LiveSegment {
     /// and no change of the state is in progress. Callers must make sure that no other process changes the
     /// segment.
     pub(crate) fn learn_wait(&self) {
-        let ground = &self.state.ground;
-        self.state.with_settled_copy(|state| {
-            let until = ground.with_context(|context| state.waits_until(context));
+        let backend = &self.state.backend;
+        self.state.with_idle_cached(|state| {
+            let until = backend.with_context(|context| state.waits_until(context));
             if let Some(until) = until {
-                ground.waits.learn(self.number, until);
+                backend.waits.learn(self.number, until);
             }
         });
     }
@@ -242,10 +244,10 @@ impl LiveSegment {
         let may_leave = |pending: &Pending| {
             pending.attempts >= attempts || matches!(pending.standing, Standing::Leaving(_))
         };
-        self.state.with_settled_copy(|state| {
+        self.state.with_idle_cached(|state| {
             let is_mine = state.segment() == self.number;
             if !is_mine || !state.pending().values().any(may_leave) {
-                self.state.ground.waits.learn_keeps_all(self.number, attempts);
+                self.state.backend.waits.learn_keeps_all(self.number, attempts);
             }
         });
     }
@@ -253,8 +255,8 @@ impl LiveSegment {
     /// Calls `look` with an iterator of the unresolved messages, by cached data.
     fn with_open<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
         let (no_log, no_state) = (Log::absent(), State::absent());
-        self.state.with_copy(|state| {
-            self.log.with_copy(|log| {
+        self.state.with_cached(|state| {
+            self.log.with_cached(|log| {
                 let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
                 let is_mine = log.segment() == self.number;
                 look(&mut state.unresolved(self.number, log).filter(|_| is_mine))
@@ -265,10 +267,10 @@ impl LiveSegment {
     /// Returns the number of messages that have expired by the retention bound `by`, by cached data.
     pub(crate) fn count_expired(&self, by: Micros) -> usize {
         let absent = State::absent();
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            let ground = &self.state.ground;
-            ground.with_context(|context| state.expired(by, context).len())
+            let backend = &self.state.backend;
+            backend.with_context(|context| state.expired(by, context).len())
         })
     }
 
@@ -296,8 +298,8 @@ impl LiveSegment {
     /// Returns whether a later segment uses the versioned cell (row changed by compare-and-set) of
     /// the log or of the state.
     pub(crate) fn is_overtaken(&self) -> bool {
-        let log = self.log.with_copy(|log| log.map(Log::segment));
-        let state = self.state.with_copy(|state| state.map(State::segment));
+        let log = self.log.with_cached(|log| log.map(Log::segment));
+        let state = self.state.with_cached(|state| state.map(State::segment));
         log.max(state).is_some_and(|newest| newest > self.number)
     }
 
@@ -309,7 +311,7 @@ impl LiveSegment {
     /// Returns whether all messages of the segment are resolved, by cached data.
     fn is_empty(&self) -> bool {
         let count = self.with_log(Log::next);
-        let resolved = self.state.with_copy(|state| {
+        let resolved = self.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             Some(state.resolved().count())
         });
@@ -319,11 +321,14 @@ impl LiveSegment {
     /// Returns the messages to move out of the segment, each with its number of attempts: messages
     /// whose move has begun, and messages whose last allowed attempt has ended.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let Some(state) = state.filter(|state| state.segment() == self.number) else {
                 return Vec::new();
             };
-            let exhausted = self.state.ground.with_context(|context| state.exhausted(context));
+            let exhausted = self
+                .state
+                .backend
+                .with_context(|context| state.exhausted(context));
             let is_leaving = |pending: &Pending| matches!(pending.standing, Standing::Leaving(_));
             let leaving = state.pending().iter();
             leaving
@@ -335,7 +340,7 @@ impl LiveSegment {
 
     /// Returns the target of a message that is being moved. `None`: the message is not being moved.
     pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             match state.pending().get(&seq)?.standing {
                 Standing::Leaving(target) => Some(target),
@@ -347,7 +352,7 @@ impl LiveSegment {
     /// Returns how often the message of a receipt was received. `None`: the message has a newer receipt, or
     /// none.
     pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
-        self.state.with_copy(|state| {
+        self.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             let pending = state.pending().get(&receipt.seq)?;
             (pending.claim == receipt.claim).then_some(pending.attempts)
@@ -357,26 +362,26 @@ impl LiveSegment {
     /// Calls `look` with the cached log. Returns `None` if no log of the segment is cached.
     pub(crate) fn with_log<T>(&self, look: impl FnOnce(&Log) -> T) -> Option<T> {
         self.log
-            .with_copy(|log| log.filter(|log| log.segment() == self.number).map(look))
+            .with_cached(|log| log.filter(|log| log.segment() == self.number).map(look))
     }
 
     /// Reads the deduplication ids of earlier segments of the shard, unless the ids are cached.
     /// Earlier segments are sealed, so their ids are read only once.
     pub(crate) async fn know_recent(&self, head: &Head) -> Result<()> {
-        let ground = &self.log.ground;
-        if ground.recent.get().is_some() {
+        let backend = &self.log.backend;
+        if backend.recent.get().is_some() {
             return Ok(());
         }
-        let now = ground.queues.environment.now_micros();
+        let now = backend.queues.environment.now_micros();
         let mut recent = Recent::new();
         for (number, register) in head.before(self.number, now) {
-            let log = read_log(&ground.queues, ground.address, register, &Log::absent()).await?;
+            let log = read_log(&backend.queues, backend.address, register, &Log::absent()).await?;
             if log.segment() == number {
                 recent.extend(log.fingerprints());
             }
         }
         // Ignore a failed `set`: another task has set the same ids before.
-        let _ = ground.recent.set(recent);
+        let _ = backend.recent.set(recent);
         Ok(())
     }
 }

@@ -179,7 +179,7 @@ impl Shards {
             match &sent {
                 Ok(_) => break,
                 // Count a failed append, so that the next messages go to another shard.
-                Err(_) => shard.losses.appends.add(1),
+                Err(_) => shard.conflicts.appends.add(1),
             }
             let is_full = |error: &QueueError| error.kind() == QueueErrorKind::Full;
             if !sent.as_ref().is_err_and(is_full) {
@@ -258,7 +258,7 @@ impl Shard {
                     let left = self.queues.left(until);
                     event = SendEvent::Shard(self.enter(action, &load, left).await?);
                 }
-                SendAction::Answer(answer) => return self.sent(answer, count),
+                SendAction::Answer(response) => return self.sent(response, count),
             }
         }
     }
@@ -286,13 +286,13 @@ impl Shard {
     fn first_event(&self, reach: Reach) -> SendEvent {
         let open = self
             .head
-            .with_copy(|head| head.and_then(|head| head.open(reach, self.tenure)));
+            .with_cached(|head| head.and_then(|head| head.open(reach, self.tenure)));
         let opened = |(segment, live)| SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)));
         open.map_or(SendEvent::Begin, opened)
     }
 
-    fn sent(&self, answer: SendAnswer, count: usize) -> Result<Vec<Placed>> {
-        match answer {
+    fn sent(&self, response: SendAnswer, count: usize) -> Result<Vec<Placed>> {
+        match response {
             SendAnswer::Sent(_, placed) => {
                 let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
                 self.common

@@ -110,17 +110,17 @@ impl Shards {
             let shown = numbers.iter().map(|number| receipts[*number]).collect();
             tokio::spawn(does(Arc::clone(&self.all()[*shard]), shown))
         });
-        let answers: Vec<_> = join_all(asked)
+        let responses: Vec<_> = join_all(asked)
             .await
             .into_iter()
-            .map(|answer| answer.unwrap_or_else(|_| Err(QueueError::ended())))
+            .map(|response| response.unwrap_or_else(|_| Err(QueueError::ended())))
             .collect();
-        let is_begun = answers.iter().any(Result::is_ok);
+        let is_begun = responses.iter().any(Result::is_ok);
         let mut settled = vec![Settled::Done; receipts.len()];
-        for (numbers, answer) in by_shard.into_values().zip(answers) {
-            let answer = answer.map_err(|error| if is_begun { error.in_part() } else { error })?;
-            for (number, answer) in numbers.into_iter().zip(answer) {
-                settled[number] = answer;
+        for (numbers, response) in by_shard.into_values().zip(responses) {
+            let response = response.map_err(|error| if is_begun { error.in_part() } else { error })?;
+            for (number, response) in numbers.into_iter().zip(response) {
+                settled[number] = response;
             }
         }
         Ok(settled)
@@ -234,11 +234,11 @@ impl Shard {
             };
             let segment = self.segment(number, *live);
             let shown: Vec<_> = indexes.iter().map(|index| receipts[*index]).collect();
-            let answers = self.settle_in(&segment, &shown, what).await;
-            let answers = answers.map_err(|error| if is_begun { error.in_part() } else { error })?;
+            let responses = self.settle_in(&segment, &shown, what).await;
+            let responses = responses.map_err(|error| if is_begun { error.in_part() } else { error })?;
             is_begun = true;
-            for (index, answer) in indexes.into_iter().zip(answers) {
-                settled[index] = match answer {
+            for (index, response) in indexes.into_iter().zip(responses) {
+                settled[index] = match response {
                     StateAnswer::Stale | StateAnswer::Leaving(..) => Settled::Stale,
                     StateAnswer::Gone => done_before,
                     _ => Settled::Done,
@@ -267,21 +267,24 @@ impl Shard {
                 leases.forget((receipt.segment, receipt.seq, receipt.claim));
             }
         }
-        let wishes = receipts.iter().map(|receipt| wish(receipt, what, sent)).collect();
-        let open = segment.state.with_copy(|state| {
+        let commands = receipts
+            .iter()
+            .map(|receipt| command(receipt, what, sent))
+            .collect();
+        let open = segment.state.with_cached(|state| {
             let state = state.filter(|state| state.segment() == segment.number);
             let is_open = |receipt: &Receipt| state.is_some_and(|state| !state.resolved().has(receipt.seq));
             receipts.iter().map(is_open).collect::<Vec<_>>()
         });
-        let answers = segment
+        let responses = segment
             .state
-            .ask(wishes, None, self.queues.request_timeout)
+            .call_all(commands, None, self.queues.request_timeout)
             .await?;
         let heard = self.queues.clock();
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        for (receipt, answer) in receipts.iter().zip(&answers) {
+        for (receipt, response) in receipts.iter().zip(&responses) {
             let claim = (receipt.segment, receipt.seq, receipt.claim);
-            match (what, answer) {
+            match (what, response) {
                 (ReceiptOperation::Extend { visibility }, StateAnswer::Done) => {
                     leases.given(claim, visibility, sent, heard);
                 }
@@ -293,8 +296,8 @@ impl Shard {
         // Count only messages that were not resolved before, as far as this process knows.
         let done = open
             .iter()
-            .zip(&answers)
-            .filter(|(is_open, answer)| **is_open && **answer == StateAnswer::Done);
+            .zip(&responses)
+            .filter(|(is_open, response)| **is_open && **response == StateAnswer::Done);
         match what {
             ReceiptOperation::Ack => self.common.counters.acked.add(done.count()),
             ReceiptOperation::Nack { .. } => self.common.counters.given_back.add(done.count()),
@@ -308,11 +311,11 @@ impl Shard {
         } else {
             self.notify_receivers();
         }
-        Ok(answers)
+        Ok(responses)
     }
 }
 
-fn wish(receipt: &Receipt, what: ReceiptOperation, now: Clock) -> StateWish {
+fn command(receipt: &Receipt, what: ReceiptOperation, now: Clock) -> StateWish {
     let Receipt { seq, claim, .. } = *receipt;
     match what {
         ReceiptOperation::Ack => StateWish::Ack { seq, claim },

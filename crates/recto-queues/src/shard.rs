@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recto_protocol::queues::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 
-use crate::affinity::Losses;
+use crate::affinity::Conflicts;
+use crate::cas_loop::CasLoop;
 use crate::common::Common;
 use crate::error::Result;
 use crate::expiring::FirstDue;
 use crate::notifier::EmptyPollCache;
 use crate::place::QueueStore;
-use crate::registers::HeadGround;
-use crate::rounds::Rounds;
+use crate::register_tables::ManifestBackend;
 use crate::segment::LiveSegment;
 use crate::waits::Waits;
 
@@ -33,12 +33,12 @@ pub(crate) struct Shard {
     pub(crate) tenure: Tenure,
     /// Data that all shards of the queue share.
     pub(crate) common: Arc<Common>,
-    pub(crate) head: Arc<Rounds<HeadGround>>,
+    pub(crate) head: Arc<CasLoop<ManifestBackend>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     /// Messages that tasks of this process are moving to another segment or queue.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
-    pub(crate) losses: Arc<Losses>,
+    pub(crate) conflicts: Arc<Conflicts>,
     /// Time of the last poll of the whole shard, in nanoseconds of the monotonic clock. 0: never.
     pub(crate) looked_nanos: AtomicU64,
     /// Number of polls of the shard. Every second poll prefers new messages.
@@ -65,7 +65,7 @@ struct Known {
 
 impl Shard {
     pub(crate) fn new(queues: &QueueStore, address: Address, tenure: Tenure, common: Arc<Common>) -> Self {
-        let head = Rounds::new(HeadGround {
+        let head = CasLoop::new(ManifestBackend {
             queues: queues.clone(),
             address,
         });
@@ -77,7 +77,7 @@ impl Shard {
             head,
             leases: Arc::default(),
             moving: Mutex::default(),
-            losses: Arc::default(),
+            conflicts: Arc::default(),
             looked_nanos: AtomicU64::new(0),
             // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer
             // new messages.
@@ -110,7 +110,7 @@ impl Shard {
     /// Returns the head (manifest) of the shard. Reads it if it is not cached, or if `anew` is set and other
     /// processes may have changed it.
     pub(crate) async fn head(&self, anew: bool) -> Result<Head> {
-        let known = self.head.with_copy(|head| Some(head?.clone()));
+        let known = self.head.with_cached(|head| Some(head?.clone()));
         match known {
             Some(head) if !(anew && self.is_shared()) => Ok(head),
             _ => self.head.read().await,
@@ -158,7 +158,7 @@ impl Shard {
     /// Drops the cached data of segments that were not used for a while. The maintenance calls this function
     /// periodically.
     pub(crate) fn forget_idle(&self) {
-        self.head.with_copy(|head| {
+        self.head.with_cached(|head| {
             if let Some(head) = head {
                 self.waits.prune(head);
             }

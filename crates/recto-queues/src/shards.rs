@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
 
-use crate::affinity::{Choice, Losses};
+use crate::affinity::{Choice, Conflicts};
 use crate::common::Common;
 use crate::error::Result;
 use crate::options::{Destination, ShardOptions};
@@ -128,7 +128,9 @@ impl Shards {
             // contain only one of these shards.
             return 0;
         }
-        self.common().sends.shard(&self.choice(|losses| &losses.appends))
+        self.common()
+            .sends
+            .shard(&self.choice(|conflicts| &conflicts.appends))
     }
 
     /// Returns the shard that a message from another queue moves to. Only its group determines the shard,
@@ -142,25 +144,25 @@ impl Shards {
         let first = self
             .common()
             .receives
-            .next_shard(&self.choice(|losses| &losses.claims));
+            .next_shard(&self.choice(|conflicts| &conflicts.claims));
         (first..self.0.len()).chain(0..first)
     }
 
     /// Records that messages were received from a shard, so that the next receive of this process begins
     /// there.
     pub(crate) fn received_at(&self, shard: usize) {
-        let choice = self.choice(|losses| &losses.claims);
+        let choice = self.choice(|conflicts| &conflicts.claims);
         self.common().receives.goes_to(shard, &choice);
     }
 
     fn choice(
         &self,
-        which: impl Fn(&Losses) -> &Counter,
+        which: impl Fn(&Conflicts) -> &Counter,
     ) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let environment = &self.queues().environment;
         Choice {
             count: self.0.len(),
-            losses: move |shard: usize| which(&self.0[shard].losses).get(),
+            conflicts: move |shard: usize| which(&self.0[shard].conflicts).get(),
             draw: || usize::from(u16::from_be_bytes(environment.random())),
             now_nanos: environment.monotonic_nanos(),
         }

@@ -26,12 +26,12 @@ impl Queues {
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
         let id = QueueId(self.0.queues.random());
-        let wish = RegistryWish::Begin {
+        let command = RegistryWish::Begin {
             id,
             queue,
             name: name.clone(),
         };
-        let begun = match self.ask(wish).await? {
+        let begun = match self.call(command).await? {
             RegistryAnswer::Created(_) => id,
             RegistryAnswer::Exists(_) => self.unit_of(queue, name.as_str()).await?.id,
             RegistryAnswer::Full => {
@@ -119,7 +119,7 @@ impl Queues {
             return Ok(());
         };
         for _ in 0..MAX_TABLE_REQUESTS {
-            if keeper.ask(RingWish::Begin(unit)).await? == RingAnswer::Done {
+            if keeper.call(RingWish::Begin(unit)).await? == RingAnswer::Done {
                 return Ok(());
             }
             let ring = keeper.queues.read_ring().await?;

@@ -23,7 +23,7 @@ impl Keeper {
             event = match emptying.step(event) {
                 KeepAction::ReadRing => KeepEvent::Ring(ring.clone()),
                 KeepAction::CountReferences(table) => KeepEvent::References(survey.references(table).len()),
-                KeepAction::Ring(wish) => KeepEvent::RingAnswer(self.ask_until_known(wish).await?),
+                KeepAction::Ring(command) => KeepEvent::RingAnswer(self.call_until_known(command).await?),
                 KeepAction::Empty(table) => KeepEvent::Emptied(self.send(table).await),
                 _ => return Ok(()),
             };
@@ -32,12 +32,12 @@ impl Keeper {
 
     /// Sends a command to the ring of body tables. Repeats the command that records the outcome of
     /// emptying, because a table without that record is retired (dropped, and never used again).
-    async fn ask_until_known(&self, wish: RingWish) -> Result<RingAnswer> {
+    async fn call_until_known(&self, command: RingWish) -> Result<RingAnswer> {
         let mut asked = 1;
         loop {
-            match self.ask(wish).await {
-                Err(_) if asked < MAX_TELLINGS && matches!(wish, RingWish::Emptied(..)) => asked += 1,
-                answer => return answer,
+            match self.call(command).await {
+                Err(_) if asked < MAX_TELLINGS && matches!(command, RingWish::Emptied(..)) => asked += 1,
+                response => return response,
             }
         }
     }
@@ -58,7 +58,7 @@ impl Keeper {
     pub(crate) async fn drop_retired(&self, table: BodyTable) -> Result<()> {
         let name = self.queues.tables.bodies(table);
         match self.queues.store.drop_table(name.name()).await? {
-            TableOutcome::Done => self.ask(RingWish::Dropped(table)).await.map(drop),
+            TableOutcome::Done => self.call(RingWish::Dropped(table)).await.map(drop),
             // The table may not have been dropped, so a later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }
@@ -70,6 +70,6 @@ impl Keeper {
             return Ok(RingAnswer::Full);
         };
         self.queues.make(&self.queues.tables.bodies(next)).await?;
-        self.ask(RingWish::Add(next)).await
+        self.call(RingWish::Add(next)).await
     }
 }

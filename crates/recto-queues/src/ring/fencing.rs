@@ -32,7 +32,7 @@ impl Keeper {
         for one in fenced {
             one?;
         }
-        self.ask(RingWish::Fenced(table, life)).await.map(drop)
+        self.call(RingWish::Fenced(table, life)).await.map(drop)
     }
 
     async fn fence_one(&self, ring: &Ring, table: BodyTable, address: Address) -> Result<()> {
@@ -41,11 +41,11 @@ impl Keeper {
         let mut event = KeepEvent::Begin;
         loop {
             event = match fencing.step(event) {
-                KeepAction::Head(wish) => ask_head(&shard, wish, &self.queues).await?,
+                KeepAction::Head(command) => call_manifest(&shard, command, &self.queues).await?,
                 KeepAction::Seal(segment, live) => {
                     let segment = shard.segment(segment, live);
                     let time = self.queues.request_timeout;
-                    match segment.log.ask_one(LogWish::Seal, time).await? {
+                    match segment.log.call(LogWish::Seal, time).await? {
                         LogAnswer::Sealed(count) => KeepEvent::Sealed(Some(count)),
                         _ => KeepEvent::Sealed(None),
                     }
@@ -59,13 +59,13 @@ impl Keeper {
 
 /// Sends a command to a shard's head (manifest). Returns its response, and the head after the
 /// command.
-pub(crate) async fn ask_head(
+pub(crate) async fn call_manifest(
     shard: &Arc<Shard>,
-    wish: recto_protocol::queues::HeadWish,
+    command: recto_protocol::queues::HeadWish,
     queues: &QueueStore,
 ) -> Result<KeepEvent> {
-    let answer = shard.head.ask_one(wish, queues.request_timeout).await?;
-    Ok(KeepEvent::Head(answer, shard.head(false).await?))
+    let response = shard.head.call(command, queues.request_timeout).await?;
+    Ok(KeepEvent::Head(response, shard.head(false).await?))
 }
 
 /// Returns the error for a head (shard manifest) that refers to a missing segment or table.

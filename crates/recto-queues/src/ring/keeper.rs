@@ -9,13 +9,13 @@ use recto_protocol::queues::{
 };
 use tokio::sync::watch;
 
+use crate::cas_loop::CasLoop;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::QueueStore;
-use crate::registry::RegistryGround;
-use crate::ring::ground::RingGround;
+use crate::registry::RegistryBackend;
+use crate::ring::backend::RingBackend;
 use crate::ring::sizes::Sizes;
 use crate::ring::survey::Survey;
-use crate::rounds::Rounds;
 
 /// Number of maintenance runs of the ring in a rotation interval. `MIN_INTERVAL` and `MAX_INTERVAL`
 /// limit the time between two runs.
@@ -33,7 +33,7 @@ const MAX_BEGINNINGS: u32 = 4;
 /// Maintenance of the ring (body tables used in rotation) in this process.
 pub(crate) struct Keeper {
     pub(crate) queues: QueueStore,
-    ring: Arc<Rounds<RingGround>>,
+    ring: Arc<CasLoop<RingBackend>>,
     /// Cached sizes of sealed segments, for [views](crate::RingView) of the ring of body tables.
     pub(crate) sizes: Sizes,
     /// Error of a step that failed in the last run, if any.
@@ -44,14 +44,14 @@ impl Keeper {
     pub(crate) fn new(queues: &QueueStore) -> Self {
         Self {
             queues: queues.clone(),
-            ring: Rounds::new(RingGround::new(queues)),
+            ring: CasLoop::new(RingBackend::new(queues)),
             sizes: Sizes::default(),
             obstacle: Mutex::default(),
         }
     }
 
-    pub(crate) async fn ask(&self, wish: RingWish) -> Result<RingAnswer> {
-        self.ring.ask_one(wish, self.queues.request_timeout).await
+    pub(crate) async fn call(&self, command: RingWish) -> Result<RingAnswer> {
+        self.ring.call(command, self.queues.request_timeout).await
     }
 
     /// Makes sure that the ring of body tables has an open table, and that this process has read
@@ -91,14 +91,14 @@ impl Keeper {
     ///
     /// # Errors
     /// The ring of body tables or the registry cannot be read.
-    async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
+    async fn turn(&self, registry: &CasLoop<RegistryBackend>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
         // Read the registry after the ring: a queue that this registry does not list was created later, and
         // its process read this ring or a newer one.
         let seen = registry.read().await?;
         let options = seen.options();
-        self.ring.ground.set_options(&options);
+        self.ring.backend.set_options(&options);
         self.retire(&ring).await;
         self.notes(self.end_units(&ring, &seen).await);
         // Add at most one table in each run, which is enough for the rotation. A new work unit adds
@@ -120,7 +120,7 @@ impl Keeper {
         for (table, phase) in ring.tables() {
             let done = match phase {
                 Phase::Emptying { owner, since, .. } if now - since >= GIVEN_UP_MICROS => {
-                    self.ask(RingWish::Retire(*table, *owner)).await.map(drop)
+                    self.call(RingWish::Retire(*table, *owner)).await.map(drop)
                 }
                 Phase::Retired => self.drop_retired(*table).await,
                 _ => Ok(()),
@@ -145,7 +145,7 @@ impl Keeper {
         let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
         };
-        match self.ask(RingWish::Roll(table, life)).await? {
+        match self.call(RingWish::Roll(table, life)).await? {
             RingAnswer::Short => Err(short()),
             _ => Ok(()),
         }
@@ -208,7 +208,7 @@ impl Keeper {
             event = match ending.step(event) {
                 UnitAction::ReadRing => UnitEvent::Ring(ring.clone()),
                 UnitAction::ReadRegistry => UnitEvent::Registry(registry.clone()),
-                UnitAction::Ring(wish) => UnitEvent::RingAnswer(self.ask(wish).await?),
+                UnitAction::Ring(command) => UnitEvent::RingAnswer(self.call(command).await?),
                 UnitAction::Over => return Ok(()),
             };
         }
@@ -270,7 +270,7 @@ fn short() -> QueueError {
 /// queues is dropped. Another process continues work that is interrupted then.
 pub(crate) fn begin(
     keeper: Arc<Keeper>,
-    registry: Arc<Rounds<RegistryGround>>,
+    registry: Arc<CasLoop<RegistryBackend>>,
     mut ended: watch::Receiver<()>,
 ) {
     tokio::spawn(async move {

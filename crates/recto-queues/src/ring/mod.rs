@@ -9,16 +9,16 @@
 //! | module | content |
 //! |---|---|
 //! | `known` | ring as this process knows it, for opening segments |
-//! | `ground` | storage of the ring in its table |
+//! | `backend` | storage of the ring in its table |
 //! | `keeper` | steps of the maintenance, and their times |
 //! | `survey` | references to the tables |
 //! | `fencing`, `rehoming`, `emptying` | closing a table, copying bodies from it, and emptying it |
 //! | `sizes` | number of messages and bytes in a table |
 //! | [`view`] | state of the ring, for users |
 
+mod backend;
 mod emptying;
 mod fencing;
-mod ground;
 pub(crate) mod keeper;
 mod known;
 mod rehoming;

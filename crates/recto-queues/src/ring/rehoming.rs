@@ -11,7 +11,7 @@ use recto_protocol::queues::{
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;
 use crate::ring::Keeper;
-use crate::ring::fencing::{ask_head, damaged};
+use crate::ring::fencing::{call_manifest, damaged};
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
@@ -36,7 +36,7 @@ impl Keeper {
             event = match rehoming.step(event) {
                 KeepAction::ReadRing => KeepEvent::Ring(self.queues.read_ring().await?),
                 KeepAction::Copy { segment, live, to } => copy(&shard, segment, live, to).await?,
-                KeepAction::Head(wish) => ask_head(&shard, wish, &self.queues).await?,
+                KeepAction::Head(command) => call_manifest(&shard, command, &self.queues).await?,
                 KeepAction::Find(segment) => KeepEvent::Found(shard.find(segment).await?),
                 KeepAction::Damaged(_) => return Err(damaged()),
                 _ => return Ok(()),

@@ -8,7 +8,7 @@ use recto_protocol::queues::{Address, Live, Segment, Seq, stored};
 
 use crate::error::Result;
 use crate::place::QueueStore;
-use crate::registers::read_header;
+use crate::register_tables::read_header;
 use crate::ring::survey::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
 

@@ -29,7 +29,7 @@ const MAX_TURNS: u32 = 64;
 /// Storage of a versioned cell, and the data with which commands to the cell are evaluated, for a
 /// compare-and-set loop.
 #[async_trait]
-pub(crate) trait Ground: Send + Sync + 'static {
+pub(crate) trait RegisterBackend: Send + Sync + 'static {
     /// Type of the versioned cell (row changed by compare-and-set): head, log, state, ring of body
     /// tables or registry.
     type Register: Register;
@@ -51,34 +51,34 @@ pub(crate) trait Ground: Send + Sync + 'static {
 
     /// Records that a conditional write of the versioned cell failed because another process wrote
     /// first.
-    fn was_late(&self) {}
+    fn count_conflict(&self) {}
 
     /// Returns the request that replaces the value `before` by the value `put`.
-    fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
+    fn write_request(&self, before: &Self::Register, put: &Self::Register) -> RegisterWrite;
 }
 
 /// Conditional write with plain writes. A store with transactions applies either all of them or
 /// none.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct RegisterWrite {
     pub(crate) cas: Cas,
     pub(crate) plain: Vec<PartitionWrite>,
 }
 
 /// Compare-and-set loop of one versioned cell (row that is overwritten on the condition of its
 /// version) in this process.
-pub(crate) struct Rounds<G: Ground> {
-    pub(crate) ground: G,
-    inner: Mutex<Inner<G::Register>>,
+pub(crate) struct CasLoop<G: RegisterBackend> {
+    pub(crate) backend: G,
+    inner: Mutex<LoopState<G::Register>>,
 }
 
-struct Inner<R: Register> {
+struct LoopState<R: Register> {
     round: Round<R>,
     /// Commands that callers sent, and that the step function of the protocol has not received yet.
-    asked: Vec<(Ticket, R::Wish)>,
-    waiting: BTreeMap<Ticket, Waiting<R>>,
+    queued: Vec<(Ticket, R::Wish)>,
+    waiting: BTreeMap<Ticket, WaitingCaller<R>>,
     /// True while a task executes the waiting commands. Only one task does so at a time.
-    is_driven: bool,
+    is_running: bool,
     last_ticket: u64,
     /// True if a write with an unknown outcome may have executed a waiting command.
     is_in_doubt: bool,
@@ -88,53 +88,53 @@ struct Inner<R: Register> {
 
 /// Caller that waits for a response. If the caller gives up while its command is in progress, the
 /// entry stays until the command has ended.
-struct Waiting<R: Register> {
-    told: oneshot::Sender<Result<R::Answer>>,
+struct WaitingCaller<R: Register> {
+    sender: oneshot::Sender<Result<R::Answer>>,
     /// Bodies that the write of the command includes. The caller keeps the bodies as long as the
     /// command may be evaluated again.
     _bodies: Option<Arc<[Body]>>,
 }
 
 /// Next request of the compare-and-set loop to the store.
-enum Work {
+enum StoreRequest {
     Read,
-    Cas(Box<Request>, Version),
+    Cas(Box<RegisterWrite>, Version),
 }
 
 /// Decision of the loop after a request to the store.
-enum Next {
+enum NextStep {
     /// Sends the request at once.
-    Ask(Work),
+    Send(StoreRequest),
     /// Waits, then sends this request; `None`: sends the last request again.
-    Again(Option<Work>),
+    Retry(Option<StoreRequest>),
     /// The commands are executed, or have failed. Sends no further request.
-    Over,
+    Done,
 }
 
-type Answers<R> = Vec<<R as Register>::Answer>;
+type Responses<R> = Vec<<R as Register>::Answer>;
 
-impl<G: Ground> Rounds<G> {
-    pub(crate) fn new(ground: G) -> Arc<Self> {
-        let protocol = ground.queue_store().protocol;
+impl<G: RegisterBackend> CasLoop<G> {
+    pub(crate) fn new(backend: G) -> Arc<Self> {
+        let protocol = backend.queue_store().protocol;
         Arc::new(Self {
-            ground,
-            inner: Mutex::new(Inner::new(protocol)),
+            backend,
+            inner: Mutex::new(LoopState::new(protocol)),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<G::Register>> {
+    fn lock(&self) -> MutexGuard<'_, LoopState<G::Register>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `look` with the cached value of the versioned cell. The value may be stale if other processes
     /// change the cell, too.
-    pub(crate) fn with_copy<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
+    pub(crate) fn with_cached<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
         look(self.lock().round.copy())
     }
 
     /// Calls `look` with the cached value of the cell. Returns `None` if a change of the cell is in
     /// progress, or if no value is cached.
-    pub(crate) fn with_settled_copy<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
+    pub(crate) fn with_idle_cached<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
         let inner = self.lock();
         let copy = inner.round.copy().filter(|_| inner.round.is_idle());
         copy.map(look)
@@ -143,20 +143,20 @@ impl<G: Ground> Rounds<G> {
     /// Reads the versioned cell from the store, and caches the value unless the cached value is
     /// newer.
     pub(crate) async fn read(&self) -> Result<G::Register> {
-        let copy = self.with_copy(|copy| Some(copy?.clone()));
-        let found = self.ground.read(copy).await?;
+        let copy = self.with_cached(|copy| Some(copy?.clone()));
+        let found = self.backend.read(copy).await?;
         self.lock().round.learn(found.clone());
         Ok(found)
     }
 
     /// Sends one command and returns its response.
-    pub(crate) async fn ask_one(
+    pub(crate) async fn call(
         self: &Arc<Self>,
-        wish: <G::Register as Register>::Wish,
+        command: <G::Register as Register>::Wish,
         time: Duration,
     ) -> Result<<G::Register as Register>::Answer> {
-        let mut answers = self.ask(vec![wish], None, time).await?;
-        answers.pop().ok_or_else(QueueError::ended)
+        let mut responses = self.call_all(vec![command], None, time).await?;
+        responses.pop().ok_or_else(QueueError::ended)
     }
 
     /// Sends one or more commands together, waits at most for `time`, and returns their responses. `bodies`
@@ -168,35 +168,35 @@ impl<G: Ground> Rounds<G> {
     /// - The cell is damaged.
     /// - The store rejects the request.
     /// - Too many commands wait.
-    pub(crate) async fn ask(
+    pub(crate) async fn call_all(
         self: &Arc<Self>,
-        wishes: Vec<<G::Register as Register>::Wish>,
+        commands: Vec<<G::Register as Register>::Wish>,
         bodies: Option<&Arc<[Body]>>,
         time: Duration,
-    ) -> Result<Answers<G::Register>> {
-        let (tickets, answers) = self.begin(wishes, bodies)?;
-        match tokio::time::timeout(time, join_all(answers)).await {
-            Ok(answers) => {
-                let each = answers
+    ) -> Result<Responses<G::Register>> {
+        let (tickets, responses) = self.enqueue(commands, bodies)?;
+        match tokio::time::timeout(time, join_all(responses)).await {
+            Ok(responses) => {
+                let each = responses
                     .into_iter()
                     .map(|one| one.map_err(|_| QueueError::ended())?);
                 each.collect()
             }
-            Err(_) => Err(self.give_up(&tickets)),
+            Err(_) => Err(self.withdraw_all(&tickets)),
         }
     }
 
     #[allow(clippy::type_complexity)] // one ticket and one answer each
-    fn begin(
+    fn enqueue(
         self: &Arc<Self>,
-        wishes: Vec<<G::Register as Register>::Wish>,
+        commands: Vec<<G::Register as Register>::Wish>,
         bodies: Option<&Arc<[Body]>>,
     ) -> Result<(
         Vec<Ticket>,
         Vec<oneshot::Receiver<Result<<G::Register as Register>::Answer>>>,
     )> {
         let mut inner = self.lock();
-        if inner.waiting.len() + wishes.len() > MAX_WAITING {
+        if inner.waiting.len() + commands.len() > MAX_WAITING {
             let error = QueueError::new(
                 QueueErrorKind::Unavailable,
                 "too many requests wait for this queue",
@@ -205,35 +205,35 @@ impl<G: Ground> Rounds<G> {
                 error.with_hint("send fewer requests at a time, or wait until earlier requests have ended")
             );
         }
-        let mut tickets = Vec::with_capacity(wishes.len());
-        let mut answers = Vec::with_capacity(wishes.len());
-        for wish in wishes {
+        let mut tickets = Vec::with_capacity(commands.len());
+        let mut responses = Vec::with_capacity(commands.len());
+        for command in commands {
             inner.last_ticket += 1;
             let ticket = Ticket(inner.last_ticket);
-            let (told, answer) = oneshot::channel();
-            let waiting = Waiting {
-                told,
+            let (sender, response) = oneshot::channel();
+            let waiting = WaitingCaller {
+                sender,
                 _bodies: bodies.cloned(),
             };
             inner.waiting.insert(ticket, waiting);
-            answers.push(answer);
+            responses.push(response);
             tickets.push(ticket);
-            inner.asked.push((ticket, wish));
+            inner.queued.push((ticket, command));
         }
-        let is_driven = std::mem::replace(&mut inner.is_driven, true);
+        let is_running = std::mem::replace(&mut inner.is_running, true);
         drop(inner);
-        if !is_driven {
+        if !is_running {
             // Create the guard before the task starts: if the task is dropped before it runs, the
             // guard still fails the waiting commands.
-            let ending = Ending(Some(Arc::clone(self)));
-            tokio::spawn(Arc::clone(self).drive(ending));
+            let ending = DriverGuard(Some(Arc::clone(self)));
+            tokio::spawn(Arc::clone(self).run(ending));
         }
-        Ok((tickets, answers))
+        Ok((tickets, responses))
     }
 
     /// Withdraws the commands of a caller that stops waiting. Returns the error for the caller: a timeout if
     /// no command was sent, and otherwise an unknown outcome.
-    fn give_up(&self, tickets: &[Ticket]) -> QueueError {
+    fn withdraw_all(&self, tickets: &[Ticket]) -> QueueError {
         let mut inner = self.lock();
         let mut is_unsent = true;
         for ticket in tickets {
@@ -266,33 +266,36 @@ impl<G: Ground> Rounds<G> {
 
     /// Passes an event to the protocol's loop, and passes the responses to the callers. Returns the next
     /// request to the store.
-    fn step(&self, inner: &mut Inner<G::Register>, event: Event<G::Register>) -> Option<Work> {
-        let mut work = None;
-        for action in self.ground.step(&mut inner.round, event) {
+    fn step(&self, inner: &mut LoopState<G::Register>, event: Event<G::Register>) -> Option<StoreRequest> {
+        let mut request = None;
+        for action in self.backend.step(&mut inner.round, event) {
             match action {
-                Action::Read => work = Some(Work::Read),
+                Action::Read => request = Some(StoreRequest::Read),
                 Action::Cas { put, .. } => {
-                    let request = inner.round.copy().map(|before| self.ground.request(before, &put));
-                    work = request.map(|request| Work::Cas(Box::new(request), put.version()));
+                    let write = inner
+                        .round
+                        .copy()
+                        .map(|before| self.backend.write_request(before, &put));
+                    request = write.map(|write| StoreRequest::Cas(Box::new(write), put.version()));
                 }
-                Action::Answer(ticket, answer) => {
+                Action::Answer(ticket, response) => {
                     if let Some(waiting) = inner.waiting.remove(&ticket) {
                         // Ignore a failed send: a caller that no longer listens does not need the
                         // response.
-                        let _ = waiting.told.send(Ok(answer));
+                        let _ = waiting.sender.send(Ok(response));
                     }
                 }
             }
         }
-        work
+        request
     }
 
     /// Executes the waiting commands, one conditional write after another, until no command waits.
-    async fn drive(self: Arc<Self>, mut ending: Ending<G>) {
-        while let Some(asked) = self.gather().await {
-            let work = self.step(&mut self.lock(), Event::Asked(asked));
-            if let Some(work) = work {
-                self.work(work).await;
+    async fn run(self: Arc<Self>, mut ending: DriverGuard<G>) {
+        while let Some(queued) = self.collect_commands().await {
+            let request = self.step(&mut self.lock(), Event::Asked(queued));
+            if let Some(request) = request {
+                self.execute(request).await;
             }
         }
         ending.0 = None;
@@ -300,55 +303,55 @@ impl<G: Ground> Rounds<G> {
 
     /// Waits until callers that are about to send commands have sent them, so that one conditional write
     /// executes all of them. Returns the commands, or `None` if no command waits.
-    async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
-        let queues = self.ground.queue_store();
+    async fn collect_commands(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
+        let queues = self.backend.queue_store();
         if !queues.store.limits().remote {
             queues.commits.wait_until_idle().await;
         }
-        let (mut quiet_turns, mut count) = (0, self.lock().asked.len());
+        let (mut quiet_turns, mut count) = (0, self.lock().queued.len());
         for _ in 0..MAX_TURNS {
             tokio::task::yield_now().await;
-            let before = std::mem::replace(&mut count, self.lock().asked.len());
+            let before = std::mem::replace(&mut count, self.lock().queued.len());
             quiet_turns = if count == before { quiet_turns + 1 } else { 0 };
             if quiet_turns == QUIET_TURNS {
                 break;
             }
         }
         let mut inner = self.lock();
-        let asked = std::mem::take(&mut inner.asked);
-        inner.is_driven = !asked.is_empty();
-        inner.is_driven.then_some(asked)
+        let queued = std::mem::take(&mut inner.queued);
+        inner.is_running = !queued.is_empty();
+        inner.is_running.then_some(queued)
     }
 
     /// Sends requests to the store until the loop needs no further request, or no caller waits.
-    async fn work(&self, mut work: Work) {
+    async fn execute(&self, mut request: StoreRequest) {
         let mut failures = 0;
         loop {
-            let heard = match &work {
-                Work::Read => {
-                    let copy = self.with_copy(|copy| Some(copy?.clone()));
-                    let read = self.ground.read(copy).await;
+            let outcome = match &request {
+                StoreRequest::Read => {
+                    let copy = self.with_cached(|copy| Some(copy?.clone()));
+                    let read = self.backend.read(copy).await;
                     read.map(|read| Some(Event::Read(read)))
                 }
-                Work::Cas(request, version) => self.decide(request, *version).await,
+                StoreRequest::Cas(write, version) => self.send_write(write, *version).await,
             };
-            match self.heard(heard) {
-                Next::Ask(next) => (work, failures) = (next, 0),
-                Next::Again(next) => {
-                    work = next.unwrap_or(work);
+            match self.evaluate(outcome) {
+                NextStep::Send(next) => (request, failures) = (next, 0),
+                NextStep::Retry(next) => {
+                    request = next.unwrap_or(request);
                     failures += 1;
-                    self.ground.queue_store().pause(failures).await;
+                    self.backend.queue_store().pause(failures).await;
                 }
-                Next::Over => return,
+                NextStep::Done => return,
             }
         }
     }
 
     /// Evaluates the result of a request to the store. `Ok(None)` means that the request was not sent.
-    fn heard(&self, heard: Result<Option<Event<G::Register>>>) -> Next {
-        let protocol = self.ground.queue_store().protocol;
+    fn evaluate(&self, outcome: Result<Option<Event<G::Register>>>) -> NextStep {
+        let protocol = self.backend.queue_store().protocol;
         let mut inner = self.lock();
-        let next = match heard {
+        let next = match outcome {
             Ok(Some(event)) => {
                 let is_unknown = matches!(event, Event::Decided(_, Decision::Unknown));
                 inner.is_in_doubt |= is_unknown;
@@ -356,15 +359,15 @@ impl<G: Ground> Rounds<G> {
                     inner.failure = None;
                 }
                 match self.step(&mut inner, event) {
-                    Some(work) if is_unknown => Next::Again(Some(work)),
-                    Some(work) => Next::Ask(work),
+                    Some(request) if is_unknown => NextStep::Retry(Some(request)),
+                    Some(request) => NextStep::Send(request),
                     None => {
                         inner.is_in_doubt = false;
-                        Next::Over
+                        NextStep::Done
                     }
                 }
             }
-            Ok(None) => Next::Again(None),
+            Ok(None) => NextStep::Retry(None),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -372,40 +375,44 @@ impl<G: Ground> Rounds<G> {
                 ) =>
             {
                 inner.failure = Some(error);
-                Next::Again(None)
+                NextStep::Retry(None)
             }
             Err(error) => {
                 inner.fail(&error, protocol);
-                Next::Over
+                NextStep::Done
             }
         };
-        let is_waited_for = inner.waiting.values().any(|waiting| !waiting.told.is_closed());
-        if matches!(next, Next::Again(_)) && !is_waited_for {
+        let is_waited_for = inner.waiting.values().any(|waiting| !waiting.sender.is_closed());
+        if matches!(next, NextStep::Retry(_)) && !is_waited_for {
             // No caller waits, so stop repeating the request. `fail` makes the next command start
             // with a read.
             inner.fail(&QueueError::ended(), protocol);
-            return Next::Over;
+            return NextStep::Done;
         }
         next
     }
 
     /// Sends a conditional write once. Returns `None` if the write was certainly not sent.
-    async fn decide(&self, request: &Request, version: Version) -> Result<Option<Event<G::Register>>> {
-        let queues = self.ground.queue_store();
+    async fn send_write(
+        &self,
+        write: &RegisterWrite,
+        version: Version,
+    ) -> Result<Option<Event<G::Register>>> {
+        let queues = self.backend.queue_store();
         let (store, options) = (&queues.store, write_options());
-        let cas = request.cas.clone();
+        let cas = write.cas.clone();
         let decided = |decision| Ok(Some(Event::Decided(version, decision)));
         let _in_flight = queues.commits.begin();
-        let outcome = if request.plain.is_empty() {
+        let outcome = if write.plain.is_empty() {
             store.cas(cas, options).await
         } else {
-            let sent = store.transact(vec![cas], request.plain.clone(), options).await;
-            sent.map(as_of_one)
+            let sent = store.transact(vec![cas], write.plain.clone(), options).await;
+            sent.map(cas_outcome_of)
         };
         match outcome {
             Ok(CasOutcome::Applied) => decided(Decision::Applied),
             Ok(CasOutcome::NotApplied { .. }) => {
-                self.ground.was_late();
+                self.backend.count_conflict();
                 decided(Decision::Refused)
             }
             Ok(CasOutcome::Unknown(error)) => {
@@ -423,14 +430,14 @@ impl<G: Ground> Rounds<G> {
 
 /// Guard of the task that executes commands. If the task ends early, with its runtime or by a panic, all waiting
 /// callers get an error.
-struct Ending<G: Ground>(Option<Arc<Rounds<G>>>);
+struct DriverGuard<G: RegisterBackend>(Option<Arc<CasLoop<G>>>);
 
-impl<G: Ground> Drop for Ending<G> {
+impl<G: RegisterBackend> Drop for DriverGuard<G> {
     fn drop(&mut self) {
         if let Some(rounds) = self.0.take() {
-            let protocol = rounds.ground.queue_store().protocol;
+            let protocol = rounds.backend.queue_store().protocol;
             let mut inner = rounds.lock();
-            inner.is_driven = false;
+            inner.is_running = false;
             inner.fail(&QueueError::ended(), protocol);
         }
     }
@@ -438,7 +445,7 @@ impl<G: Ground> Drop for Ending<G> {
 
 /// Converts the outcome of a transaction to that of its conditional write. The transaction consists of this
 /// write and plain writes.
-fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
+fn cas_outcome_of(outcome: TransactionOutcome) -> CasOutcome {
     match outcome {
         TransactionOutcome::Applied => CasOutcome::Applied,
         TransactionOutcome::NotApplied { .. } => CasOutcome::NotApplied { current: Vec::new() },
@@ -451,13 +458,13 @@ fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
     }
 }
 
-impl<R: Register> Inner<R> {
+impl<R: Register> LoopState<R> {
     fn new(protocol: Protocol) -> Self {
         Self {
             round: Round::new(protocol),
-            asked: Vec::new(),
+            queued: Vec::new(),
             waiting: BTreeMap::new(),
-            is_driven: false,
+            is_running: false,
             last_ticket: 0,
             is_in_doubt: false,
             failure: None,
@@ -467,10 +474,10 @@ impl<R: Register> Inner<R> {
     /// Withdraws the command of a caller that stops waiting. Returns true if the command was not sent, so
     /// that it is never executed.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
-        let unheard = self.asked.iter().position(|(asked, _)| *asked == ticket);
+        let unheard = self.queued.iter().position(|(queued, _)| *queued == ticket);
         match unheard {
             Some(index) => {
-                self.asked.remove(index);
+                self.queued.remove(index);
                 true
             }
             None => self.round.withdraw(ticket),
@@ -481,12 +488,12 @@ impl<R: Register> Inner<R> {
     /// with a read of the cell.
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
-        self.asked.clear();
+        self.queued.clear();
         let is_in_doubt = std::mem::take(&mut self.is_in_doubt);
         for (_, waiting) in std::mem::take(&mut self.waiting) {
             let error = error.clone();
             let error = if is_in_doubt { error.in_part() } else { error };
-            let _ = waiting.told.send(Err(error));
+            let _ = waiting.sender.send(Err(error));
         }
     }
 }

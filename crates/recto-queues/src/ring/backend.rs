@@ -9,20 +9,20 @@ use recto_protocol::queues::{
 };
 use recto_store::{Cas, RowAddress};
 
+use crate::cas_loop::{RegisterBackend, RegisterWrite};
 use crate::error::Result;
 use crate::place::QueueStore;
-use crate::registers::{condition, put_header, read_header};
-use crate::rounds::{Ground, Request};
+use crate::register_tables::{condition, put_header, read_header};
 use crate::tables::ring_partition;
 
 /// Storage of the ring (list of the body tables of a keyspace), for its compare-and-set loop.
-pub(crate) struct RingGround {
+pub(crate) struct RingBackend {
     pub(crate) queues: QueueStore,
     /// Minimum time in seconds for which no segment may refer to a table before the table is emptied.
     grace_seconds: AtomicU32,
 }
 
-impl RingGround {
+impl RingBackend {
     pub(crate) fn new(queues: &QueueStore) -> Self {
         Self {
             queues: queues.clone(),
@@ -37,7 +37,7 @@ impl RingGround {
 }
 
 #[async_trait]
-impl Ground for RingGround {
+impl RegisterBackend for RingBackend {
     type Register = Ring;
 
     fn queue_store(&self) -> &QueueStore {
@@ -64,8 +64,8 @@ impl Ground for RingGround {
         self.queues.read_ring().await
     }
 
-    fn request(&self, before: &Ring, put: &Ring) -> Request {
-        Request {
+    fn write_request(&self, before: &Ring, put: &Ring) -> RegisterWrite {
+        RegisterWrite {
             cas: Cas {
                 table: Arc::clone(&self.queues.tables.registry),
                 partition: ring_partition(),

@@ -13,12 +13,12 @@ use recto_protocol::queues::{
 };
 use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress, Snapshot};
 
-use crate::affinity::Losses;
+use crate::affinity::Conflicts;
 use crate::bodies::Body;
+use crate::cas_loop::{CasLoop, RegisterBackend, RegisterWrite};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::NewestOptions;
 use crate::place::QueueStore;
-use crate::rounds::{Ground, Request, Rounds};
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
@@ -32,13 +32,13 @@ const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES a
 const MAX_LOG_READS: u32 = 3;
 
 /// Storage of a shard's head (manifest), for its compare-and-set loop.
-pub(crate) struct HeadGround {
+pub(crate) struct ManifestBackend {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
 }
 
 /// Storage of a live segment's log (list of the sent messages), for its compare-and-set loop.
-pub(crate) struct LogGround {
+pub(crate) struct LogBackend {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
@@ -50,17 +50,17 @@ pub(crate) struct LogGround {
     /// the log rows also stores these bodies. The callers that wait for the appends own the bodies.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
-    pub(crate) losses: Arc<Losses>,
+    pub(crate) conflicts: Arc<Conflicts>,
 }
 
 /// Storage of a live segment's state (which messages are resolved, claimed or moving), for its
 /// compare-and-set loop.
-pub(crate) struct StateGround {
+pub(crate) struct ClaimsBackend {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
-    pub(crate) log: Arc<Rounds<LogGround>>,
+    pub(crate) log: Arc<CasLoop<LogBackend>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) options: Arc<NewestOptions>,
     /// Groups of an ordered queue whose messages in the segment must wait for earlier segments, as
@@ -69,11 +69,11 @@ pub(crate) struct StateGround {
     /// Segments that polls and maintenance skip because their messages need no work yet.
     pub(crate) waits: Arc<Waits>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
-    pub(crate) losses: Arc<Losses>,
+    pub(crate) conflicts: Arc<Conflicts>,
 }
 
 #[async_trait]
-impl Ground for HeadGround {
+impl RegisterBackend for ManifestBackend {
     type Register = Head;
 
     fn queue_store(&self) -> &QueueStore {
@@ -100,7 +100,7 @@ impl Ground for HeadGround {
     /// Returns the request that replaces the head (shard manifest) `before` by `put`. On a store
     /// with transactions, the request also deletes the bodies of segments that `put` no longer
     /// lists.
-    fn request(&self, before: &Head, put: &Head) -> Request {
+    fn write_request(&self, before: &Head, put: &Head) -> RegisterWrite {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
             let goes = live.table == BodyTable(0) && !self.queues.has_ring();
@@ -111,7 +111,7 @@ impl Ground for HeadGround {
         };
         let partition = head_partition(self.address);
         let (before, put, bytes) = (before.version(), put.version(), stored::encode_head(put));
-        Request {
+        RegisterWrite {
             cas: replace_row(&tables.heads, partition, before, put, &bytes),
             plain: gone.map(delete).collect(),
         }
@@ -119,7 +119,7 @@ impl Ground for HeadGround {
 }
 
 #[async_trait]
-impl Ground for LogGround {
+impl RegisterBackend for LogBackend {
     type Register = Log;
 
     fn queue_store(&self) -> &QueueStore {
@@ -141,11 +141,11 @@ impl Ground for LogGround {
         read_log(&self.queues, self.address, self.register, &copy).await
     }
 
-    fn was_late(&self) {
-        self.losses.appends.add(1);
+    fn count_conflict(&self) {
+        self.conflicts.appends.add(1);
     }
 
-    fn request(&self, before: &Log, put: &Log) -> Request {
+    fn write_request(&self, before: &Log, put: &Log) -> RegisterWrite {
         let rows = put.rows_since(before);
         let tables = &self.queues.tables;
         let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,12 +175,12 @@ impl Ground for LogGround {
             conditions: vec![condition(RowAddress::Static, before.version())],
             mutations,
         };
-        Request { cas, plain }
+        RegisterWrite { cas, plain }
     }
 }
 
 #[async_trait]
-impl Ground for StateGround {
+impl RegisterBackend for ClaimsBackend {
     type Register = State;
 
     fn queue_store(&self) -> &QueueStore {
@@ -201,22 +201,22 @@ impl Ground for StateGround {
         Ok(read.unwrap_or_else(State::absent))
     }
 
-    fn was_late(&self) {
-        self.losses.claims.add(1);
+    fn count_conflict(&self) {
+        self.conflicts.claims.add(1);
     }
 
-    fn request(&self, before: &State, put: &State) -> Request {
+    fn write_request(&self, before: &State, put: &State) -> RegisterWrite {
         let table = &self.queues.tables.states;
         let partition = register_partition(self.address, self.register);
         let (before, put, bytes) = (before.version(), put.version(), stored::encode_state(put));
-        Request {
+        RegisterWrite {
             cas: replace_row(table, partition, before, put, &bytes),
             plain: Vec::new(),
         }
     }
 }
 
-impl StateGround {
+impl ClaimsBackend {
     /// Calls `work` with the data that the state needs to evaluate claims, such as the log and the time.
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
@@ -227,7 +227,7 @@ impl StateGround {
             .retention_seconds
             .filter(|retention| self.queues.may_expire(*retention))
             .map(|retention| expired_by(retention, clock.wall));
-        self.log.with_copy(|log| {
+        self.log.with_cached(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             work(&StateContext {
                 segment: self.segment,
